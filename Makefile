@@ -1,0 +1,200 @@
+# Builds libpawl, its tests, benchmarks and tools. `make help` lists the targets.
+#
+# Every kind of build has a folder of its own, build/<BUILD>-<compiler>, so that gcc, clang and
+# the sanitizers never mix their objects.
+
+BUILD ?= release
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+# Make's own default is "cc", which names a different compiler on each system.
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+# Races are looked for with clang: gcc ships an older copy of the same sanitizer.
+ifeq ($(BUILD),tsan)
+ifeq ($(findstring clang,$(CC)),)
+override CC := clang
+endif
+endif
+
+B := build/$(BUILD)-$(notdir $(lastword $(CC)))
+
+# ---- flags -------------------------------------------------------------------------------------
+
+# Asserts stay on in every build: a broken invariant must stop before it is written to disk.
+MODE_release := -O2 -g
+MODE_debug := -O0 -g
+MODE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
+MODE_tsan := -O1 -g -fsanitize=thread
+MODE := $(MODE_$(BUILD))
+ifeq ($(MODE),)
+$(error BUILD=$(BUILD) is not one of release, debug, asan, tsan)
+endif
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wformat=2 -Werror
+
+# The libraries that libpawl needs, by their pkg-config names.
+PKGS := sqlite3
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
+PKG_LIBS := $(shell pkg-config --libs $(PKGS))
+
+PAWL_CPPFLAGS := -Iinclude -Isrc -D_POSIX_C_SOURCE=200809L $(PKG_CFLAGS)
+PAWL_CFLAGS := -std=c17 $(WARNINGS) -fvisibility=hidden -fPIC -pthread $(MODE)
+PAWL_LIBS := $(PKG_LIBS) -pthread -lm
+
+# A shared library with undefined symbols is found here, not by the first program that loads it.
+# The sanitizers leave theirs to the program.
+ifneq ($(filter release debug,$(BUILD)),)
+SO_FLAGS := -Wl,-z,defs
+endif
+
+COMPILE = $(CC) $(PAWL_CPPFLAGS) $(CPPFLAGS) $(PAWL_CFLAGS) $(CFLAGS)
+LINK = $(CC) $(PAWL_CFLAGS) $(CFLAGS) $(LDFLAGS)
+
+# `make V=1` shows the commands in full.
+Q := $(if $(V),,@)
+
+# ---- what there is -----------------------------------------------------------------------------
+
+LIB_DIRS := base db core
+TIERS := unit conformance crash header
+
+# The programs in bench/ and tools/; the other files there are linked into each of them.
+BENCHES := commit
+TOOLS := tidy demo
+
+# The public header is the only place that states the version.
+VERSION := $(shell sed -n 's/^\#define PAWL_VERSION "\(.*\)"/\1/p' include/pawl.h 2>/dev/null)
+VERSION := $(or $(VERSION),0.0.0)
+SONAME := libpawl.so.$(firstword $(subst ., ,$(VERSION)))
+
+LIB_FOLDERS := $(wildcard $(LIB_DIRS:%=src/%))
+LIB_SRCS := $(wildcard $(LIB_FOLDERS:%=%/*.c))
+SCHEMA := $(sort $(wildcard src/db/schema/*.sql))
+LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(if $(SCHEMA),$(B)/schema.o)
+LIB_A := $(B)/libpawl.a
+LIB_SO := $(B)/libpawl.so.$(VERSION)
+
+SUPPORT_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard test/support/*.c))
+TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard $(TIERS:%=test/%/*.c)))
+
+BENCH_SRCS := $(wildcard bench/*.c)
+BENCH_MAINS := $(filter $(BENCHES:%=bench/%.c),$(BENCH_SRCS))
+BENCH_SHARED := $(patsubst %.c,$(B)/%.o,$(filter-out $(BENCH_MAINS),$(BENCH_SRCS)))
+BENCH_BINS := $(BENCH_MAINS:%.c=$(B)/%)
+
+TOOL_SRCS := $(wildcard tools/*.c)
+TOOL_MAINS := $(filter $(TOOLS:%=tools/%.c),$(TOOL_SRCS))
+TOOL_SHARED := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOOL_MAINS),$(TOOL_SRCS)))
+TOOL_BINS := $(TOOL_MAINS:%.c=$(B)/%)
+
+SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/dev/null)
+
+# ---- targets -----------------------------------------------------------------------------------
+
+.PHONY: all tests bench tools install clean format format-check lint help
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(LIB_A) $(LIB_SO)
+tests: $(TEST_BINS)
+bench: $(BENCH_BINS)
+tools: $(TOOL_BINS)
+
+help:
+	@echo "make [BUILD=release|debug|asan|tsan] [CC=gcc|clang] [V=1] [TARGET...]"
+	@echo "  all           libpawl.a and libpawl.so in $(B)/"
+	@echo "  tests         the test programs, $(B)/test/TIER/NAME"
+	@echo "  bench         the benchmarks, $(B)/bench/NAME"
+	@echo "  tools         the tools, $(B)/tools/NAME"
+	@echo "  install       headers, libraries and pawl.pc under DESTDIR/PREFIX ($(PREFIX))"
+	@echo "  format        lay out all sources with clang-format"
+	@echo "  format-check  say which sources are laid out differently"
+	@echo "  lint          clang-tidy over src/"
+	@echo "  clean         remove build/"
+	@echo "TIERS=unit narrows the tests to some tiers."
+
+# A change of flags must reach every object, hence the dependency on this file.
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC    $@"
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+# The folder counts too: a migration that was removed has no date of its own.
+$(B)/schema.c: $(SCHEMA) $(if $(SCHEMA),src/db/schema) tools/embed-sql
+	@mkdir -p $(@D)
+	@echo "  SQL   $@"
+	$(Q)tools/embed-sql $(SCHEMA) >$@
+
+$(B)/schema.o: $(B)/schema.c Makefile
+	@echo "  CC    $@"
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+# `ar` only adds, so an archive is made anew; the folders are there for sources that went away.
+$(LIB_A): $(LIB_OBJS) $(LIB_FOLDERS)
+	@mkdir -p $(@D)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $(LIB_OBJS)
+
+$(LIB_SO): $(LIB_OBJS) $(LIB_FOLDERS)
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -shared $(SO_FLAGS) -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJS) $(PAWL_LIBS)
+	$(Q)ln -sf libpawl.so.$(VERSION) $(B)/$(SONAME) && ln -sf $(SONAME) $(B)/libpawl.so
+
+$(B)/test/support.a: $(SUPPORT_OBJS) $(wildcard test/support)
+	@mkdir -p $(@D)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $(SUPPORT_OBJS)
+
+# Tests see the helpers as "support/...".
+$(B)/test/%.o: PAWL_CPPFLAGS += -Itest
+
+# Tests link the static library: only there are the hidden functions within reach.
+$(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $^ -lcmocka $(PAWL_LIBS)
+
+$(BENCH_BINS): $(B)/%: $(B)/%.o $(BENCH_SHARED) $(LIB_A)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+
+# tidy stands alone: it has to speak when the library does not compile.
+$(filter-out $(B)/tools/tidy,$(TOOL_BINS)): $(LIB_A)
+$(TOOL_BINS): $(B)/%: $(B)/%.o $(TOOL_SHARED)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+
+# pawl.pc is written at the moment of installing, since PREFIX may differ from build to build.
+install: all
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 $(wildcard include/*.h) $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(LIB_A) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(LIB_SO) $(DESTDIR)$(PREFIX)/lib
+	ln -sf libpawl.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libpawl.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' \
+		pawl.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/pawl.pc
+
+clean:
+	rm -rf build
+
+format:
+	clang-format -i $(SOURCES)
+
+format-check:
+	clang-format --dry-run --Werror $(SOURCES)
+
+# One target per file, so that -j spreads them.
+LINTS := $(LIB_SRCS:%=lint/%)
+.PHONY: $(LINTS)
+lint: $(LINTS)
+$(LINTS): lint/%:
+	@echo "  TIDY  $*"
+	$(Q)clang-tidy --quiet $* -- $(PAWL_CPPFLAGS) -std=c17 -pthread
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
