@@ -1,0 +1,22 @@
+/* What text must be: UTF-8, no NUL inside, within its limit.
+ *
+ * Names, ids and payloads are checked once, at the edge, so that every backend sees the same
+ * text and compares it bytewise. Byte values may hold anything and do not come through here. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include "base/error.h"
+#include "base/slice.h"
+
+/* 1 if it is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */
+int text_is_utf8(slice s);
+
+/* The bytes of the character that it begins with; 0 if it begins with none. */
+size_t text_char(slice s);
+
+/* PAWL_OK, or an error that names `what`: PAWL_INVALID for a NULL pointer, a NUL inside or bytes
+ * that are not UTF-8 (with the position), PAWL_LIMIT for more than `max` bytes. Never repeats
+ * the text itself, which may be a secret. */
+pawl_code text_check(slice s, size_t max, const char *what, error *err);
+
+#endif

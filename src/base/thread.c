@@ -1,0 +1,15 @@
+/* A new thread inherits the signal mask of its maker; so the mask is filled for the moment of
+ * making it, and put back. */
+#include "base/thread.h"
+
+#include <signal.h>
+
+int thread_start(pthread_t *out, void *(*fn)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(out, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0;
+}

@@ -1,0 +1,269 @@
+/* Codes and errors: the table against numbers that must never change, texts cut to the byte and
+ * never inside a character, and a last error for each thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+/* ---- codes ---- */
+
+/* Written out a second time on purpose: these numbers are in databases and other programs. */
+static const struct {
+    int number;
+    const char *name;
+    int retryable;
+} CODES[] = {
+    {0, "PAWL_OK", 0},        {1, "PAWL_INVALID", 0},     {2, "PAWL_MISUSE", 0},
+    {3, "PAWL_NOMEM", 1},     {4, "PAWL_LIMIT", 0},       {5, "PAWL_BUSY", 1},
+    {6, "PAWL_TIMEOUT", 1},   {7, "PAWL_UNSUPPORTED", 0}, {8, "PAWL_REFUSED", 0},
+    {9, "PAWL_UNDECIDED", 1}, {10, "PAWL_CLOSED", 0},     {11, "PAWL_INTERNAL", 0},
+    {20, "PAWL_CANTOPEN", 1}, {21, "PAWL_NOTADB", 0},     {22, "PAWL_FOREIGN", 0},
+    {23, "PAWL_NEWER", 0},    {24, "PAWL_NOTWAL", 0},     {25, "PAWL_NETWORKFS", 0},
+    {26, "PAWL_READONLY", 1}, {27, "PAWL_FULL", 1},       {28, "PAWL_IO", 1},
+    {29, "PAWL_CORRUPT", 0},  {30, "PAWL_NOTDURABLE", 0}, {31, "PAWL_STORAGE", 1},
+    {32, "PAWL_DATA", 0},
+};
+
+static void codes_are_what_they_always_were(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof CODES / sizeof *CODES; i++) {
+        pawl_code code = (pawl_code)CODES[i].number;
+        assert_string_equal(pawl_code_name(code), CODES[i].name);
+        assert_int_equal(pawl_code_retryable(code), CODES[i].retryable);
+    }
+    assert_string_equal(pawl_code_text(PAWL_OK), "done");
+    assert_string_equal(pawl_code_text(PAWL_FULL), "the disk is full");
+}
+
+static void other_numbers_are_no_codes(void **state)
+{
+    (void)state;
+    static const int numbers[] = {-1, 12, 19, 999};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        pawl_code code = (pawl_code)numbers[i];
+        assert_string_equal(pawl_code_name(code), "PAWL_?");
+        assert_non_null(pawl_code_text(code));
+        assert_int_equal(pawl_code_retryable(code), 0);
+    }
+}
+
+static void the_version_is_one(void **state)
+{
+    (void)state;
+    int major, minor, patch;
+    assert_string_equal(pawl_version(), PAWL_VERSION);
+    assert_int_equal(sscanf(pawl_version(), "%d.%d.%d", &major, &minor, &patch), 3);
+    assert_int_equal(major * 10000 + minor * 100 + patch, PAWL_VERSION_NUMBER);
+}
+
+/* ---- one error ---- */
+
+static void an_error_has_three_texts(void **state)
+{
+    (void)state;
+    error err;
+    memset(&err, 'x', sizeof err);
+    assert_int_equal(error_set(&err, PAWL_FULL, "no room for %d pages", 7), PAWL_FULL);
+    assert_int_equal(err.code, PAWL_FULL);
+    assert_string_equal(err.message, "no room for 7 pages");
+    assert_string_equal(err.detail, "");
+    assert_string_equal(err.hint, "");
+
+    error_detail(&err, "%s", "/tmp/app.db");
+    error_hint(&err, "free %d MiB", 5);
+    assert_string_equal(err.message, "no room for 7 pages");
+    assert_string_equal(err.detail, "/tmp/app.db");
+    assert_string_equal(err.hint, "free 5 MiB");
+    error_detail(&err, "%s", "b");
+    assert_string_equal(err.detail, "b");
+
+    assert_int_equal(error_set(&err, PAWL_IO, "gone"), PAWL_IO);
+    assert_string_equal(err.detail, "");
+    assert_string_equal(err.hint, "");
+}
+
+static void an_error_may_be_left_out(void **state)
+{
+    (void)state;
+    assert_int_equal(error_set(NULL, PAWL_BUSY, "x %d", 1), PAWL_BUSY);
+    error_detail(NULL, "x %d", 1);
+    error_hint(NULL, "x %d", 1);
+}
+
+static void an_error_may_quote_itself(void **state)
+{
+    (void)state;
+    error err;
+    error_set(&err, PAWL_IO, "cannot read");
+    error_detail(&err, "sector 5");
+    error_set(&err, PAWL_STORAGE, "while opening: %s (%s)", err.message, err.detail);
+    assert_string_equal(err.message, "while opening: cannot read (sector 5)");
+}
+
+/* `fill` characters of ASCII and then three wide ones, each of which fits or is left out whole. */
+static void check_cut(const char *wide, size_t room, size_t fill, const char *text)
+{
+    size_t expected = fill < room ? fill : room - 1;
+    for (int i = 0; i < 3 && expected >= fill && expected + strlen(wide) < room; i++)
+        expected += strlen(wide);
+    assert_int_equal(strlen(text), expected);
+    for (size_t i = 0; i < expected && i < fill; i++)
+        assert_int_equal(text[i], 'a');
+    assert_true(text_is_utf8(slice_of(text)));
+}
+
+static void texts_are_cut_between_characters(void **state)
+{
+    (void)state;
+    static const char *const wide[] = {"b", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
+    char filler[600], made[700];
+    memset(filler, 'a', sizeof filler);
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t fill = 0; fill < sizeof filler; fill++) {
+            snprintf(made, sizeof made, "%.*s%s%s%s", (int)fill, filler, wide[i], wide[i], wide[i]);
+            error err;
+            error_set(&err, PAWL_IO, "%s", made);
+            error_detail(&err, "%s", made);
+            error_hint(&err, "%s", made);
+            check_cut(wide[i], sizeof err.message, fill, err.message);
+            check_cut(wide[i], sizeof err.detail, fill, err.detail);
+            check_cut(wide[i], sizeof err.hint, fill, err.hint);
+        }
+    }
+}
+
+/* Paths are bytes; the cut must cope with those that are no characters. */
+static void texts_of_stray_bytes_are_cut_too(void **state)
+{
+    (void)state;
+    char made[600];
+    memset(made, 0x80, sizeof made - 1);
+    made[sizeof made - 1] = '\0';
+    error err;
+    error_set(&err, PAWL_IO, "%s", made);
+    assert_in_range(strlen(err.message), sizeof err.message - 5, sizeof err.message - 1);
+}
+
+/* ---- errors per thread ---- */
+
+static void a_thread_without_error_has_none(void **state)
+{
+    (void)state;
+    error_store *s = error_store_new();
+    const error *err = error_store_get(s);
+    assert_int_equal(err->code, PAWL_OK);
+    assert_string_equal(err->message, "");
+    assert_string_equal(err->detail, "");
+    assert_string_equal(err->hint, "");
+    error_store_free(s);
+    error_store_free(NULL);
+}
+
+static void stores_do_not_mix(void **state)
+{
+    (void)state;
+    error_store *one = error_store_new();
+    error_store *two = error_store_new();
+    error err;
+    error_set(&err, PAWL_FULL, "one");
+    assert_int_equal(error_store_put(one, &err), PAWL_FULL);
+    error_set(&err, PAWL_BUSY, "two");
+    error_hint(&err, "wait");
+    assert_int_equal(error_store_put(two, &err), PAWL_BUSY);
+    assert_string_equal(error_store_get(one)->message, "one");
+    assert_string_equal(error_store_get(two)->message, "two");
+    assert_string_equal(error_store_get(two)->hint, "wait");
+
+    error_set(&err, PAWL_IO, "three");
+    error_store_put(one, &err);
+    assert_int_equal(error_store_get(one)->code, PAWL_IO);
+    assert_string_equal(error_store_get(one)->message, "three");
+    assert_string_equal(error_store_get(two)->message, "two");
+    error_store_free(one);
+    error_store_free(two);
+}
+
+enum { THREADS = 40, ROUNDS = 200 };
+
+typedef struct failing {
+    pthread_t thread;
+    error_store *store;
+    pthread_barrier_t *all;
+    int number;
+    int wrong;
+} failing;
+
+static void *fail_often(void *arg)
+{
+    failing *f = arg;
+    f->wrong += error_store_get(f->store)->code != PAWL_OK;
+    pthread_barrier_wait(f->all); /* all alive at once: no two have the same id */
+    const error *mine = NULL;
+    for (int round = 0; round < ROUNDS; round++) {
+        error err;
+        char expected[64];
+        pawl_code code = round % 2 ? PAWL_IO : PAWL_FULL;
+        snprintf(expected, sizeof expected, "%d of thread %d", round, f->number);
+        error_set(&err, code, "%s", expected);
+        f->wrong += error_store_put(f->store, &err) != code;
+        const error *got = error_store_get(f->store);
+        f->wrong += got->code != code || strcmp(got->message, expected) != 0;
+        f->wrong += mine && got != mine; /* a record does not move */
+        mine = got;
+    }
+    pthread_barrier_wait(f->all);
+    return NULL;
+}
+
+static void threads_have_errors_of_their_own(void **state)
+{
+    (void)state;
+    static failing threads[THREADS];
+    pthread_barrier_t all;
+    assert_int_equal(pthread_barrier_init(&all, NULL, THREADS), 0);
+    error_store *s = error_store_new();
+    error err;
+    error_set(&err, PAWL_CORRUPT, "mine");
+    error_store_put(s, &err);
+    const error *mine = error_store_get(s);
+
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = (failing){.store = s, .all = &all, .number = i};
+        assert_int_equal(pthread_create(&threads[i].thread, NULL, fail_often, &threads[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
+        assert_int_equal(threads[i].wrong, 0);
+    }
+    assert_ptr_equal(error_store_get(s), mine);
+    assert_string_equal(mine->message, "mine");
+    error_store_free(s);
+    pthread_barrier_destroy(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_are_what_they_always_were),
+        cmocka_unit_test(other_numbers_are_no_codes),
+        cmocka_unit_test(the_version_is_one),
+        cmocka_unit_test(an_error_has_three_texts),
+        cmocka_unit_test(an_error_may_be_left_out),
+        cmocka_unit_test(an_error_may_quote_itself),
+        cmocka_unit_test(texts_are_cut_between_characters),
+        cmocka_unit_test(texts_of_stray_bytes_are_cut_too),
+        cmocka_unit_test(a_thread_without_error_has_none),
+        cmocka_unit_test(stores_do_not_mix),
+        cmocka_unit_test(threads_have_errors_of_their_own),
+    };
+    return cmocka_run_group_tests_name("error", tests, NULL, NULL);
+}
