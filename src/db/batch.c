@@ -1,0 +1,279 @@
+/* One transaction, many units, each as if it were alone.
+ *
+ * A savepoint per unit lets a unit that is refused or fails go without a trace. What a savepoint
+ * cannot help against is that the database throws the whole transaction away by itself (SQLite
+ * does, when the disk is full or cannot be read): then everything before the guilty unit is
+ * gone too, and whatever came after would be committed alone and without its neighbours. So after
+ * any error the question is whether the transaction is still there; if not, the batch starts
+ * again, cut just before the guilty unit, which is then tried alone.
+ *
+ * Until the commit is answered, all answers are provisional. A refusal counts no more than a
+ * success then: it may rest on a row of a neighbour that turns out not to be there. */
+#include "db/batch.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const db_sql MARK = {"SAVEPOINT pawl_unit", ""};
+static const db_sql KEEP = {"RELEASE pawl_unit", ""};
+static const db_sql DROP = {"ROLLBACK TO pawl_unit", ""};
+
+typedef struct pass {
+    db_conn *conn;
+    uint64_t number;
+    int marks; /* a savepoint per unit: not needed when there is one unit only */
+    error *err;
+} pass;
+
+/* ---- Answers ---- */
+
+static void answer(unit *u, unit_answer what, pawl_code code)
+{
+    u->answer = what;
+    u->code = code;
+}
+
+static void fail(unit *u, const error *err)
+{
+    answer(u, UNIT_FAILED, err->code);
+    char *copy = arena_copy(u->arena, slice_of(err->detail[0] ? err->detail : err->message));
+    u->message = copy ? copy : pawl_code_text(err->code);
+}
+
+static void refuse(unit *u, const char *why)
+{
+    answer(u, UNIT_REFUSED, PAWL_REFUSED);
+    u->refused = why;
+}
+
+static void start_over(unit *u)
+{
+    arena_rewind(u->arena, u->mark);
+    for (unit_stmt *s = u->first; s; s = s->next)
+        s->rows = NULL;
+    u->refused = u->message = NULL;
+    u->found = NULL;
+    answer(u, UNIT_OPEN, PAWL_OK);
+}
+
+/* ---- One statement of a unit ---- */
+
+static pawl_code copy_value(arena *a, db_value v, db_value *out, error *err)
+{
+    *out = v;
+    if (v.type == DB_TEXT || v.type == DB_BYTES) {
+        out->s.at = arena_copy(a, v.s);
+        if (!out->s.at)
+            return error_set(err, PAWL_LIMIT, "the answer does not fit into the unit's memory");
+    }
+    return PAWL_OK;
+}
+
+static pawl_code copy_row(unit *u, db_stmt *s, unit_row ***tail, error *err)
+{
+    int count = s->conn->driver->columns(s);
+    unit_row *row = arena_alloc(u->arena, sizeof *row + sizeof row->values[0] * (size_t)count);
+    if (!row)
+        return error_set(err, PAWL_LIMIT, "the answer does not fit into the unit's memory");
+    row->count = count;
+    for (int i = 0; i < count; i++) {
+        pawl_code rc = copy_value(u->arena, db_column(s, i), &row->values[i], err);
+        if (rc != PAWL_OK)
+            return rc;
+    }
+    **tail = row;
+    *tail = &row->next;
+    return PAWL_OK;
+}
+
+/* The parameter itself, or what an earlier statement of the unit has returned for it. */
+static pawl_code resolve(const unit *u, const db_value *v, const db_value **out, error *err)
+{
+    *out = v;
+    if (v->type != DB_FROM)
+        return PAWL_OK;
+    const unit_row *row = unit_rows(u, v->from);
+    if (!row || v->i >= row->count)
+        return error_set(err, PAWL_INTERNAL, "a unit uses a value that no statement returned");
+    *out = &row->values[v->i];
+    return PAWL_OK;
+}
+
+static pawl_code bind_all(const unit *u, const unit_stmt *what, db_stmt *s, error *err)
+{
+    for (int i = 0; i < what->count; i++) {
+        const db_value *v;
+        pawl_code rc = resolve(u, &what->values[i], &v, err);
+        if (rc == PAWL_OK)
+            rc = s->conn->driver->bind(s, i + 1, v, err);
+        if (rc != PAWL_OK)
+            return rc;
+    }
+    return PAWL_OK;
+}
+
+static pawl_code run(pass *p, unit *u, unit_stmt *what)
+{
+    db_stmt *s;
+    pawl_code rc = db_prepare(p->conn, what->sql, &s, p->err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = bind_all(u, what, s, p->err);
+    unit_row **tail = &what->rows;
+    while (rc == PAWL_OK) {
+        db_step step = db_next(s, p->err);
+        if (step == DB_DONE)
+            break;
+        rc = step == DB_ROW ? copy_row(u, s, &tail, p->err) : p->err->code;
+    }
+    db_reset(s);
+    return rc;
+}
+
+/* ---- One unit ---- */
+
+/* Run the statements in order, up to the first guard that gives no row. */
+static pawl_code run_all(pass *p, unit *u)
+{
+    for (unit_stmt *s = u->first; s; s = s->next) {
+        if (s->kind == UNIT_FOUND)
+            continue;
+        pawl_code rc = run(p, u, s);
+        if (rc != PAWL_OK)
+            return rc;
+        if (s->kind != UNIT_GUARD || s->rows)
+            continue;
+        refuse(u, s->name);
+        if (s->next && s->next->kind == UNIT_FOUND) {
+            rc = run(p, u, s->next);
+            u->found = s->next->rows;
+        }
+        return rc;
+    }
+    answer(u, UNIT_COMMITTED, PAWL_OK);
+    return PAWL_OK;
+}
+
+/* Leave nothing of the unit in the transaction. Where that cannot be had, the transaction goes;
+ * where it has gone by itself, the driver still has to hear of its end. */
+static void drop(pass *p)
+{
+    if (!p->marks || !p->conn->driver->in_transaction(p->conn) ||
+        db_run(p->conn, &DROP, NULL, 0, NULL) != PAWL_OK ||
+        db_run(p->conn, &KEEP, NULL, 0, NULL) != PAWL_OK)
+        db_rollback(p->conn);
+}
+
+/* 1: the unit has its provisional answer. 0: the transaction is gone; p->err says why. */
+static int apply(pass *p, unit *u)
+{
+    submitter *owner = u->submitter;
+    if (owner && (owner->broken || owner->broken_in == p->number)) {
+        refuse(u, "prefix");
+        return 1;
+    }
+    pawl_code rc = p->marks ? db_run(p->conn, &MARK, NULL, 0, p->err) : PAWL_OK;
+    if (rc == PAWL_OK)
+        rc = run_all(p, u);
+    if (rc == PAWL_OK && u->answer == UNIT_COMMITTED && p->marks)
+        rc = db_run(p->conn, &KEEP, NULL, 0, p->err);
+    if (rc == PAWL_OK && u->answer == UNIT_COMMITTED)
+        return 1;
+    if (rc != PAWL_OK)
+        fail(u, p->err);
+    drop(p);
+    if (owner)
+        owner->broken_in = p->number;
+    return p->conn->driver->in_transaction(p->conn);
+}
+
+/* ---- One pass over some units: one transaction ---- */
+
+typedef enum { PASS_DONE, PASS_BUSY, PASS_GONE, PASS_UNDECIDED } pass_end;
+
+/* A lone unit that was refused or has failed needs no transaction at all: its answer stands. */
+static int lone_answer(const pass *p, const unit *u)
+{
+    return !p->marks && (u->answer == UNIT_REFUSED || u->answer == UNIT_FAILED);
+}
+
+static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
+{
+    pawl_code rc = db_begin(p->conn, p->err);
+    if (rc == PAWL_BUSY)
+        return PASS_BUSY;
+    if (rc != PAWL_OK) {
+        for (size_t i = 0; i < count; i++)
+            fail(units[i], p->err);
+        return PASS_DONE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        start_over(units[i]);
+        if (!apply(p, units[i]) && !lone_answer(p, units[i])) {
+            *guilty = i;
+            return PASS_GONE;
+        }
+    }
+    if (!p->conn->driver->in_transaction(p->conn))
+        return PASS_DONE;
+    rc = db_commit(p->conn, p->err);
+    if (rc == PAWL_OK)
+        return PASS_DONE;
+    if (rc != PAWL_BUSY)
+        return PASS_UNDECIDED;
+    db_rollback(p->conn);
+    return PASS_BUSY;
+}
+
+static void break_submitters(unit **units, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (units[i]->submitter && units[i]->answer != UNIT_COMMITTED)
+            units[i]->submitter->broken = 1;
+}
+
+/* The answers may be right or wrong; keep them until the fate of the commit is known. */
+static void make_undecided(unit **units, size_t count, const error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        units[i]->provisional = units[i]->answer;
+        units[i]->provisional_code = units[i]->code;
+        answer(units[i], UNIT_UNDECIDED, PAWL_UNDECIDED);
+        units[i]->cause = err->code;
+    }
+}
+
+batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err)
+{
+    batch_result r = {0};
+    size_t most = count;
+    for (size_t i = 0; i < count; i++)
+        units[i]->mark = arena_mark_now(units[i]->arena);
+    while (r.taken < count) {
+        size_t left = count - r.taken;
+        size_t n = left < most ? left : most;
+        unit **some = units + r.taken;
+        size_t guilty = 0;
+        pass p = {c, ++*passes, n > 1, err};
+        pass_end end = run_pass(&p, some, n, &guilty);
+        if (end == PASS_BUSY) {
+            r.code = PAWL_BUSY;
+            return r;
+        }
+        if (end == PASS_GONE) {
+            r.restarts++;
+            most = guilty > 0 ? guilty : 1;
+            continue;
+        }
+        if (end == PASS_UNDECIDED) {
+            make_undecided(some, n, err);
+            r.undecided = n;
+        }
+        break_submitters(some, n);
+        r.taken += n;
+        most = count;
+        if (r.undecided)
+            return r;
+    }
+    return r;
+}

@@ -1,0 +1,83 @@
+/* The committer: many writers, one transaction at a time, one sync for all who wait.
+ *
+ * Units are queued by any thread and applied in queue order, as many in one transaction as are
+ * there (within bounds). There is no committer thread on the way: whoever waits and finds nobody
+ * leading *leads*, commits for all who queue, and hands on. A thread that is alone therefore
+ * commits without a hop. For units that nobody waits for there is one helper thread, woken by
+ * committer_leave(); an engine driven by hand has none and calls committer_drive().
+ *
+ * Rules, numbered for tests and comments:
+ *   1. Units are applied in queue order; guards see what came before.
+ *   2. Every unit gets exactly one final answer; UNDECIDED may come once before it.
+ *   3. Prefix rule: after a unit of a submitter that was not committed, none of its units is.
+ *   4. Nothing is answered COMMITTED before the database has said that it is durable.
+ *   5. The queue is bounded in units and bytes. Who finds it full leads, or waits. Units of
+ *      clients are answered PAWL_BUSY after busy_ms; units of runs have a share of their own.
+ *   6. A leader never calls user code, and never holds the lock while it touches the database. */
+#ifndef DB_COMMITTER_H
+#define DB_COMMITTER_H
+
+#include "db/unit.h"
+
+typedef struct committer committer;
+
+typedef struct committer_options {
+    int by_hand;         /* no helper thread; nothing ever blocks on others */
+    int64_t units_max;   /* in the queue, per class; 0: 8192 */
+    int64_t bytes_max;   /* in the queue, per class; 0: 64 MiB */
+    int64_t batch_units; /* in one transaction; 0: 1024 */
+    int64_t batch_bytes; /* in one transaction; 0: 16 MiB */
+    int64_t busy_ms;     /* patience of client units; 0: the database's busy_ms */
+} committer_options;
+
+typedef struct committer_stats {
+    int64_t batches;
+    int64_t committed;
+    int64_t refused;
+    int64_t failed;
+    int64_t undecided;    /* units that were undecided for a while */
+    int64_t restarts;     /* transactions that the database threw away */
+    int64_t busy;         /* client units that found no room in time */
+    int64_t batch_max;    /* units in the largest batch */
+    int64_t batch_ns_max; /* the longest transaction, waiting for its turn included */
+} committer_stats;
+
+/* A committer with a writing connection of its own. The database must outlive it. */
+pawl_code committer_open(committer **out, db *d, const committer_options *options, error *err);
+
+/* Commits what is queued (as far as the database lets it; the rest is answered PAWL_CLOSED),
+ * then frees. Nobody may be submitting. */
+void committer_close(committer *k);
+
+/* Queue a unit. It is the committer's until its `done` has been called with the final answer;
+ * every unit that is handed in gets one, errors included (perhaps before this returns). Blocks
+ * only while the queue is full, leading meanwhile. */
+void committer_submit(committer *k, unit *u);
+
+/* Queue a unit and wait for its final answer, leading if nobody does. Gives u->code. u->done is
+ * called too, if set. By hand: drives until the answer is there; PAWL_BUSY if the database stays
+ * locked past the unit's patience, then nothing was written. */
+pawl_code committer_commit(committer *k, unit *u);
+
+/* Lead once if there is something to do and nobody leads. 1: a batch was tried; 0: nothing to
+ * do, somebody else leads, or it is not time yet (after a failure). */
+int committer_drive(committer *k);
+
+/* When committer_drive() should be called next, in clock_source.mono_ns time: 0 now, INT64_MAX
+ * not before something is submitted. */
+int64_t committer_next_ns(committer *k);
+
+/* To be called before user code is entered or control returns to the application: a queued unit
+ * never waits for user code. Wakes the helper if units are queued and nobody leads; by hand,
+ * drives once. */
+void committer_leave(committer *k);
+
+/* Wait until nothing is queued and nothing is undecided, leading if nobody does. */
+void committer_flush(committer *k);
+
+committer_stats committer_stats_now(committer *k);
+
+/* The writing connection, to ask the driver for its figures; not to be used. */
+db_conn *committer_connection(committer *k);
+
+#endif

@@ -1,0 +1,240 @@
+/* The seam: what pawl asks of a database, and nothing else.
+ *
+ * A driver is a table of functions (`db_driver`); db_sqlite.c is one, db_fault.c wraps any other
+ * and breaks it on purpose. Everything above this header is written once and never asks which
+ * driver it is on.
+ *
+ * SQL is written once too, in the file of the feature that owns it, as a static `db_sql` with
+ * parameters $1, $2 … Names in braces are the few differences between databases: {runs} is a
+ * table of pawl's (pawl_runs here, pawl.runs there), {KEY} and other capitals are macros of the
+ * driver (see db_driver.macros). No now() and no random in SQL: callers pass values.
+ *
+ * A connection is used by one thread at a time. Every statement runs between db_begin() and
+ * db_commit() or db_rollback(). */
+#ifndef DB_DB_H
+#define DB_DB_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/slice.h"
+
+typedef struct db db;           /* one database, as one engine sees it */
+typedef struct db_conn db_conn; /* one connection to it */
+typedef struct db_stmt db_stmt; /* one prepared statement of a connection */
+
+/* ---- Values and statements ---- */
+
+typedef enum { DB_NULL, DB_INT, DB_TEXT, DB_BYTES, DB_FROM } db_type;
+
+/* A value on its way into or out of the database. Bytes and text are borrowed: on the way in
+ * until the statement is reset, on the way out until the next db_next() or db_reset(). DB_FROM
+ * occurs in units only: "column `i` of the first row of the unit's statement number `from`". */
+typedef struct db_value {
+    db_type type;
+    int32_t from;
+    int64_t i;
+    slice s;
+} db_value;
+
+/* One statement. Static: its address is its identity. `binds` has a letter per parameter, i t b
+ * for integer, text, bytes (each may be NULL), so that it is bound with an explicit type. */
+typedef struct db_sql {
+    const char *text;
+    const char *binds;
+} db_sql;
+
+/* What db_next() found. */
+typedef enum { DB_ROW, DB_DONE, DB_FAILED } db_step;
+
+/* What became of a commit whose answer was lost. */
+typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
+
+/* What a connection is for. A writer waits its turn among the processes that share the file. */
+typedef enum { DB_READER, DB_WRITER } db_role;
+
+/* What a driver can promise beyond the rest (C1: memory cannot promise any of it). */
+enum {
+    DB_DURABLE = 1,  /* what is committed is there after a crash */
+    DB_ISOLATED = 2, /* two connections do not see each other's open transactions */
+    DB_SHARED = 4,   /* several processes may open it at once */
+};
+
+typedef struct db_macro {
+    const char *name; /* capitals, without braces; NULL ends the list */
+    const char *text;
+} db_macro;
+
+/* ---- Options of db_open(); zero is the default everywhere ---- */
+
+typedef struct db_options {
+    const char *url;
+    int (*on_connect)(void *native, void *arg);
+    void *on_connect_arg;
+    log_sink log;
+    clock_source *clock;   /* NULL: the system's */
+    random_source *random; /* NULL: the system's */
+    int switch_to_wal;     /* may an existing database be switched to WAL mode? */
+    int by_hand;           /* never block on others: answer PAWL_BUSY and be asked again */
+    int64_t wal_bytes;     /* bound of the write-ahead log; 0: 64 MiB */
+    int64_t busy_ms;       /* how long to wait for others; 0: 5000 */
+    const char *vfs;       /* SQLite: the VFS to open with; NULL: the default */
+    int64_t (*fs_magic)(const char *path); /* type of the file system at path, as statfs(2) has
+                                              it; NULL: ask the system */
+} db_options;
+
+/* ---- The driver table ---- */
+
+typedef struct db_driver {
+    const char *name;
+    const char *table_prefix;
+    const db_macro *macros;
+    unsigned promises;
+
+    void (*close)(db *d);
+
+    pawl_code (*connect)(db *d, db_role role, db_conn **out, error *err);
+    void (*disconnect)(db_conn *c);
+
+    /* A writer's transaction sees no other writer until its end; a reader's sees one state of
+     * the database. PAWL_BUSY: somebody else writes; nothing has happened. */
+    pawl_code (*begin)(db_conn *c, error *err);
+
+    /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, may be asked again. Anything else
+     * is *undecided*: the transaction is over and perhaps durable; ask settle(). */
+    pawl_code (*commit)(db_conn *c, error *err);
+    void (*rollback)(db_conn *c);
+
+    /* 0 when the database has ended the transaction by itself, as SQLite does on some errors. */
+    int (*in_transaction)(db_conn *c);
+
+    /* Find out what became of the connection's undecided commit, if it can be known yet. */
+    db_fate (*settle)(db_conn *c, error *err);
+
+    pawl_code (*prepare)(db_conn *c, const db_sql *sql, const char *text, db_stmt **out,
+                         error *err);
+    void (*finalize)(db_stmt *s);
+    pawl_code (*bind)(db_stmt *s, int index, const db_value *value, error *err); /* from 1 */
+    db_step (*next)(db_stmt *s, error *err);
+    int (*columns)(db_stmt *s);
+    void (*column)(db_stmt *s, int index, db_value *out); /* from 0 */
+    void (*reset)(db_stmt *s);
+
+    /* Several statements at once, without parameters: migrations. Braces are expanded. */
+    pawl_code (*script)(db_conn *c, const char *text, error *err);
+
+    /* Between two batches of the writer: the moment for housekeeping that needs the writer's
+     * place (SQLite: the log, when it has passed its bound). */
+    void (*between)(db_conn *c);
+
+    void *(*native)(db_conn *c); /* sqlite3 * */
+} db_driver;
+
+struct db {
+    const db_driver *driver;
+    db_options options; /* with its defaults filled in; url is not kept, it may hold secrets */
+};
+
+struct db_conn {
+    const db_driver *driver;
+    db *db;
+    db_role role;
+    map statements; /* address of a db_sql -> db_stmt */
+};
+
+struct db_stmt {
+    db_conn *conn;
+    const db_sql *sql;
+};
+
+/* ---- What the rest of pawl calls ---- */
+
+/* Open the database of options->url and bring its tables to this version (migrate.h). */
+pawl_code db_open(db **out, const db_options *options, error *err);
+void db_close(db *d);
+
+pawl_code db_connect(db *d, db_role role, db_conn **out, error *err);
+void db_disconnect(db_conn *c); /* NULL is allowed */
+
+static inline pawl_code db_begin(db_conn *c, error *err)
+{
+    return c->driver->begin(c, err);
+}
+
+static inline pawl_code db_commit(db_conn *c, error *err)
+{
+    return c->driver->commit(c, err);
+}
+
+static inline void db_rollback(db_conn *c)
+{
+    c->driver->rollback(c);
+}
+
+/* The connection's prepared statement for this SQL: made at its first use, kept after. */
+pawl_code db_prepare(db_conn *c, const db_sql *sql, db_stmt **out, error *err);
+
+/* Bind all parameters of a prepared statement, in order. */
+pawl_code db_bind_all(db_stmt *s, const db_value *values, int count, error *err);
+
+static inline db_step db_next(db_stmt *s, error *err)
+{
+    return s->conn->driver->next(s, err);
+}
+
+static inline db_value db_column(db_stmt *s, int index)
+{
+    db_value v = {DB_NULL, 0, 0, {NULL, 0}};
+    s->conn->driver->column(s, index, &v);
+    return v;
+}
+
+static inline void db_reset(db_stmt *s)
+{
+    s->conn->driver->reset(s);
+}
+
+/* Run a statement that gives no rows, or whose rows do not matter. */
+pawl_code db_run(db_conn *c, const db_sql *sql, const db_value *values, int count, error *err);
+
+/* Run a statement and give column 0 of its first row as a number; *found 0: there was none. */
+pawl_code db_number(db_conn *c, const db_sql *sql, const db_value *values, int count, int64_t *out,
+                    int *found, error *err);
+
+/* SQL with its braces expanded for this driver. */
+pawl_code db_expand(const db_driver *driver, const char *text, buf *out, error *err);
+
+static inline db_value db_int(int64_t i)
+{
+    return (db_value){DB_INT, 0, i, {NULL, 0}};
+}
+
+static inline db_value db_text(slice s)
+{
+    return (db_value){DB_TEXT, 0, 0, s};
+}
+
+static inline db_value db_bytes(slice s)
+{
+    return (db_value){DB_BYTES, 0, 0, s};
+}
+
+static inline db_value db_null(void)
+{
+    return (db_value){DB_NULL, 0, 0, {NULL, 0}};
+}
+
+/* The value that a unit's earlier statement gave: statement number and column, both from 0. */
+static inline db_value db_from(int statement, int column)
+{
+    return (db_value){DB_FROM, statement, column, {NULL, 0}};
+}
+
+#define DB_COUNT(values) ((int)(sizeof(values) / sizeof((values)[0])))
+
+#endif

@@ -1,0 +1,280 @@
+/* The driver that breaks another one on purpose. Every call that can fail passes `strike()`,
+ * which counts it and asks the plan; everything else goes straight through. */
+#include "db/db_fault.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct fault_db {
+    db base;
+    db_driver driver; /* this table, with the inner driver's names and promises */
+    db *inner;
+    db_fault *plan;
+} fault_db;
+
+typedef struct fault_conn {
+    db_conn base;
+    db_conn *inner;
+    int64_t unknown; /* how many more times settle() does not know */
+    db_fate fate;    /* of a commit whose answer we lost; UNKNOWN: none of ours */
+} fault_conn;
+
+typedef struct fault_stmt {
+    db_stmt base;
+    db_stmt *inner;
+} fault_stmt;
+
+static fault_conn *conn_of(db_conn *c)
+{
+    return (fault_conn *)c;
+}
+
+static db_fault *plan_of(db_conn *c)
+{
+    return ((fault_db *)c->db)->plan;
+}
+
+/* ---- Striking ---- */
+
+/* Count the call; PAWL_OK to go on, or the code it fails with. */
+static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err)
+{
+    db_fault *plan = plan_of(c);
+    int64_t number = ++plan->calls;
+    if (plan->before)
+        plan->before(plan->before_arg, number, call, sql);
+    if (number != plan->fail_call)
+        return PAWL_OK;
+    pawl_code code = plan->fail_code ? plan->fail_code : PAWL_STORAGE;
+    error_set(err, code, "a fault on purpose: %s", pawl_code_text(code));
+    error_detail(err, "call %lld", (long long)number);
+    if (plan->fail_ends && call != FAULT_CALL_BEGIN) {
+        db_conn *inner = conn_of(c)->inner;
+        inner->driver->rollback(inner);
+    }
+    return code;
+}
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    for (;;)
+        pause();
+}
+
+/* ---- Connections and transactions ---- */
+
+static void close_db(db *base)
+{
+    fault_db *d = (fault_db *)base;
+    d->inner->driver->close(d->inner);
+    free(d);
+}
+
+static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
+{
+    fault_db *d = (fault_db *)base;
+    *out = NULL;
+    fault_conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
+    d->inner->options.by_hand = base->options.by_hand;
+    pawl_code rc = d->inner->driver->connect(d->inner, role, &c->inner, err);
+    if (rc != PAWL_OK) {
+        free(c);
+        return rc;
+    }
+    *out = &c->base;
+    return PAWL_OK;
+}
+
+static void disconnect(db_conn *c)
+{
+    db_disconnect(conn_of(c)->inner);
+    free(c);
+}
+
+static pawl_code begin(db_conn *c, error *err)
+{
+    pawl_code rc = strike(c, FAULT_CALL_BEGIN, "BEGIN", err);
+    return rc == PAWL_OK ? db_begin(conn_of(c)->inner, err) : rc;
+}
+
+static void rollback(db_conn *c)
+{
+    db_rollback(conn_of(c)->inner);
+}
+
+static int in_transaction(db_conn *c)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->in_transaction(inner);
+}
+
+/* A commit whose answer is lost: it happened or not, and the caller does not hear which. */
+static pawl_code lose(fault_conn *c, int happened, pawl_code code, error *err)
+{
+    c->unknown = plan_of(&c->base)->unknown_times;
+    c->fate = DB_FATE_LOST;
+    if (happened && db_commit(c->inner, err) == PAWL_OK)
+        c->fate = DB_FATE_COMMITTED;
+    else if (!happened)
+        db_rollback(c->inner);
+    return error_set(err, code, "the answer of a commit was lost on purpose");
+}
+
+static pawl_code commit(db_conn *base, error *err)
+{
+    fault_conn *c = conn_of(base);
+    db_fault *plan = plan_of(base);
+    int64_t number = ++plan->commits;
+    pawl_code rc = strike(base, FAULT_CALL_COMMIT, "COMMIT", err);
+    if (rc == PAWL_BUSY && in_transaction(base))
+        return rc;
+    if (rc != PAWL_OK)
+        return lose(c, 0, rc == PAWL_BUSY ? PAWL_STORAGE : rc, err);
+    if (number == plan->die_before)
+        die();
+    if (number == plan->lose_commit)
+        return lose(c, plan->lose_happened, PAWL_IO, err);
+    rc = db_commit(c->inner, err);
+    if (number == plan->die_after)
+        die();
+    return rc;
+}
+
+static db_fate settle(db_conn *base, error *err)
+{
+    fault_conn *c = conn_of(base);
+    if (strike(base, FAULT_CALL_SETTLE, "SETTLE", err) != PAWL_OK)
+        return DB_FATE_UNKNOWN;
+    if (c->fate == DB_FATE_UNKNOWN)
+        return c->inner->driver->settle(c->inner, err);
+    if (c->unknown > 0) {
+        c->unknown--;
+        return DB_FATE_UNKNOWN;
+    }
+    db_fate fate = c->fate;
+    c->fate = DB_FATE_UNKNOWN;
+    return fate;
+}
+
+/* ---- Statements ---- */
+
+static db_stmt *inner_of(db_stmt *s)
+{
+    return ((fault_stmt *)s)->inner;
+}
+
+static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_stmt **out,
+                         error *err)
+{
+    fault_conn *c = conn_of(base);
+    pawl_code rc = strike(base, FAULT_CALL_PREPARE, text, err);
+    if (rc != PAWL_OK)
+        return rc;
+    fault_stmt *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    s->base = (db_stmt){base, sql};
+    rc = c->inner->driver->prepare(c->inner, sql, text, &s->inner, err);
+    if (rc != PAWL_OK) {
+        free(s);
+        return rc;
+    }
+    *out = &s->base;
+    return PAWL_OK;
+}
+
+static void finalize(db_stmt *s)
+{
+    db_stmt *inner = inner_of(s);
+    inner->conn->driver->finalize(inner);
+    free(s);
+}
+
+static pawl_code bind(db_stmt *s, int index, const db_value *value, error *err)
+{
+    pawl_code rc = strike(s->conn, FAULT_CALL_BIND, s->sql->text, err);
+    db_stmt *inner = inner_of(s);
+    return rc == PAWL_OK ? inner->conn->driver->bind(inner, index, value, err) : rc;
+}
+
+static db_step next(db_stmt *s, error *err)
+{
+    if (strike(s->conn, FAULT_CALL_NEXT, s->sql->text, err) != PAWL_OK)
+        return DB_FAILED;
+    return db_next(inner_of(s), err);
+}
+
+static int columns(db_stmt *s)
+{
+    db_stmt *inner = inner_of(s);
+    return inner->conn->driver->columns(inner);
+}
+
+static void column(db_stmt *s, int index, db_value *out)
+{
+    *out = db_column(inner_of(s), index);
+}
+
+static void reset(db_stmt *s)
+{
+    db_reset(inner_of(s));
+}
+
+static pawl_code script(db_conn *c, const char *text, error *err)
+{
+    pawl_code rc = strike(c, FAULT_CALL_SCRIPT, text, err);
+    db_conn *inner = conn_of(c)->inner;
+    return rc == PAWL_OK ? inner->driver->script(inner, text, err) : rc;
+}
+
+static void between(db_conn *c)
+{
+    db_conn *inner = conn_of(c)->inner;
+    inner->driver->between(inner);
+}
+
+static void *native(db_conn *c)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->native(inner);
+}
+
+db *db_fault_wrap(db *inner, db_fault *plan)
+{
+    fault_db *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->driver = (db_driver){
+        .name = inner->driver->name,
+        .table_prefix = inner->driver->table_prefix,
+        .macros = inner->driver->macros,
+        .promises = inner->driver->promises,
+        .close = close_db,
+        .connect = connect,
+        .disconnect = disconnect,
+        .begin = begin,
+        .commit = commit,
+        .rollback = rollback,
+        .in_transaction = in_transaction,
+        .settle = settle,
+        .prepare = prepare,
+        .finalize = finalize,
+        .bind = bind,
+        .next = next,
+        .columns = columns,
+        .column = column,
+        .reset = reset,
+        .script = script,
+        .between = between,
+        .native = native,
+    };
+    d->base = (db){.driver = &d->driver, .options = inner->options};
+    d->inner = inner;
+    d->plan = plan;
+    return &d->base;
+}

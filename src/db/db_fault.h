@@ -1,0 +1,45 @@
+/* A decorator that breaks any driver on purpose, at exactly the call it is told to.
+ *
+ * Wrapped around a database it behaves like it, until the plan says otherwise: fail the n-th
+ * call, die before or after the n-th commit, lose the answer of a commit that happened or did
+ * not, stop between two calls and let a test do something there. Calls are counted, so that a
+ * test can learn how many there are and then break each in turn. */
+#ifndef DB_DB_FAULT_H
+#define DB_DB_FAULT_H
+
+#include "db/db.h"
+
+typedef enum {
+    FAULT_CALL_BEGIN,
+    FAULT_CALL_COMMIT,
+    FAULT_CALL_PREPARE,
+    FAULT_CALL_BIND,
+    FAULT_CALL_NEXT,
+    FAULT_CALL_SETTLE,
+    FAULT_CALL_SCRIPT,
+} fault_call;
+
+typedef struct db_fault {
+    /* The plan. Numbers count from 1; 0: never. */
+    int64_t fail_call;     /* this call fails with fail_code … */
+    pawl_code fail_code;   /* PAWL_STORAGE unless told */
+    int fail_ends;         /* … and ends the transaction, as SQLite does on some errors */
+    int64_t die_before;    /* SIGKILL to oneself before the commit with this number */
+    int64_t die_after;     /* and after it */
+    int64_t lose_commit;   /* this commit's answer is lost … */
+    int lose_happened;     /* … 1: it happened, 0: it did not */
+    int64_t unknown_times; /* how many times settle() does not know yet */
+    void (*before)(void *arg, int64_t number, fault_call call,
+                   const char *sql); /* trace, or pause */
+    void *before_arg;
+
+    /* What was counted. */
+    int64_t calls;
+    int64_t commits;
+} db_fault;
+
+/* Wrap `inner`, which then belongs to the wrapper and is closed with it. The plan is borrowed and
+ * may be changed between calls, by the thread that makes them. NULL when memory is out. */
+db *db_fault_wrap(db *inner, db_fault *plan);
+
+#endif

@@ -1,0 +1,545 @@
+/* The seam on SQLite.
+ *
+ * A file: every connection has its own handle; writers pass the turnstile, then take SQLite's
+ * lock with BEGIN IMMEDIATE (never deferred: a transaction that reads first and writes then is
+ * refused at once when somebody else has written between).
+ *
+ * Memory: one handle behind one mutex, which is held from begin to the end of the transaction. A
+ * second connection would have a second, empty database. So there is no isolation to promise,
+ * and a thread must not begin twice. */
+#include "db/db_sqlite.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sqlite_open.h"
+#include "db/turnstile.h"
+
+typedef struct sqlite_db {
+    db base;
+    char *path; /* as SQLite resolved it, so that all names beside it agree; NULL: memory */
+    int relaxed;
+    nodes_file *nodes;
+    sqlite3 *memory;
+    pthread_mutex_t memory_lock;
+} sqlite_db;
+
+typedef struct sqlite_conn {
+    db_conn base;
+    sqlite3 *native;
+    sqlite3_stmt *begin;
+    sqlite3_stmt *commit;
+    sqlite3_stmt *rollback;
+    turnstile *turn;
+    wal_keeper *keeper;
+    int locked; /* memory: we hold the mutex */
+} sqlite_conn;
+
+enum { PARAMETERS = 32 };
+
+typedef struct sqlite_stmt {
+    db_stmt base;
+    sqlite3_stmt *native;
+    unsigned char places[PARAMETERS]; /* where SQLite has $1, $2 … */
+} sqlite_stmt;
+
+static const db_driver DRIVER_FILE;
+static const db_driver DRIVER_MEMORY;
+
+static sqlite_db *db_of(db_conn *c)
+{
+    return (sqlite_db *)c->db;
+}
+
+/* ---- Errors ---- */
+
+static pawl_code classify(sqlite3 *native, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return PAWL_BUSY;
+    case SQLITE_FULL:
+        return PAWL_FULL;
+    case SQLITE_IOERR: {
+        int why = native ? sqlite3_system_errno(native) : 0;
+        return why == EFBIG || why == ENOSPC || why == EDQUOT ? PAWL_FULL : PAWL_IO;
+    }
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return PAWL_READONLY;
+    case SQLITE_CANTOPEN:
+        return PAWL_CANTOPEN;
+    case SQLITE_NOTADB:
+        return PAWL_NOTADB;
+    case SQLITE_CORRUPT:
+        return PAWL_CORRUPT;
+    case SQLITE_NOMEM:
+        return PAWL_NOMEM;
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+    case SQLITE_RANGE:
+        return PAWL_DATA;
+    }
+    return PAWL_STORAGE;
+}
+
+static const char *way_out(pawl_code code)
+{
+    switch (code) {
+    case PAWL_BUSY:
+        return "another program writes to the database; try again when it is done";
+    case PAWL_FULL:
+        return "make room on the disk; work goes on by itself then";
+    case PAWL_IO:
+        return "look at the disk and the system's log; work goes on when the cause is gone";
+    case PAWL_READONLY:
+        return "give this user the right to write the file and its directory";
+    case PAWL_CANTOPEN:
+        return "look at the path, its permissions and the limit on open files";
+    case PAWL_NOTADB:
+        return "give the name of a SQLite database, or of a file that does not exist yet";
+    case PAWL_CORRUPT:
+        return "restore a backup, or try sqlite3's .recover";
+    case PAWL_NOMEM:
+        return "free memory";
+    default:
+        return "look at the detail; the database itself is unharmed";
+    }
+}
+
+pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err)
+{
+    pawl_code code = classify(native, rc);
+    error_set(err, code, "cannot %s the database: %s", doing, pawl_code_text(code));
+    error_detail(err, "%s (SQLite %d)", native ? sqlite3_errmsg(native) : sqlite3_errstr(rc), rc);
+    error_hint(err, "%s", way_out(code));
+    return code;
+}
+
+/* ---- Connections ---- */
+
+static int prepare_plain(sqlite_conn *c, const char *sql, sqlite3_stmt **out)
+{
+    return sqlite3_prepare_v3(c->native, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+}
+
+static pawl_code prepare_brackets(sqlite_conn *c, error *err)
+{
+    int writes = c->base.role == DB_WRITER;
+    int rc = prepare_plain(c, writes ? "BEGIN IMMEDIATE" : "BEGIN", &c->begin);
+    if (rc == SQLITE_OK)
+        rc = prepare_plain(c, "COMMIT", &c->commit);
+    if (rc == SQLITE_OK)
+        rc = prepare_plain(c, "ROLLBACK", &c->rollback);
+    return rc == SQLITE_OK ? PAWL_OK : db_sqlite_error(c->native, rc, "set up", err);
+}
+
+static void rollback(db_conn *base);
+
+static void disconnect(db_conn *base)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    if (c->locked) /* memory: the handle stays, and the transaction would stay with it */
+        rollback(base);
+    wal_keeper_free(c->keeper);
+    if (c->turn) /* the last one to close leaves a log that the next open need not read */
+        sqlite3_exec(c->native, "PRAGMA journal_size_limit=0", NULL, NULL, NULL);
+    sqlite3_finalize(c->begin);
+    sqlite3_finalize(c->commit);
+    sqlite3_finalize(c->rollback);
+    if (c->native != db_of(base)->memory)
+        sqlite3_close(c->native);
+    turnstile_free(c->turn);
+    free(c);
+}
+
+static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
+{
+    db_options *o = &d->base.options;
+    c->native = d->memory;
+    if (d->memory)
+        return PAWL_OK;
+    pawl_code rc = sqlite_open_native(d->path, d->relaxed, o, &c->native, err);
+    if (rc != PAWL_OK || c->base.role != DB_WRITER)
+        return rc;
+    if (o->by_hand)
+        sqlite3_busy_timeout(c->native, 0);
+    if (d->nodes) {
+        c->turn = turnstile_new(d->nodes, o->clock, o->by_hand, o->busy_ms);
+        if (!c->turn)
+            return error_set(err, PAWL_NOMEM, "out of memory");
+    }
+    return PAWL_OK;
+}
+
+static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
+{
+    sqlite_db *d = (sqlite_db *)base;
+    *out = NULL;
+    sqlite_conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
+    pawl_code rc = open_connection(c, d, err);
+    if (rc == PAWL_OK)
+        rc = prepare_brackets(c, err);
+    if (rc != PAWL_OK) {
+        disconnect(&c->base);
+        return rc;
+    }
+    *out = &c->base;
+    return PAWL_OK;
+}
+
+static void *native(db_conn *c)
+{
+    return ((sqlite_conn *)c)->native;
+}
+
+/* ---- Transactions ---- */
+
+static int step_once(sqlite3_stmt *s)
+{
+    int rc = sqlite3_step(s);
+    int reset = sqlite3_reset(s);
+    return rc == SQLITE_DONE ? SQLITE_OK : reset;
+}
+
+/* 0: not yet, come back. */
+static int enter(sqlite_conn *c)
+{
+    if (c->turn)
+        return turnstile_enter(c->turn);
+    if (db_of(&c->base)->memory) {
+        pthread_mutex_lock(&db_of(&c->base)->memory_lock);
+        c->locked = 1;
+    }
+    return 1;
+}
+
+static void leave(sqlite_conn *c)
+{
+    if (c->turn)
+        turnstile_leave(c->turn);
+    if (c->locked) {
+        c->locked = 0;
+        pthread_mutex_unlock(&db_of(&c->base)->memory_lock);
+    }
+}
+
+static pawl_code begin(db_conn *base, error *err)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    if (!enter(c)) {
+        error_set(err, PAWL_BUSY, "it is another process' turn to write");
+        return PAWL_BUSY;
+    }
+    int rc = step_once(c->begin);
+    if (rc == SQLITE_OK)
+        return PAWL_OK;
+    pawl_code code = db_sqlite_error(c->native, rc, "begin writing to", err);
+    leave(c);
+    return code;
+}
+
+static int in_transaction(db_conn *base)
+{
+    return !sqlite3_get_autocommit(((sqlite_conn *)base)->native);
+}
+
+static void rollback(db_conn *base)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    if (in_transaction(base))
+        (void)step_once(c->rollback);
+    leave(c);
+}
+
+static pawl_code commit(db_conn *base, error *err)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    if (c->turn)
+        turnstile_pass(c->turn);
+    int rc = step_once(c->commit);
+    if (rc == SQLITE_OK) {
+        leave(c);
+        return PAWL_OK;
+    }
+    pawl_code code = db_sqlite_error(c->native, rc, "commit to", err);
+    if (code == PAWL_BUSY && in_transaction(base))
+        return PAWL_BUSY;
+    /* The frames may be in the log, commit mark and all, although this handle has forgotten them.
+     * Only a later commit overwrites them; until then a crash may bring them back. */
+    rollback(base);
+    return code == PAWL_BUSY ? PAWL_STORAGE : code;
+}
+
+static const db_sql SETTLE = {"UPDATE {meta} SET number = number + 1 WHERE name = 'settled'", ""};
+
+/* Commit something else: its frames take the place of those that are in doubt. */
+static db_fate settle(db_conn *base, error *err)
+{
+    if (begin(base, err) != PAWL_OK)
+        return DB_FATE_UNKNOWN;
+    if (db_run(base, &SETTLE, NULL, 0, err) != PAWL_OK) {
+        rollback(base);
+        return DB_FATE_UNKNOWN;
+    }
+    pawl_code rc = commit(base, err);
+    if (rc == PAWL_BUSY)
+        rollback(base);
+    return rc == PAWL_OK ? DB_FATE_LOST : DB_FATE_UNKNOWN;
+}
+
+/* ---- Housekeeping ---- */
+
+/* Made at the first batch: a connection that writes once needs none. */
+static wal_keeper *keeper_of(sqlite_conn *c)
+{
+    sqlite_db *d = db_of(&c->base);
+    db_options *o = &d->base.options;
+    if (c->keeper || d->memory)
+        return c->keeper;
+    sqlite3 *copier = NULL;
+    if (!o->by_hand && sqlite_open_native(d->path, d->relaxed, o, &copier, NULL) != PAWL_OK)
+        return NULL; /* the next batch tries again */
+    c->keeper = wal_keeper_new(c->native, copier, o->wal_bytes, o->clock, &o->log);
+    return c->keeper;
+}
+
+static void between(db_conn *base)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    wal_keeper *k = keeper_of(c);
+    if (!k || !wal_keeper_due(k) || !enter(c))
+        return;
+    wal_keeper_restart(k);
+    leave(c);
+}
+
+db_sqlite_stats db_sqlite_figures(db_conn *base)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    db_sqlite_stats s = {0};
+    if (c->keeper)
+        s.wal = wal_keeper_stats(c->keeper);
+    if (c->turn) {
+        s.turn_ns_max = turnstile_wait_ns_max(c->turn);
+        s.turns_given_up = turnstile_given_up(c->turn);
+    }
+    return s;
+}
+
+/* ---- Statements ---- */
+
+/* $1 is a named parameter to SQLite, numbered in order of appearance. Found by its name, once, each
+ * value gets where it belongs even if $2 stands before $1. */
+static int find_places(sqlite_stmt *s)
+{
+    int count = sqlite3_bind_parameter_count(s->native);
+    if (count > PARAMETERS)
+        return SQLITE_RANGE;
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        buf b;
+        buf_init_fixed(&b, name, sizeof name);
+        buf_printf(&b, "$%d", i + 1);
+        s->places[i] = (unsigned char)sqlite3_bind_parameter_index(s->native, name);
+    }
+    return SQLITE_OK;
+}
+
+static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_stmt **out,
+                         error *err)
+{
+    sqlite_conn *c = (sqlite_conn *)base;
+    sqlite_stmt *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    s->base = (db_stmt){base, sql};
+    int rc = prepare_plain(c, text, &s->native);
+    if (rc == SQLITE_OK)
+        rc = find_places(s);
+    if (rc != SQLITE_OK) {
+        pawl_code code = db_sqlite_error(c->native, rc, "understand a statement for", err);
+        sqlite3_finalize(s->native);
+        free(s);
+        return code;
+    }
+    *out = &s->base;
+    return PAWL_OK;
+}
+
+static void finalize(db_stmt *base)
+{
+    sqlite3_finalize(((sqlite_stmt *)base)->native);
+    free(base);
+}
+
+static int bind_bytes(sqlite3_stmt *s, int at, const db_value *v)
+{
+    /* A NULL pointer would bind NULL; an empty value is not NULL. */
+    const char *bytes = v->s.at ? v->s.at : "";
+    if (v->type == DB_TEXT)
+        return sqlite3_bind_text64(s, at, bytes, v->s.size, SQLITE_STATIC, SQLITE_UTF8);
+    return sqlite3_bind_blob64(s, at, bytes, v->s.size, SQLITE_STATIC);
+}
+
+static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
+{
+    sqlite3_stmt *s = ((sqlite_stmt *)base)->native;
+    int at = index >= 1 && index <= PARAMETERS ? ((sqlite_stmt *)base)->places[index - 1] : 0;
+    int rc = SQLITE_RANGE;
+    if (v->type == DB_INT)
+        rc = sqlite3_bind_int64(s, at, v->i);
+    else if (v->type == DB_NULL)
+        rc = sqlite3_bind_null(s, at);
+    else if (v->type != DB_FROM)
+        rc = bind_bytes(s, at, v);
+    if (rc == SQLITE_OK)
+        return PAWL_OK;
+    return db_sqlite_error(native(base->conn), rc, "give a value to", err);
+}
+
+static db_step next(db_stmt *base, error *err)
+{
+    int rc = sqlite3_step(((sqlite_stmt *)base)->native);
+    if (rc == SQLITE_ROW)
+        return DB_ROW;
+    if (rc == SQLITE_DONE)
+        return DB_DONE;
+    db_sqlite_error(native(base->conn), rc, "use", err);
+    return DB_FAILED;
+}
+
+static int columns(db_stmt *base)
+{
+    return sqlite3_column_count(((sqlite_stmt *)base)->native);
+}
+
+static void column(db_stmt *base, int index, db_value *out)
+{
+    sqlite3_stmt *s = ((sqlite_stmt *)base)->native;
+    switch (sqlite3_column_type(s, index)) {
+    case SQLITE_INTEGER:
+        *out = db_int(sqlite3_column_int64(s, index));
+        break;
+    case SQLITE_NULL:
+        *out = db_null();
+        break;
+    case SQLITE_BLOB: {
+        const void *at = sqlite3_column_blob(s, index);
+        *out = db_bytes((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
+        break;
+    }
+    default: {
+        const void *at = sqlite3_column_text(s, index);
+        *out = db_text((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
+    }
+    }
+}
+
+static void reset(db_stmt *base)
+{
+    sqlite3_reset(((sqlite_stmt *)base)->native); /* values are bound anew before each use */
+}
+
+static pawl_code script(db_conn *base, const char *text, error *err)
+{
+    int rc = sqlite3_exec(native(base), text, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? PAWL_OK
+                           : db_sqlite_error(native(base), rc, "change the tables of", err);
+}
+
+/* ---- The database ---- */
+
+static void close_db(db *base)
+{
+    sqlite_db *d = (sqlite_db *)base;
+    nodes_file_close(d->nodes);
+    sqlite3_close(d->memory);
+    pthread_mutex_destroy(&d->memory_lock);
+    free(d->path);
+    free(d);
+}
+
+/* The name as SQLite has it: absolute, links resolved. */
+static pawl_code resolve_path(sqlite_db *d, const char *path, error *err)
+{
+    sqlite3 *one;
+    pawl_code rc = sqlite_open_native(path, d->relaxed, &d->base.options, &one, err);
+    if (rc != PAWL_OK)
+        return rc;
+    d->path = strdup(sqlite3_db_filename(one, "main"));
+    sqlite3_close(one);
+    return d->path ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+}
+
+static pawl_code open_file(sqlite_db *d, const char *path, error *err)
+{
+    int fresh = 0;
+    pawl_code rc = sqlite_check_path(path, &d->base.options, &fresh, err);
+    if (rc == PAWL_OK)
+        rc = sqlite_ensure_wal(path, fresh, &d->base.options, err);
+    if (rc == PAWL_OK)
+        rc = resolve_path(d, path, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = nodes_file_open(&d->nodes, d->path, err);
+    return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
+}
+
+pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_options *options,
+                         error *err)
+{
+    *out = NULL;
+    sqlite_db *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    d->base.driver = path ? &DRIVER_FILE : &DRIVER_MEMORY;
+    d->base.options = *options;
+    d->relaxed = relaxed;
+    pthread_mutex_init(&d->memory_lock, NULL);
+    pawl_code rc =
+        path ? open_file(d, path, err) : sqlite_open_native(NULL, 0, options, &d->memory, err);
+    if (rc != PAWL_OK) {
+        close_db(&d->base);
+        return rc;
+    }
+    *out = &d->base;
+    return PAWL_OK;
+}
+
+nodes_file *db_sqlite_nodes(db *d)
+{
+    return ((sqlite_db *)d)->nodes;
+}
+
+static const db_macro MACROS[] = {
+    {"KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"},
+    {"INT", "INTEGER"},
+    {"TEXT", "TEXT"},
+    {"BYTES", "BLOB"},
+    {"BUSY", ""},
+    {"LOCK_SHARED", ""},
+    {"OUR_TABLES", "(SELECT substr(name, 6) AS name FROM sqlite_master WHERE type IN ('table', "
+                   "'view') AND substr(lower(name), 1, 5) = 'pawl_')"},
+    {NULL, NULL},
+};
+
+#define FUNCTIONS                                                                                  \
+    .table_prefix = "pawl_", .macros = MACROS, .close = close_db, .connect = connect,              \
+    .disconnect = disconnect, .begin = begin, .commit = commit, .rollback = rollback,              \
+    .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
+    .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
+    .script = script, .between = between, .native = native
+
+static const db_driver DRIVER_FILE = {
+    .name = "sqlite", .promises = DB_DURABLE | DB_ISOLATED | DB_SHARED, FUNCTIONS};
+static const db_driver DRIVER_MEMORY = {.name = "memory", .promises = 0, FUNCTIONS};

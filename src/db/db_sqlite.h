@@ -1,0 +1,32 @@
+/* The SQLite driver: a file in WAL mode, or memory.
+ *
+ * Besides the seam (db.h) it has what only a file on this host has: the file of node locks, and
+ * figures about turns and the log. */
+#ifndef DB_DB_SQLITE_H
+#define DB_DB_SQLITE_H
+
+#include "db/db.h"
+#include "db/nodes_file.h"
+#include "db/wal.h"
+
+/* Open `path` (a NUL-terminated file name), or memory when it is NULL. Does not make tables.
+ * `relaxed`: synchronous=NORMAL, by name only. */
+pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_options *options,
+                         error *err);
+
+/* The locks beside the file; NULL for memory, or where such locks do not work. */
+nodes_file *db_sqlite_nodes(db *d);
+
+typedef struct db_sqlite_stats {
+    wal_stats wal;
+    int64_t turn_ns_max;    /* the longest wait for a turn among processes */
+    int64_t turns_given_up; /* how often one went on without it */
+} db_sqlite_stats;
+
+/* Figures of a writing connection; may be asked by any thread. */
+db_sqlite_stats db_sqlite_figures(db_conn *writer);
+
+/* Turn an error of SQLite into ours, with a hint. `doing` says what was being done: "open". */
+pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err);
+
+#endif

@@ -1,0 +1,153 @@
+/* Bringing the tables up to date.
+ *
+ * What is there is looked at first, and refused if it is not ours or newer than we are; nothing
+ * has been changed then. Each migration is one transaction that looks at the version again
+ * before it begins: of several processes that start at once, one does it and the others find it
+ * done. */
+#include "db/migrate.h"
+
+#include "base/id.h"
+
+static const db_sql COUNT_TABLES = {"SELECT count(*) FROM {OUR_TABLES} AS t", ""};
+static const db_sql COUNT_META = {"SELECT count(*) FROM {OUR_TABLES} AS t WHERE name = 'meta'", ""};
+static const db_sql IS_OURS = {
+    "SELECT count(*) FROM {meta} WHERE name = 'format' AND value = 'pawl' AND number = 1", ""};
+static const db_sql GET_VERSION = {"SELECT number FROM {meta} WHERE name = 'schema'", ""};
+static const db_sql SET_VERSION = {
+    "INSERT INTO {meta} (name, number, value) VALUES ('schema', $1, $2) "
+    "ON CONFLICT (name) DO UPDATE SET number = excluded.number, value = excluded.value",
+    "it"};
+static const db_sql NAME_DATABASE = {
+    "INSERT INTO {meta} (name, number, value) VALUES ('database', $1, $2) "
+    "ON CONFLICT (name) DO NOTHING",
+    "it"};
+
+static pawl_code foreign(error *err)
+{
+    error_set(err, PAWL_FOREIGN, "the database has pawl tables that are not pawl's");
+    error_detail(err, "tables called pawl_… exist, but not with pawl's own mark in pawl_meta");
+    error_hint(err, "rename those tables, or give pawl a database of its own");
+    return PAWL_FOREIGN;
+}
+
+static pawl_code count(db_conn *c, const db_sql *sql, int64_t *out, error *err)
+{
+    int found;
+    *out = 0;
+    return db_number(c, sql, NULL, 0, out, &found, err);
+}
+
+/* The version of the tables: 0 when there are none. Inside a transaction. */
+static pawl_code read_version(db_conn *c, int64_t *version, error *err)
+{
+    int64_t tables = 0, meta = 0, ours = 0;
+    *version = 0;
+    pawl_code rc = count(c, &COUNT_TABLES, &tables, err);
+    if (rc == PAWL_OK)
+        rc = count(c, &COUNT_META, &meta, err);
+    if (rc != PAWL_OK || tables == 0)
+        return rc;
+    if (meta == 0)
+        return foreign(err);
+    rc = count(c, &IS_OURS, &ours, err);
+    if (rc == PAWL_STORAGE || (rc == PAWL_OK && ours != 1)) /* STORAGE: other columns than ours */
+        return foreign(err);
+    if (rc == PAWL_OK)
+        rc = count(c, &GET_VERSION, version, err);
+    return rc;
+}
+
+static pawl_code begin(db_conn *c, error *err)
+{
+    pawl_code rc = db_begin(c, err);
+    if (rc == PAWL_BUSY)
+        error_hint(err, "another program holds the database; try again when it is done");
+    return rc;
+}
+
+static pawl_code record(db_conn *c, const struct migration *m, error *err)
+{
+    const db_options *o = &c->db->options;
+    char id[ID_TEXT_SIZE];
+    int64_t now = o->clock->now_ms(o->clock);
+    if (id_uuid7(id, now, o->random) != 0)
+        return error_set(err, PAWL_STORAGE, "the system gives no randomness");
+    db_value version[] = {db_int(m->number), db_text(slice_of(m->name))};
+    db_value name[] = {db_int(now), db_text(slice_of(id))};
+    pawl_code rc = db_run(c, &SET_VERSION, version, DB_COUNT(version), err);
+    return rc == PAWL_OK ? db_run(c, &NAME_DATABASE, name, DB_COUNT(name), err) : rc;
+}
+
+static pawl_code apply(db_conn *c, const struct migration *m, error *err)
+{
+    int64_t version;
+    pawl_code rc = begin(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_version(c, &version, err);
+    if (rc == PAWL_OK && version >= m->number) {
+        db_rollback(c);
+        return PAWL_OK;
+    }
+    buf text;
+    buf_init(&text, 1024 * 1024);
+    if (rc == PAWL_OK)
+        rc = db_expand(c->driver, m->sql, &text, err);
+    if (rc == PAWL_OK)
+        rc = c->driver->script(c, buf_str(&text), err);
+    buf_free(&text);
+    if (rc == PAWL_OK)
+        rc = record(c, m, err);
+    if (rc != PAWL_OK) {
+        db_rollback(c);
+        return rc;
+    }
+    rc = db_commit(c, err);
+    if (rc == PAWL_BUSY)
+        db_rollback(c);
+    return rc;
+}
+
+static pawl_code look(db_conn *c, int newest, int64_t *version, error *err)
+{
+    pawl_code rc = begin(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_version(c, version, err);
+    db_rollback(c);
+    if (rc == PAWL_OK && *version > newest) {
+        error_set(err, PAWL_NEWER, "the database was written by a newer pawl");
+        error_detail(err, "its schema is %lld, this library knows %d", (long long)*version, newest);
+        error_hint(err, "use a newer libpawl; this one has changed nothing");
+        return PAWL_NEWER;
+    }
+    return rc;
+}
+
+pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error *err)
+{
+    int64_t version = 0;
+    int newest = count_ ? list[count_ - 1].number : 0;
+    db_conn *c;
+    error own;
+    err = err ? err : &own;
+    pawl_code rc = db_connect(d, DB_READER, &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = look(c, newest, &version, err);
+    db_disconnect(c);
+    if (rc != PAWL_OK || version == newest)
+        return rc;
+    rc = db_connect(d, DB_WRITER, &c, err);
+    for (size_t i = 0; rc == PAWL_OK && i < count_; i++)
+        if (list[i].number > version)
+            rc = apply(c, &list[i], err);
+    if (c)
+        db_disconnect(c);
+    return rc;
+}
+
+pawl_code migrate(db *d, error *err)
+{
+    return migrate_with(d, MIGRATIONS, MIGRATION_COUNT, err);
+}

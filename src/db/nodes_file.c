@@ -1,0 +1,201 @@
+/* Byte locks in `<db>-nodes`, by open file descriptions (F_OFD_*).
+ *
+ * These locks belong to the open description, not to the process, so that two engines of one
+ * process exclude each other and closing some other descriptor of the file frees nothing. The
+ * price: a fork() shares the description with the child, and the lock would outlive the parent.
+ * So every open file is in one list of the process, and the child closes them all before it does
+ * anything else. That list is the only shared variable of the library. */
+#define _GNU_SOURCE
+#include "db/nodes_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+enum { PATH_BYTES = 4096, FIRST_NODE = 2 };
+
+struct nodes_file {
+    nodes_file *next;
+    int fd;
+    int watch;
+    char path[PATH_BYTES];
+};
+
+/* ---- fork ---- */
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* tidy: shared, for fork() */
+static nodes_file *all;                                      /* tidy: shared, for fork() */
+static pthread_once_t once = PTHREAD_ONCE_INIT;              /* tidy: shared, for fork() */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (nodes_file *f = all; f; f = f->next) {
+        close(f->fd);
+        if (f->watch >= 0)
+            close(f->watch);
+        f->fd = f->watch = -1;
+    }
+    all = NULL;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* ---- Opening ---- */
+
+static int lock_command(nodes_file *f, int command, short type, int64_t byte, struct flock *out)
+{
+    *out = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(f->fd, command, out);
+}
+
+static pawl_code open_descriptor(nodes_file *f, error *err)
+{
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (f->fd < 0) {
+        pawl_code code = errno == EROFS || errno == EACCES ? PAWL_READONLY
+                         : errno == ENOSPC                 ? PAWL_FULL
+                                                           : PAWL_CANTOPEN;
+        error_set(err, code, "the file of node locks cannot be opened");
+        error_detail(err, "%s: %s", f->path, strerror(errno));
+        error_hint(err, "make the database's directory writable for this user");
+        return code;
+    }
+    struct flock probe;
+    if (lock_command(f, F_OFD_GETLK, F_WRLCK, 0, &probe) == 0)
+        return PAWL_OK;
+    error_set(err, PAWL_UNSUPPORTED, "the file system has no byte locks");
+    error_detail(err, "%s: %s", f->path, strerror(errno));
+    return PAWL_UNSUPPORTED;
+}
+
+pawl_code nodes_file_open(nodes_file **out, const char *db_path, error *err)
+{
+    *out = NULL;
+    pthread_once(&once, watch_forks);
+    nodes_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    f->fd = f->watch = -1;
+    buf path;
+    buf_init_fixed(&path, f->path, sizeof f->path);
+    buf_text(&path, db_path);
+    buf_text(&path, "-nodes");
+    pthread_mutex_lock(&all_lock);
+    pawl_code rc = path.failed ? error_set(err, PAWL_LIMIT, "the path of the database is too long")
+                               : open_descriptor(f, err);
+    f->next = all;
+    all = f;
+    pthread_mutex_unlock(&all_lock);
+    if (rc != PAWL_OK) {
+        nodes_file_close(f);
+        return rc;
+    }
+    *out = f;
+    return PAWL_OK;
+}
+
+void nodes_file_close(nodes_file *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&all_lock);
+    for (nodes_file **at = &all; *at; at = &(*at)->next)
+        if (*at == f) {
+            *at = f->next;
+            break;
+        }
+    pthread_mutex_unlock(&all_lock);
+    if (f->watch >= 0)
+        close(f->watch);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f);
+}
+
+/* ---- Locks ---- */
+
+int nodes_file_lock(nodes_file *f, int64_t byte, int wait)
+{
+    struct flock k;
+    return lock_command(f, wait ? F_OFD_SETLKW : F_OFD_SETLK, F_WRLCK, byte, &k) == 0 ? 0 : -1;
+}
+
+void nodes_file_unlock(nodes_file *f, int64_t byte)
+{
+    struct flock k;
+    (void)lock_command(f, F_OFD_SETLK, F_UNLCK, byte, &k);
+}
+
+pawl_code nodes_file_hold(nodes_file *f, int64_t node, error *err)
+{
+    if (node < FIRST_NODE)
+        return error_set(err, PAWL_INVALID, "a node's number begins at %d", FIRST_NODE);
+    if (nodes_file_lock(f, node, 0) == 0)
+        return PAWL_OK;
+    if (errno == EAGAIN || errno == EACCES)
+        return error_set(err, PAWL_BUSY, "node %lld is alive elsewhere", (long long)node);
+    error_set(err, PAWL_IO, "the sign of life of node %lld cannot be given", (long long)node);
+    error_detail(err, "%s: %s", f->path, strerror(errno));
+    return PAWL_IO;
+}
+
+void nodes_file_release(nodes_file *f, int64_t node)
+{
+    nodes_file_unlock(f, node);
+}
+
+int nodes_file_alive(nodes_file *f, int64_t node)
+{
+    struct flock k;
+    if (lock_command(f, F_OFD_GETLK, F_WRLCK, node, &k) != 0)
+        return -1;
+    return k.l_type != F_UNLCK;
+}
+
+/* ---- Watching for deaths ---- */
+
+int nodes_file_watch(nodes_file *f)
+{
+    if (f->watch >= 0)
+        return f->watch;
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (inotify_add_watch(fd, f->path, IN_CLOSE_WRITE) < 0) {
+        close(fd);
+        return -1;
+    }
+    pthread_mutex_lock(&all_lock);
+    f->watch = fd;
+    pthread_mutex_unlock(&all_lock);
+    return fd;
+}
+
+void nodes_file_drain(nodes_file *f)
+{
+    char events[1024];
+    if (f->watch < 0)
+        return;
+    while (read(f->watch, events, sizeof events) > 0)
+        continue;
+}

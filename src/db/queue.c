@@ -1,0 +1,102 @@
+/* A linked list with accounts. Units are linked through themselves, so that queueing allocates
+ * nothing and cannot fail. */
+#include "db/queue.h"
+
+#include <assert.h>
+
+int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t bytes_max)
+{
+    const queue_share *s = &q->shares[u->class];
+    if (s->units == 0)
+        return 1;
+    return s->units < units_max && s->bytes + (int64_t)u->bytes <= bytes_max;
+}
+
+void queue_add(queue *q, unit *u)
+{
+    q->shares[u->class].units++;
+    q->shares[u->class].bytes += (int64_t)u->bytes;
+    u->next = NULL;
+    if (q->tail)
+        q->tail->next = u;
+    else
+        q->head = u;
+    q->tail = u;
+}
+
+void queue_settle(queue *q, const unit *u)
+{
+    q->shares[u->class].units--;
+    q->shares[u->class].bytes -= (int64_t)u->bytes;
+    assert(q->shares[u->class].units >= 0);
+}
+
+static unit *take_first(queue *q)
+{
+    unit *u = q->head;
+    q->head = u->next;
+    if (!q->head)
+        q->tail = NULL;
+    u->next = NULL;
+    return u;
+}
+
+size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max, int64_t now_ns,
+                  unit **late)
+{
+    size_t count = 0;
+    int64_t bytes = 0;
+    while (q->head && count < (size_t)units_max) {
+        if (q->head->deadline_ns <= now_ns) {
+            *late = take_first(q);
+            late = &(*late)->next;
+            continue;
+        }
+        bytes += (int64_t)q->head->bytes;
+        if (count > 0 && bytes > bytes_max)
+            break;
+        out[count++] = take_first(q);
+    }
+    return count;
+}
+
+void queue_put_back(queue *q, unit **units, size_t count)
+{
+    while (count-- > 0) {
+        units[count]->next = q->head;
+        q->head = units[count];
+        if (!q->tail)
+            q->tail = units[count];
+    }
+}
+
+int queue_withdraw(queue *q, const unit *which)
+{
+    unit *before = NULL;
+    for (unit *u = q->head; u; before = u, u = u->next) {
+        if (u != which)
+            continue;
+        if (before)
+            before->next = u->next;
+        else
+            q->head = u->next;
+        if (q->tail == u)
+            q->tail = before;
+        return 1;
+    }
+    return 0;
+}
+
+unit *queue_take_all(queue *q)
+{
+    unit *list = q->head;
+    q->head = q->tail = NULL;
+    return list;
+}
+
+unit *queue_link(unit **units, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        units[i]->next = i + 1 < count ? units[i + 1] : NULL;
+    return count ? units[0] : NULL;
+}

@@ -1,0 +1,50 @@
+/* The committer's queue: units in the order in which they were handed in.
+ *
+ * One queue for all classes, so that order is never in question; a share per class, so that one
+ * class cannot take the other's room. No locks here: the committer has one. */
+#ifndef DB_QUEUE_H
+#define DB_QUEUE_H
+
+#include "db/unit.h"
+
+enum { QUEUE_CLASSES = 2 };
+
+typedef struct queue_share {
+    int64_t units;
+    int64_t bytes;
+} queue_share;
+
+/* A queue of zeroes is empty. */
+typedef struct queue {
+    unit *head;
+    unit *tail;
+    queue_share shares[QUEUE_CLASSES]; /* everything without its final answer, queued or not */
+} queue;
+
+/* Is there room for the unit in its class? One unit always fits, however large. */
+int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t bytes_max);
+
+/* Put a unit at the end and on the account of its class … */
+void queue_add(queue *q, unit *u);
+
+/* … which it leaves with its final answer. */
+void queue_settle(queue *q, const unit *u);
+
+/* Take out the next units, at most `units_max` and about `bytes_max` bytes, but at least one, and
+ * give their number. Those whose time is over at `now_ns` are linked to `late` instead. */
+size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max, int64_t now_ns,
+                  unit **late);
+
+/* Put units that were taken back to the front, in their order. */
+void queue_put_back(queue *q, unit **units, size_t count);
+
+/* Take one unit out of the middle. 1 if it was still there. */
+int queue_withdraw(queue *q, const unit *which);
+
+/* Take out everything, as a list. */
+unit *queue_take_all(queue *q);
+
+/* Link units up as a list. */
+unit *queue_link(unit **units, size_t count);
+
+#endif

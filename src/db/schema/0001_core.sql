@@ -1,0 +1,158 @@
+-- The core tables. docs/format.md describes every column; read it first.
+-- {name} is a table of pawl's. Capitals in braces are macros of the driver: {KEY} a primary key
+-- given by the database and never given again, {INT} 64-bit integer, {TEXT} text compared
+-- bytewise, {BYTES} any bytes, {BUSY} storage settings of a table whose rows change often.
+
+CREATE TABLE {meta} (
+    name              {TEXT} NOT NULL PRIMARY KEY,
+    number            {INT},
+    value             {TEXT}
+);
+
+CREATE TABLE {nodes} (
+    node              {INT} NOT NULL,
+    slot              {INT} NOT NULL,
+    closed            {INT} NOT NULL DEFAULT 0,
+    name              {TEXT} NOT NULL DEFAULT '',
+    build             {TEXT} NOT NULL DEFAULT '',
+    since             {INT} NOT NULL,
+    PRIMARY KEY (node, slot)
+);
+
+CREATE TABLE {beats} (
+    node              {INT} NOT NULL PRIMARY KEY,
+    at                {INT} NOT NULL
+) {BUSY};
+
+CREATE TABLE {runs} (
+    run               {INT} NOT NULL PRIMARY KEY,
+    tenant            {TEXT} NOT NULL,
+    id                {TEXT} NOT NULL,
+    workflow          {TEXT} NOT NULL,
+    version           {TEXT} NOT NULL,
+    status            {INT} NOT NULL DEFAULT 0,
+    generation        {INT} NOT NULL DEFAULT 1,
+    owner             {INT} NOT NULL DEFAULT 0,
+    fence             {INT} NOT NULL DEFAULT 0,
+    wake_at           {INT},
+    mail              {INT} NOT NULL DEFAULT 0,
+    held              {INT} NOT NULL DEFAULT 0,
+    held_reason       {TEXT},
+    held_at           {INT},
+    claims            {INT} NOT NULL DEFAULT 0,
+    claimed_seq       {INT} NOT NULL DEFAULT 0,
+    parent            {INT},
+    parent_generation {INT},
+    parent_op         {INT},
+    watched           {INT} NOT NULL DEFAULT 0,
+    by                {TEXT} NOT NULL DEFAULT '',
+    created_at        {INT} NOT NULL,
+    updated_at        {INT} NOT NULL,
+    finished_at       {INT},
+    custom_status     {TEXT},
+    enc               {INT} NOT NULL DEFAULT 0,
+    input             {BYTES},
+    output            {BYTES},
+    error             {TEXT}
+) {BUSY};
+
+CREATE UNIQUE INDEX pawl_runs_id ON {runs} (tenant, id);
+CREATE INDEX pawl_runs_wake ON {runs} (owner, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX pawl_runs_parent ON {runs} (parent) WHERE parent IS NOT NULL;
+CREATE INDEX pawl_runs_held ON {runs} (held, workflow, version) WHERE held <> 0;
+
+CREATE TABLE {generations} (
+    run               {INT} NOT NULL,
+    generation        {INT} NOT NULL,
+    version           {TEXT} NOT NULL,
+    status            {INT} NOT NULL DEFAULT 0,
+    started_at        {INT} NOT NULL,
+    finished_at       {INT},
+    enc               {INT} NOT NULL DEFAULT 0,
+    output            {BYTES},
+    PRIMARY KEY (run, generation)
+);
+
+CREATE TABLE {journal} (
+    pos               {KEY},
+    run               {INT} NOT NULL,
+    generation        {INT} NOT NULL,
+    seq               {INT} NOT NULL,
+    kind              {INT} NOT NULL,
+    name              {TEXT} NOT NULL,
+    at                {INT} NOT NULL,
+    enc               {INT} NOT NULL DEFAULT 0,
+    data              {BYTES}
+);
+
+CREATE UNIQUE INDEX pawl_journal_seq ON {journal} (run, generation, seq);
+
+CREATE TABLE {inbox} (
+    run               {INT} NOT NULL,
+    seq               {INT} NOT NULL,
+    generation        {INT} NOT NULL DEFAULT 0,
+    op                {INT} NOT NULL DEFAULT 0,
+    attempt           {INT} NOT NULL DEFAULT 0,
+    kind              {INT} NOT NULL,
+    name              {TEXT} NOT NULL,
+    key               {TEXT},
+    by                {TEXT} NOT NULL DEFAULT '',
+    at                {INT} NOT NULL,
+    enc               {INT} NOT NULL DEFAULT 0,
+    data              {BYTES},
+    PRIMARY KEY (run, seq)
+);
+
+CREATE TABLE {receipts} (
+    run               {INT} NOT NULL,
+    key               {TEXT} NOT NULL,
+    kind              {INT} NOT NULL,
+    seq               {INT} NOT NULL,
+    at                {INT} NOT NULL,
+    enc               {INT} NOT NULL DEFAULT 0,
+    answer            {BYTES},
+    PRIMARY KEY (run, key)
+);
+
+CREATE TABLE {tasks} (
+    task              {KEY},
+    tenant            {TEXT} NOT NULL,
+    queue             {TEXT} NOT NULL,
+    run               {INT} NOT NULL,
+    generation        {INT} NOT NULL,
+    op                {INT} NOT NULL,
+    attempt           {INT} NOT NULL DEFAULT 1,
+    name              {TEXT} NOT NULL,
+    owner             {INT} NOT NULL DEFAULT 0,
+    fence             {INT} NOT NULL DEFAULT 0,
+    priority          {INT} NOT NULL DEFAULT 0,
+    visible_at        {INT} NOT NULL,
+    at                {INT} NOT NULL,
+    enc               {INT} NOT NULL DEFAULT 0,
+    input             {BYTES}
+) {BUSY};
+
+CREATE UNIQUE INDEX pawl_tasks_op ON {tasks} (run, generation, op);
+CREATE INDEX pawl_tasks_due ON {tasks} (owner, queue, priority, visible_at, task);
+
+CREATE TABLE {outbox} (
+    pos               {KEY},
+    tenant            {TEXT} NOT NULL,
+    kind              {INT} NOT NULL,
+    target            {TEXT} NOT NULL,
+    name              {TEXT} NOT NULL,
+    key               {TEXT},
+    by                {TEXT} NOT NULL DEFAULT '',
+    at                {INT} NOT NULL,
+    failed            {INT} NOT NULL DEFAULT 0,
+    failed_why        {TEXT},
+    options           {TEXT},
+    enc               {INT} NOT NULL DEFAULT 0,
+    data              {BYTES}
+);
+
+INSERT INTO {meta} (name, number, value) VALUES
+    ('format', 1, 'pawl'),
+    ('settled', 0, NULL),
+    ('next_run', 1, NULL),
+    ('next_node', 2, NULL);

@@ -1,0 +1,286 @@
+/* Opening a SQLite file. Order matters: the path and its file system first, then the file's own
+ * claims (is it a database, can it be written, is it in WAL mode), then our settings, then what
+ * the settings have become. A setting that is not read back is a wish. */
+#define _GNU_SOURCE
+#include "db/sqlite_open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "db/db_sqlite.h"
+
+enum { SLICE_MS = 20 }; /* of the patience with which a locked file is opened */
+
+/* ---- The path ---- */
+
+static pawl_code cannot_open(const char *path, int why, const char *hint, error *err)
+{
+    error_set(err, PAWL_CANTOPEN, "the database cannot be opened");
+    error_detail(err, "%s: %s", path, strerror(why));
+    error_hint(err, "%s", hint);
+    return PAWL_CANTOPEN;
+}
+
+static int64_t system_fs_magic(const char *path)
+{
+    struct statfs fs;
+    return statfs(path, &fs) == 0 ? (int64_t)(uint32_t)fs.f_type : 0;
+}
+
+/* The file systems on which byte locks and shared memory do not reach the other machine. */
+static const char *network_name(int64_t magic)
+{
+    static const struct {
+        int64_t magic;
+        const char *name;
+    } KNOWN[] = {
+        {0x6969, "NFS"},       {0x517B, "SMB"},      {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB2"},
+        {0x5346414F, "AFS"},   {0x6B414653, "AFS"},  {0x73757245, "Coda"},   {0x564C, "NCP"},
+        {0x01021997, "9P"},    {0x00C36400, "Ceph"}, {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},
+        {0x7461636F, "OCFS2"}, {0x01161970, "GFS2"},
+    };
+    for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
+        if (KNOWN[i].magic == magic)
+            return KNOWN[i].name;
+    return NULL;
+}
+
+static pawl_code check_file_system(const char *path, const char *folder, const db_options *options,
+                                   error *err)
+{
+    const char *name =
+        network_name((options->fs_magic ? options->fs_magic : system_fs_magic)(folder));
+    if (!name)
+        return PAWL_OK;
+    error_set(err, PAWL_NETWORKFS, "the database is on a network file system");
+    error_detail(err, "%s: %s", path, name);
+    error_hint(err, "put the file on a local disk; for several machines use PostgreSQL");
+    return PAWL_NETWORKFS;
+}
+
+static pawl_code refuse_read_only(const char *path, const char *why, error *err)
+{
+    error_set(err, PAWL_READONLY, "the database cannot be written");
+    error_detail(err, "%s: %s", path, why);
+    error_hint(err, "give this user the right to write the file and its directory");
+    return PAWL_READONLY;
+}
+
+static pawl_code check_folder(const char *path, const char *folder, const db_options *options,
+                              error *err)
+{
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return cannot_open(path, errno, "make the directory, or correct the path", err);
+    if (!S_ISDIR(st.st_mode))
+        return cannot_open(path, ENOTDIR, "correct the path: a part of it is a file", err);
+    pawl_code rc = check_file_system(path, folder, options, err);
+    if (rc == PAWL_OK && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
+        return refuse_read_only(path, "its directory cannot be written", err);
+    return rc;
+}
+
+static pawl_code check_file(const char *path, int *fresh, error *err)
+{
+    struct stat st;
+    *fresh = stat(path, &st) != 0;
+    if (*fresh && errno == ENOENT)
+        return PAWL_OK;
+    if (*fresh)
+        return cannot_open(path, errno, "correct the path, or its permissions", err);
+    if (S_ISDIR(st.st_mode))
+        return cannot_open(path, EISDIR, "give the name of a file in that directory", err);
+    if (!S_ISREG(st.st_mode))
+        return cannot_open(path, EINVAL, "give the name of an ordinary file", err);
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
+        return cannot_open(path, errno, "give this user the right to read the file", err);
+    if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
+        return refuse_read_only(path, strerror(errno), err);
+    *fresh = st.st_size == 0;
+    return PAWL_OK;
+}
+
+pawl_code sqlite_check_path(const char *path, const db_options *options, int *fresh, error *err)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    pawl_code rc = check_folder(path, dirname(copy), options, err);
+    free(copy);
+    return rc == PAWL_OK ? check_file(path, fresh, err) : rc;
+}
+
+/* ---- Settings ---- */
+
+static pawl_code set(sqlite3 *native, const char *pragma, error *err)
+{
+    int rc = sqlite3_exec(native, pragma, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? PAWL_OK : db_sqlite_error(native, rc, "set up", err);
+}
+
+/* The first column of the only row, as text, into `out`. The statement is run to its end: what it
+ * changes (the journal mode) is committed only there. */
+static pawl_code ask(sqlite3 *native, const char *sql, char *out, size_t room, error *err)
+{
+    sqlite3_stmt *s = NULL;
+    buf b;
+    buf_init_fixed(&b, out, room);
+    int rc = sqlite3_prepare_v2(native, sql, -1, &s, NULL);
+    while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+        rc = sqlite3_step(s);
+        if (rc == SQLITE_ROW)
+            buf_text(&b, (const char *)sqlite3_column_text(s, 0));
+    }
+    pawl_code code = rc == SQLITE_DONE ? PAWL_OK : db_sqlite_error(native, rc, "read", err);
+    sqlite3_finalize(s);
+    return code;
+}
+
+/* Guarantee 8: what we acknowledge is synced. Read back, because an application's hook, a
+ * compile-time default or another program may have had other ideas. */
+static pawl_code read_back(sqlite3 *native, const char *path, int relaxed, error *err)
+{
+    char mode[16], level[16];
+    pawl_code rc = ask(native, "PRAGMA journal_mode", mode, sizeof mode, err);
+    if (rc == PAWL_OK)
+        rc = ask(native, "PRAGMA synchronous", level, sizeof level, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (strcmp(mode, "wal") == 0 && (strcmp(level, "2") == 0 || (relaxed && level[0] == '1')))
+        return PAWL_OK;
+    error_set(err, PAWL_NOTDURABLE, "the database would not keep what it acknowledges");
+    error_detail(err, "%s: journal_mode is %s, synchronous is %s", path, mode, level);
+    error_hint(err, "leave both to pawl in on_connect; ask for durability=relaxed if you mean it");
+    return PAWL_NOTDURABLE;
+}
+
+static pawl_code set_up(sqlite3 *native, const char *path, int relaxed, const db_options *options,
+                        error *err)
+{
+    sqlite3_busy_timeout(native, (int)options->busy_ms);
+    pawl_code rc =
+        set(native, relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
+    if (rc == PAWL_OK) /* wal.c does it, and must not be overtaken */
+        rc = set(native, "PRAGMA wal_autocheckpoint=0", err);
+    if (rc == PAWL_OK)
+        rc = read_back(native, path, relaxed, err);
+    return rc;
+}
+
+/* ---- Opening ---- */
+
+static pawl_code call_hook(sqlite3 *native, const db_options *options, error *err)
+{
+    if (!options->on_connect)
+        return PAWL_OK;
+    int answer = options->on_connect(native, options->on_connect_arg);
+    if (answer == 0 && sqlite3_get_autocommit(native))
+        return PAWL_OK;
+    error_set(err, PAWL_CANTOPEN, "the application's on_connect refused the connection");
+    error_detail(err, answer ? "it returned %d" : "it left a transaction open (returned %d)",
+                 answer);
+    error_hint(err, "look at what on_connect does; it must return 0 outside of a transaction");
+    return PAWL_CANTOPEN;
+}
+
+static pawl_code open_plain(const char *path, const db_options *options, sqlite3 **out, error *err)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int persist = 1;
+    int rc = sqlite3_open_v2(path ? path : ":memory:", out, flags, path ? options->vfs : NULL);
+    pawl_code code = PAWL_OK;
+    if (rc != SQLITE_OK) {
+        code = db_sqlite_error(*out, rc, "open", err);
+        error_detail(err, "%s: %s", path ? path : "memory", sqlite3_errmsg(*out));
+    } else {
+        sqlite3_extended_result_codes(*out, 1);
+        sqlite3_file_control(*out, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
+        code = call_hook(*out, options, err);
+    }
+    if (code != PAWL_OK) {
+        sqlite3_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+pawl_code sqlite_open_native(const char *path, int relaxed, const db_options *options,
+                             sqlite3 **out, error *err)
+{
+    pawl_code rc = open_plain(path, options, out, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (path)
+        rc = set_up(*out, path, relaxed, options, err);
+    if (rc != PAWL_OK) {
+        sqlite3_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static pawl_code refuse_mode(const char *path, const char *mode, error *err)
+{
+    error_set(err, PAWL_NOTWAL, "the database is not in WAL mode");
+    error_detail(err, "%s: journal_mode is %s", path, mode);
+    error_hint(err, "open it with switch_to_wal = 1, or run: PRAGMA journal_mode=WAL");
+    return PAWL_NOTWAL;
+}
+
+static pawl_code switch_mode(sqlite3 *native, const char *path, error *err)
+{
+    char mode[16];
+    pawl_code rc = ask(native, "PRAGMA journal_mode=WAL", mode, sizeof mode, err);
+    if (rc == PAWL_OK && strcmp(mode, "wal") != 0)
+        return refuse_mode(path, mode, err);
+    return rc;
+}
+
+/* A file's first page is read here, so that "not a database" is found before anything else. */
+static pawl_code ensure_wal(sqlite3 *native, const char *path, int may_switch, error *err)
+{
+    char mode[16], pages[24] = "";
+    pawl_code rc = ask(native, "SELECT count(*) FROM sqlite_master", mode, sizeof mode, err);
+    if (rc == PAWL_OK) /* a process that died making it leaves a file that becomes empty just now */
+        rc = ask(native, "PRAGMA page_count", pages, sizeof pages, err);
+    if (rc == PAWL_OK && sqlite3_db_readonly(native, "main") == 1)
+        return refuse_read_only(path, "opened read-only", err);
+    if (rc == PAWL_OK)
+        rc = ask(native, "PRAGMA journal_mode", mode, sizeof mode, err);
+    if (rc != PAWL_OK || strcmp(mode, "wal") == 0)
+        return rc;
+    return may_switch || strcmp(pages, "0") == 0 ? switch_mode(native, path, err)
+                                                 : refuse_mode(path, mode, err);
+}
+
+pawl_code sqlite_ensure_wal(const char *path, int fresh, const db_options *options, error *err)
+{
+    sqlite3 *native;
+    pawl_code rc = open_plain(path, options, &native, err);
+    if (rc != PAWL_OK)
+        return rc;
+    /* Two processes that make the same new file may meet here. SQLite then answers BUSY, at
+     * times without having waited at all; so we ask again until patience is over. */
+    sqlite3_busy_timeout(native, SLICE_MS);
+    for (int64_t left = options->busy_ms; left > 0; left -= SLICE_MS) {
+        rc = ensure_wal(native, path, fresh || options->switch_to_wal, err);
+        if (rc != PAWL_BUSY)
+            break;
+        sqlite3_sleep(1);
+    }
+    if (rc != PAWL_OK && err && !strstr(err->detail, path)) {
+        char why[300];
+        buf b;
+        buf_init_fixed(&b, why, sizeof why);
+        buf_text(&b, err->detail);
+        error_detail(err, "%s: %s", path, why);
+    }
+    sqlite3_close(native);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* Opening a SQLite file, and refusing what could not be trusted: private to the driver.
+ *
+ * Everything that can be wrong with a path or a file is found here, each with a code, a cause and
+ * a way out, before a single byte of it is changed. */
+#ifndef DB_SQLITE_OPEN_H
+#define DB_SQLITE_OPEN_H
+
+#include <sqlite3.h>
+
+#include "db/db.h"
+
+/* Look at the path, without opening it: pawl never opens the file itself, because closing it
+ * would drop SQLite's locks of the whole process. *fresh: the file is not there, or empty. */
+pawl_code sqlite_check_path(const char *path, const db_options *options, int *fresh, error *err);
+
+/* One connection, prepared by the application and then by us, its settings read back.
+ * `path` NULL: memory. */
+pawl_code sqlite_open_native(const char *path, int relaxed, const db_options *options,
+                             sqlite3 **out, error *err);
+
+/* Have the file in WAL mode, or refuse it: an application's file is not switched unasked. */
+pawl_code sqlite_ensure_wal(const char *path, int fresh, const db_options *options, error *err);
+
+#endif

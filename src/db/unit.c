@@ -1,0 +1,111 @@
+/* Building units. Everything a unit needs is in its arena, so that it is freed, or used again, in
+ * one stroke; nothing here touches the database. */
+#include "db/unit.h"
+
+#include <assert.h>
+#include <string.h>
+
+unit *unit_new(arena *a)
+{
+    unit *u = arena_alloc(a, sizeof *u);
+    if (u)
+        u->arena = a;
+    return u;
+}
+
+/* Does the value fit the letter that the statement has for it? */
+static int fits(char letter, const db_value *v)
+{
+    switch (v->type) {
+    case DB_NULL:
+    case DB_FROM:
+        return letter != 0;
+    case DB_INT:
+        return letter == 'i';
+    case DB_TEXT:
+        return letter == 't';
+    case DB_BYTES:
+        return letter == 'b';
+    }
+    return 0;
+}
+
+static int add(unit *u, unit_stmt what, const db_value *values, int count)
+{
+    unit_stmt *s = arena_alloc(u->arena, sizeof *s);
+    db_value *copy = count ? arena_alloc(u->arena, sizeof *copy * (size_t)count) : NULL;
+    if (!s || (count && !copy)) {
+        u->broken_build = 1;
+        return -1;
+    }
+    assert(strlen(what.sql->binds) == (size_t)count);
+    for (int i = 0; i < count; i++) {
+        assert(fits(what.sql->binds[i], &values[i]));
+        assert(values[i].type != DB_FROM || values[i].from < u->count);
+        copy[i] = values[i];
+        u->bytes += values[i].s.size;
+    }
+    *s = what;
+    s->values = copy;
+    s->count = count;
+    if (u->last)
+        u->last->next = s;
+    else
+        u->first = s;
+    u->last = s;
+    u->bytes += sizeof *s + sizeof *copy * (size_t)count;
+    return u->count++;
+}
+
+int unit_guard(unit *u, const db_sql *sql, const char *name, uint64_t key, const db_value *values,
+               int count)
+{
+    return add(u, (unit_stmt){.kind = UNIT_GUARD, .sql = sql, .name = name, .key = key}, values,
+               count);
+}
+
+int unit_found(unit *u, const db_sql *sql, const db_value *values, int count)
+{
+    assert(u->broken_build || (u->last && u->last->kind == UNIT_GUARD));
+    return add(u, (unit_stmt){.kind = UNIT_FOUND, .sql = sql}, values, count);
+}
+
+int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
+{
+    return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key}, values, count);
+}
+
+const unit_row *unit_rows(const unit *u, int statement)
+{
+    const unit_stmt *s = u->first;
+    while (s && statement-- > 0)
+        s = s->next;
+    return s ? s->rows : NULL;
+}
+
+/* FNV-1a, then a mix of the bits: the order need not mean anything, only be the same for all. */
+static uint64_t hash(uint64_t h, const void *at, size_t size)
+{
+    const unsigned char *p = at;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ p[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static uint64_t mix(uint64_t h)
+{
+    h ^= h >> 32;
+    h *= UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ (h >> 29);
+}
+
+uint64_t unit_key(const char *table, int64_t id)
+{
+    return mix(hash(hash(UINT64_C(14695981039346656037), table, strlen(table)), &id, sizeof id));
+}
+
+uint64_t unit_key_text(const char *table, slice text)
+{
+    return mix(
+        hash(hash(UINT64_C(14695981039346656037), table, strlen(table) + 1), text.at, text.size));
+}

@@ -1,0 +1,196 @@
+/* Keeping the log short without keeping the writer waiting.
+ *
+ * The size of the log is known from SQLite's hook after each commit, without a system call. The
+ * thread copies whenever a sixteenth of the bound is new. What is left for the writer at the
+ * bound is then one such piece and what came in meanwhile. If the thread is just at it the
+ * writer passes by and comes back after the next batch, up to half as much again beyond the
+ * bound; from there on it waits. A reader that looks at an old state makes the restart fail; it
+ * is tried again after another piece. */
+#include "db/wal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/thread.h"
+
+enum { PIECES = 16, FRAME_HEADER = 24, RESTART_WAIT_MS = 10 };
+
+struct wal_keeper {
+    sqlite3 *writer;
+    sqlite3 *copier;
+    clock_source *clock;
+    log_sink log;
+    int64_t bound;
+    int64_t frame_bytes;
+    int busy_ms;        /* of the writer, to put back */
+    int64_t frames;     /* in the log, the writer's own knowledge */
+    int64_t not_before; /* bytes at which a restart is tried */
+
+    pthread_mutex_t copying; /* held during a checkpoint, by whoever does it */
+    pthread_mutex_t lock;    /* guards all below */
+    pthread_cond_t wake;
+    int64_t copied;
+    int64_t seen; /* frames, as far as the thread has been told */
+    int stop;
+    int thread_runs;
+    pthread_t thread;
+    wal_stats stats;
+};
+
+static int on_commit(void *arg, sqlite3 *native, const char *schema, int frames)
+{
+    (void)native, (void)schema;
+    ((wal_keeper *)arg)->frames = frames;
+    return SQLITE_OK;
+}
+
+static int64_t ask_number(sqlite3 *native, const char *pragma)
+{
+    sqlite3_stmt *s;
+    int64_t number = 0;
+    if (sqlite3_prepare_v2(native, pragma, -1, &s, NULL) != SQLITE_OK)
+        return 0;
+    if (sqlite3_step(s) == SQLITE_ROW)
+        number = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return number;
+}
+
+/* ---- The thread ---- */
+
+static int enough_to_copy(const wal_keeper *k)
+{
+    return (k->seen - k->copied) * k->frame_bytes >= k->bound / PIECES;
+}
+
+static void copy_some(wal_keeper *k)
+{
+    int frames = 0, copied = 0;
+    pthread_mutex_lock(&k->copying);
+    int rc =
+        sqlite3_wal_checkpoint_v2(k->copier, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &copied);
+    pthread_mutex_unlock(&k->copying);
+    pthread_mutex_lock(&k->lock);
+    /* After a failure (another process is at it, or the disk is in trouble) wait for more. */
+    k->copied = rc == SQLITE_OK && copied > 0 ? copied : k->seen;
+    pthread_mutex_unlock(&k->lock);
+}
+
+static void *copy_all_the_time(void *arg)
+{
+    wal_keeper *k = arg;
+    for (;;) {
+        pthread_mutex_lock(&k->lock);
+        while (!k->stop && !enough_to_copy(k))
+            k->clock->wait(k->clock, &k->wake, &k->lock, INT64_MAX);
+        int stop = k->stop;
+        pthread_mutex_unlock(&k->lock);
+        if (stop)
+            return NULL;
+        copy_some(k);
+    }
+}
+
+wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock,
+                           const log_sink *log)
+{
+    wal_keeper *k = calloc(1, sizeof *k);
+    if (!k) {
+        sqlite3_close(copier);
+        return NULL;
+    }
+    k->writer = writer;
+    k->copier = copier;
+    k->clock = clock;
+    k->log = log ? *log : (log_sink){NULL, NULL};
+    k->bound = k->not_before = bound;
+    k->frame_bytes = ask_number(writer, "PRAGMA page_size") + FRAME_HEADER;
+    k->busy_ms = (int)ask_number(writer, "PRAGMA busy_timeout");
+    pthread_mutex_init(&k->copying, NULL);
+    pthread_mutex_init(&k->lock, NULL);
+    clock_cond_init(&k->wake);
+    sqlite3_wal_hook(writer, on_commit, k);
+    if (copier)
+        k->thread_runs = thread_start(&k->thread, copy_all_the_time, k);
+    return k;
+}
+
+void wal_keeper_free(wal_keeper *k)
+{
+    if (!k)
+        return;
+    sqlite3_wal_hook(k->writer, NULL, NULL);
+    pthread_mutex_lock(&k->lock);
+    k->stop = 1;
+    pthread_cond_signal(&k->wake);
+    pthread_mutex_unlock(&k->lock);
+    if (k->thread_runs)
+        pthread_join(k->thread, NULL);
+    sqlite3_close(k->copier);
+    pthread_mutex_destroy(&k->copying);
+    pthread_mutex_destroy(&k->lock);
+    pthread_cond_destroy(&k->wake);
+    free(k);
+}
+
+/* ---- The writer ---- */
+
+int wal_keeper_due(wal_keeper *k)
+{
+    int64_t bytes = k->frames * k->frame_bytes;
+    pthread_mutex_lock(&k->lock);
+    k->seen = k->frames;
+    if (k->copied > k->seen) /* the log has begun anew */
+        k->copied = 0;
+    if (bytes > k->stats.bytes_max)
+        k->stats.bytes_max = bytes;
+    if (k->thread_runs && enough_to_copy(k))
+        pthread_cond_signal(&k->wake);
+    pthread_mutex_unlock(&k->lock);
+    if (bytes < k->bound)
+        k->not_before = k->bound;
+    return bytes >= k->not_before;
+}
+
+static void note_restart(wal_keeper *k, int rc, int64_t began)
+{
+    int64_t took = k->clock->mono_ns(k->clock) - began;
+    pthread_mutex_lock(&k->lock);
+    if (took > k->stats.stall_ns_max)
+        k->stats.stall_ns_max = took;
+    if (rc == SQLITE_OK)
+        k->stats.restarts++;
+    else
+        k->stats.blocked++;
+    pthread_mutex_unlock(&k->lock);
+    LOG(&k->log, LOG_DEBUG, rc == SQLITE_OK ? "wal-restart" : "wal-blocked",
+        LOG_NUM("bytes", k->frames * k->frame_bytes), LOG_NUM("us", took / 1000));
+}
+
+void wal_keeper_restart(wal_keeper *k)
+{
+    int64_t began = k->clock->mono_ns(k->clock);
+    int64_t bytes = k->frames * k->frame_bytes;
+    if (pthread_mutex_trylock(&k->copying) != 0) {
+        if (bytes < k->bound + k->bound / 2)
+            return;
+        pthread_mutex_lock(&k->copying);
+    }
+    sqlite3_busy_timeout(k->writer, RESTART_WAIT_MS);
+    int rc = sqlite3_wal_checkpoint_v2(k->writer, "main", SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    sqlite3_busy_timeout(k->writer, k->busy_ms);
+    pthread_mutex_unlock(&k->copying);
+    note_restart(k, rc, began);
+    if (rc == SQLITE_OK)
+        k->frames = 0;
+    else
+        k->not_before = bytes + k->bound / PIECES;
+}
+
+wal_stats wal_keeper_stats(wal_keeper *k)
+{
+    pthread_mutex_lock(&k->lock);
+    wal_stats stats = k->stats;
+    pthread_mutex_unlock(&k->lock);
+    return stats;
+}

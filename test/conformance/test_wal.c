@@ -1,0 +1,194 @@
+/* The write-ahead log of a SQLite file keeps within its bound (B1), under load, beside readers, and
+ * is reused instead of growing. Sizes are those of the file itself, and of the keeper's figures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "db/db_sqlite.h"
+#include "support/conf.h"
+
+enum { BOUND = 1024 * 1024, ROW = 4000, BATCH = 10 };
+
+typedef struct bench {
+    char wal[TMP_PATH];
+    db *db;
+    db_conn *w;
+    int64_t seq;
+    int64_t largest; /* the log has been, as stat(2) has it */
+} bench;
+
+static void bench_open(bench *b, const conf *c, int by_hand)
+{
+    memset(b, 0, sizeof *b);
+    tmp_path(b->wal, c->dir, "conf.db-wal");
+    b->db = conf_open(c, &(db_options){.wal_bytes = BOUND, .by_hand = by_hand});
+    b->w = conf_connect(b->db, DB_WRITER);
+}
+
+static void bench_close(bench *b)
+{
+    db_disconnect(b->w);
+    db_close(b->db);
+}
+
+static void batch(bench *b)
+{
+    static const char bytes[ROW];
+    error err = {0};
+    conf_begin(b->w);
+    for (int i = 0; i < BATCH; i++) {
+        db_value v[] = {db_int(1), db_int(b->seq++), db_text(SLICE_LIT("row")),
+                        db_bytes((slice){bytes, ROW})};
+        CONF_OK(db_run(b->w, &CONF_APPEND, v, 4, &err), &err);
+    }
+    conf_commit(b->w);
+    b->w->driver->between(b->w);
+    int64_t size = tmp_size(b->wal);
+    b->largest = size > b->largest ? size : b->largest;
+}
+
+/* Ten times the bound goes through it. */
+static void under_load(conf *c, int by_hand)
+{
+    bench b;
+    bench_open(&b, c, by_hand);
+    while (b.seq * ROW < 10 * BOUND)
+        batch(&b);
+    db_sqlite_stats s = db_sqlite_figures(b.w);
+    if (b.largest > 2 * BOUND)
+        fail_msg("the log has been %lld bytes", (long long)b.largest);
+    assert_true(b.largest > BOUND / 4); /* it is used, not emptied at each commit */
+    assert_in_range(s.wal.restarts, 3, 200);
+    assert_in_range(s.wal.bytes_max, BOUND / 4, 2 * BOUND);
+    assert_int_equal(s.wal.blocked, 0);
+    assert_true(s.wal.stall_ns_max > 0);
+    assert_int_equal(conf_rows(b.db, 1), b.seq);
+    bench_close(&b);
+}
+
+static void the_log_stays_within_its_bound(conf *c)
+{
+    under_load(c, 0);
+}
+
+static void by_hand_it_does_too(conf *c)
+{
+    under_load(c, 1);
+}
+
+/* Through the committer, as it is in life: batch after batch, nobody asks for housekeeping. */
+static void the_committer_keeps_it_too(conf *c)
+{
+    static const char bytes[ROW];
+    char wal[TMP_PATH];
+    tmp_path(wal, c->dir, "conf.db-wal");
+    db *d = conf_open(c, &(db_options){.wal_bytes = BOUND});
+    committer *k = conf_committer(d, NULL);
+    int64_t largest = 0;
+    for (int64_t i = 0; i * BATCH * ROW < 5 * BOUND; i++) {
+        conf_ticket t;
+        conf_ticket_open(&t, 0);
+        for (int j = 0; j < BATCH; j++) {
+            db_value v[] = {db_int(1), db_int(i * BATCH + j), db_text(SLICE_LIT("row")),
+                            db_bytes((slice){bytes, ROW})};
+            unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1), v, 4);
+        }
+        assert_int_equal(committer_commit(k, t.unit), PAWL_OK);
+        conf_ticket_free(&t);
+        int64_t size = tmp_size(wal);
+        largest = size > largest ? size : largest;
+    }
+    assert_in_range(largest, BOUND / 4, 2 * BOUND);
+    committer_close(k);
+    db_close(d);
+}
+
+/* A reader that looks at an old state is in the way; the log grows, and nothing else happens. When
+ * it has gone, the log begins anew in the same bytes. */
+static void a_long_reader_delays_it_only(conf *c)
+{
+    static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
+    bench b;
+    bench_open(&b, c, 0);
+    batch(&b);
+    db_conn *r = conf_connect(b.db, DB_READER);
+    conf_begin(r);
+    int64_t before = conf_number_on(r, &COUNT, NULL, 0);
+    while (b.seq * ROW < 5 * BOUND)
+        batch(&b);
+    assert_int_equal(conf_number_on(r, &COUNT, NULL, 0), before); /* and keeps its state */
+    db_sqlite_stats s = db_sqlite_figures(b.w);
+    assert_true(s.wal.blocked > 0);
+    assert_int_equal(s.wal.restarts, 0);
+    assert_true(b.largest > 3 * BOUND);
+    db_rollback(r);
+
+    int64_t grown = b.largest;
+    int64_t seq = b.seq;
+    while ((b.seq - seq) * ROW < 8 * BOUND)
+        batch(&b);
+    s = db_sqlite_figures(b.w);
+    assert_true(s.wal.restarts >= 3);
+    if (b.largest > grown + BOUND) /* the last piece before the reader was found gone */
+        fail_msg("it went on growing: %lld, then %lld", (long long)grown, (long long)b.largest);
+    db_disconnect(r);
+    bench_close(&b);
+}
+
+/* Made once and kept, whatever is in it: a log that is deleted and made anew costs a sync of the
+ * folder each time. The test's own connections are not asked; looking at the file is enough. */
+static void the_log_survives_closing(conf *c)
+{
+    struct stat first;
+    struct stat now;
+    bench b;
+    bench_open(&b, c, 0);
+    batch(&b);
+    assert_int_equal(stat(b.wal, &first), 0);
+    for (int i = 1; i <= 3; i++) {
+        bench_close(&b);
+        assert_int_equal(stat(b.wal, &now), 0);
+        assert_true(now.st_ino == first.st_ino);
+        bench_open(&b, c, 0);
+        assert_int_equal(stat(b.wal, &now), 0);
+        assert_true(now.st_ino == first.st_ino);
+        assert_int_equal(conf_rows(b.db, 1), BATCH);
+    }
+    bench_close(&b);
+}
+
+/* Figures of a connection that has not written yet are zero, not garbage. */
+static void figures_are_there_from_the_beginning(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    db_sqlite_stats s = db_sqlite_figures(b.w);
+    assert_int_equal(s.wal.restarts, 0);
+    assert_int_equal(s.wal.bytes_max, 0);
+    assert_int_equal(s.turns_given_up, 0);
+    batch(&b);
+    batch(&b);
+    s = db_sqlite_figures(b.w);
+    assert_true(s.wal.bytes_max > 0);
+    bench_close(&b);
+}
+
+static const conf_case CASES[] = {
+    {"the log stays within its bound", the_log_stays_within_its_bound, 0},
+    {"by hand it does, too", by_hand_it_does_too, 0},
+    {"the committer keeps it, too", the_committer_keeps_it_too, 0},
+    {"a long reader delays it only", a_long_reader_delays_it_only, 0},
+    {"the log survives closing", the_log_survives_closing, 0},
+    {"figures are there from the beginning", figures_are_there_from_the_beginning, 0},
+};
+
+int main(void)
+{
+    return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,333 @@
+/* Runs conformance tests on each backend and does the small things that all of them need. The
+ * backends stand in one table; what a driver promises is asked of the driver itself. */
+#include "support/conf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Backends ---- */
+
+typedef struct backend {
+    const char *name;
+    const char *url; /* a format that takes the test's folder */
+} backend;
+
+static const backend BACKENDS[] = {
+    {"sqlite", "sqlite:%s/conf.db"},
+    {"memory", "memory:"},
+};
+
+/* One test on one backend, while it runs. */
+typedef struct running {
+    const backend *backend;
+    const conf_case *test;
+    unsigned promises;
+    char name[160];
+    conf conf;
+} running;
+
+static void conf_place(running *r)
+{
+    conf *c = &r->conf;
+    memset(c, 0, sizeof *c);
+    c->backend = r->backend->name;
+    c->promises = r->promises;
+    tmp_dir_make(c->dir);
+    const char *mark = strstr(r->backend->url, "%s");
+    int head = mark ? (int)(mark - r->backend->url) : (int)strlen(r->backend->url);
+    int n = snprintf(c->url, sizeof c->url, "%.*s%s%s", head, r->backend->url, mark ? c->dir : "",
+                     mark ? mark + 2 : "");
+    assert_in_range(n, 1, sizeof c->url - 1);
+}
+
+static int set_up(void **state)
+{
+    running *r = *state;
+    tmp_watchdog(r->name);
+    conf_place(r);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    running *r = *state;
+    tmp_watchdog(NULL);
+    tmp_end_children();
+    tmp_dir_remove(r->conf.dir);
+    return 0;
+}
+
+static void run_case(void **state)
+{
+    running *r = *state;
+    if ((r->test->needs & r->promises) != r->test->needs)
+        skip();
+    r->test->run(&r->conf);
+}
+
+static unsigned ask_promises(const backend *b)
+{
+    running r = {.backend = b};
+    conf_place(&r);
+    error err = {0};
+    db *d = NULL;
+    db_options options = {.url = r.conf.url};
+    unsigned promises = 0;
+    if (db_open(&d, &options, &err) == PAWL_OK) {
+        promises = d->driver->promises;
+        db_close(d);
+    } else {
+        fprintf(stderr, "%s: %s (%s)\n", b->name, err.message, err.detail);
+    }
+    tmp_dir_remove(r.conf.dir);
+    return promises;
+}
+
+static int run_backend(const backend *b, const conf_case *cases, size_t count)
+{
+    unsigned promises = ask_promises(b);
+    running *all = calloc(count, sizeof *all);
+    struct CMUnitTest *tests = calloc(count, sizeof *tests);
+    int failed = 1;
+    if (all && tests) {
+        for (size_t i = 0; i < count; i++) {
+            all[i] = (running){.backend = b, .test = &cases[i], .promises = promises};
+            snprintf(all[i].name, sizeof all[i].name, "%s: %s", b->name, cases[i].name);
+            tests[i] = (struct CMUnitTest){all[i].name, run_case, set_up, tear_down, &all[i]};
+        }
+        failed = _cmocka_run_group_tests(b->name, tests, count, NULL, NULL);
+    }
+    free(tests);
+    free(all);
+    return failed;
+}
+
+int conf_run_on(const char *name, const conf_case *cases, size_t count)
+{
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &action, NULL);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof BACKENDS / sizeof *BACKENDS; i++)
+        if (!name || strcmp(name, BACKENDS[i].name) == 0)
+            failed += run_backend(&BACKENDS[i], cases, count);
+    return failed;
+}
+
+int conf_run(const conf_case *cases, size_t count)
+{
+    return conf_run_on(NULL, cases, count);
+}
+
+/* ---- Databases ---- */
+
+void conf_ok(pawl_code code, const error *err, const char *file, int line)
+{
+    if (code != PAWL_OK)
+        fail_msg("%s:%d: %s: %s (%s)", file, line, pawl_code_name(code), err->message, err->detail);
+}
+
+db *conf_open(const conf *c, const db_options *options)
+{
+    db_options o = options ? *options : (db_options){0};
+    o.url = c->url;
+    error err = {0};
+    db *d = NULL;
+    CONF_OK(db_open(&d, &o, &err), &err);
+    assert_non_null(d);
+    return d;
+}
+
+db *conf_open_fault(const conf *c, const db_options *options, db_fault *plan)
+{
+    db *d = db_fault_wrap(conf_open(c, options), plan);
+    assert_non_null(d);
+    return d;
+}
+
+db_conn *conf_connect(db *d, db_role role)
+{
+    error err = {0};
+    db_conn *c = NULL;
+    CONF_OK(db_connect(d, role, &c, &err), &err);
+    assert_non_null(c);
+    return c;
+}
+
+committer *conf_committer(db *d, const committer_options *options)
+{
+    error err = {0};
+    committer *k = NULL;
+    CONF_OK(committer_open(&k, d, options, &err), &err);
+    assert_non_null(k);
+    return k;
+}
+
+void conf_begin(db_conn *c)
+{
+    error err = {0};
+    CONF_OK(db_begin(c, &err), &err);
+}
+
+void conf_commit(db_conn *c)
+{
+    error err = {0};
+    CONF_OK(db_commit(c, &err), &err);
+}
+
+void conf_do(db *d, const db_sql *sql, const db_value *values, int count)
+{
+    error err = {0};
+    db_conn *c = conf_connect(d, DB_WRITER);
+    conf_begin(c);
+    CONF_OK(db_run(c, sql, values, count, &err), &err);
+    conf_commit(c);
+    db_disconnect(c);
+}
+
+void conf_script(db *d, const char *text)
+{
+    error err = {0};
+    buf sql;
+    buf_init(&sql, 64 * 1024);
+    CONF_OK(db_expand(d->driver, text, &sql, &err), &err);
+    db_conn *c = conf_connect(d, DB_WRITER);
+    conf_begin(c);
+    CONF_OK(c->driver->script(c, buf_str(&sql), &err), &err);
+    conf_commit(c);
+    db_disconnect(c);
+    buf_free(&sql);
+}
+
+int64_t conf_number_on(db_conn *c, const db_sql *sql, const db_value *values, int count)
+{
+    error err = {0};
+    int64_t number = 0;
+    int found = 0;
+    CONF_OK(db_number(c, sql, values, count, &number, &found, &err), &err);
+    assert_true(found);
+    return number;
+}
+
+int64_t conf_number(db *d, const db_sql *sql, const db_value *values, int count)
+{
+    db_conn *c = conf_connect(d, DB_READER);
+    conf_begin(c);
+    int64_t number = conf_number_on(c, sql, values, count);
+    db_rollback(c);
+    db_disconnect(c);
+    return number;
+}
+
+/* ---- Units that append ---- */
+
+const db_sql CONF_APPEND = {
+    "INSERT INTO {journal} (run, generation, seq, kind, name, at, data)"
+    " VALUES ($1, 1, $2, 1, $3, 0, $4) RETURNING pos",
+    "iitb",
+};
+
+int64_t conf_rows(db *d, int64_t run)
+{
+    static const db_sql sql = {"SELECT count(*) FROM {journal} WHERE run = $1", "i"};
+    return conf_number(d, &sql, (db_value[]){db_int(run)}, 1);
+}
+
+void conf_make_run(db *d, int64_t run, int64_t mail)
+{
+    static const db_sql sql = {
+        "INSERT INTO {runs} (run, tenant, id, workflow, version, mail, created_at, updated_at)"
+        " VALUES ($1, '', $2, 'test', '1', $3, 0, 0)",
+        "iti",
+    };
+    char id[32];
+    snprintf(id, sizeof id, "run-%lld", (long long)run);
+    conf_do(d, &sql, (db_value[]){db_int(run), db_text(slice_of(id)), db_int(mail)}, 3);
+}
+
+static void count_answer(unit *u, void *arg)
+{
+    conf_ticket *t = arg;
+    if (atomic_load(&t->finals) > 0)
+        atomic_fetch_add(&t->late, 1);
+    atomic_store(&t->answer, u->answer);
+    if (u->answer == UNIT_UNDECIDED)
+        atomic_fetch_add(&t->undecided, 1);
+    else
+        atomic_fetch_add(&t->finals, 1);
+}
+
+void conf_ticket_open(conf_ticket *t, size_t limit)
+{
+    memset(t, 0, sizeof *t);
+    t->arena = arena_new(limit);
+    assert_non_null(t->arena);
+    t->unit = unit_new(t->arena);
+    assert_non_null(t->unit);
+    t->unit->done = count_answer;
+    t->unit->done_arg = t;
+}
+
+void conf_ticket_append(conf_ticket *t, int64_t run, int64_t seq, submitter *s)
+{
+    conf_ticket_open(t, 0);
+    t->unit->submitter = s;
+    db_value values[] = {db_int(run), db_int(seq), db_text(SLICE_LIT("row")), db_null()};
+    unit_write(t->unit, &CONF_APPEND, unit_key("journal", run), values, DB_COUNT(values));
+}
+
+void conf_ticket_free(conf_ticket *t)
+{
+    arena_free(t->arena);
+    t->arena = NULL;
+    t->unit = NULL;
+}
+
+void conf_tickets_free(conf_ticket *t, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        conf_ticket_free(&t[i]);
+}
+
+static int all_answered(const conf_ticket *tickets, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (atomic_load(&tickets[i].finals) == 0)
+            return 0;
+    return 1;
+}
+
+void conf_drive(committer *k, clock_fake *clock, const conf_ticket *tickets, size_t count)
+{
+    for (int rounds = 0; !all_answered(tickets, count); rounds++) {
+        if (rounds == 10000)
+            fail_msg("driven 10000 times and still not answered");
+        committer_drive(k);
+        int64_t next = committer_next_ns(k);
+        if (!clock || next == 0 || next == INT64_MAX)
+            continue;
+        clock_source *source = clock_fake_source(clock);
+        int64_t wait = next - source->mono_ns(source);
+        if (wait > 0)
+            clock_fake_advance(clock, wait / 1000000 + 1);
+    }
+}
+
+void conf_answer(const conf_ticket *t, unit_answer wanted, const char *file, int line)
+{
+    static const char *const NAMES[] = {"open", "committed", "refused", "undecided", "failed"};
+    int finals = atomic_load(&t->finals);
+    unit_answer answer = atomic_load(&t->answer);
+    if (finals != 1 || atomic_load(&t->late) != 0 || answer != wanted)
+        fail_msg("%s:%d: expected '%s' once, got '%s', %d times (%s)", file, line, NAMES[wanted],
+                 NAMES[answer], finals, t->unit && t->unit->message ? t->unit->message : "");
+    if (atomic_load(&t->undecided) > 1)
+        fail_msg("%s:%d: undecided twice", file, line);
+}

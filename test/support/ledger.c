@@ -1,0 +1,221 @@
+/* The journal is read once, in the order of runs; the ledger is sorted by mark and searched. The
+ * order in which answers came is kept, since it is part of what is checked. */
+#include "support/ledger.h"
+
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/scratch.h"
+
+void ledger_add(ledger *l, const ledger_entry *e)
+{
+    if (l->count == l->room) {
+        l->room = l->room ? l->room * 2 : 1024;
+        l->entries = realloc(l->entries, l->room * sizeof *l->entries);
+        if (!l->entries)
+            scratch_die("memory for a ledger");
+    }
+    l->entries[l->count++] = *e;
+}
+
+void ledger_free(ledger *l)
+{
+    free(l->entries);
+    *l = (ledger){0};
+}
+
+int64_t ledger_count(const ledger *l, unit_answer answer)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < l->count; i++)
+        n += l->entries[i].answer == (int64_t)answer;
+    return n;
+}
+
+/* ---- Faults ---- */
+
+static void fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
+{
+    ++*kind;
+    if (v->first[0])
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->first, sizeof v->first, format, args);
+    va_end(args);
+}
+
+/* ---- The ledger by mark ---- */
+
+/* What is known of one unit: its final answer, if there was one. */
+typedef struct fate {
+    const ledger_entry *entry; /* the final one, otherwise the last */
+    size_t place;
+    int is_final;
+    int seen;
+} fate;
+
+static int by_mark(const void *a, const void *b)
+{
+    const fate *x = a;
+    const fate *y = b;
+    if (x->entry->mark != y->entry->mark)
+        return x->entry->mark < y->entry->mark ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int compare_mark(const void *key, const void *element)
+{
+    int64_t mark = *(const int64_t *)key;
+    const fate *f = element;
+    return mark < f->entry->mark ? -1 : mark > f->entry->mark;
+}
+
+/* One fate per mark. Answers beyond "UNDECIDED, then a final one" are faults. */
+static fate *sort_fates(const ledger *l, size_t *count, ledger_verdict *v)
+{
+    fate *all = calloc(l->count + 1, sizeof *all);
+    if (!all)
+        scratch_die("memory for a ledger");
+    for (size_t i = 0; i < l->count; i++)
+        all[i] = (fate){&l->entries[i], i, l->entries[i].answer != UNIT_UNDECIDED, 0};
+    qsort(all, l->count, sizeof *all, by_mark);
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const ledger_entry *e = all[i].entry;
+        if (n == 0 || all[n - 1].entry->mark != e->mark) {
+            all[n++] = all[i];
+            continue;
+        }
+        if (all[n - 1].is_final || !all[i].is_final)
+            fault(v, &v->twice, "run %lld seq %lld: answer %lld after answer %lld",
+                  (long long)e->run, (long long)e->seq, (long long)e->answer,
+                  (long long)all[n - 1].entry->answer);
+        all[n - 1] = all[i];
+    }
+    *count = n;
+    return all;
+}
+
+/* ---- The database ---- */
+
+typedef struct reading {
+    sqlite3 *db;
+    fate *fates;
+    size_t count;
+    ledger_verdict *v;
+    int64_t run; /* the run that is being read */
+    int64_t seq; /* its last */
+} reading;
+
+static sqlite3_stmt *query(reading *r, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) != SQLITE_OK)
+        fault(r->v, &r->v->broken, "%s: %s", sql, sqlite3_errmsg(r->db));
+    return s;
+}
+
+static void finish(reading *r, sqlite3_stmt *s, int rc)
+{
+    if (rc != SQLITE_DONE)
+        fault(r->v, &r->v->broken, "reading: %s", sqlite3_errmsg(r->db));
+    sqlite3_finalize(s);
+}
+
+static void read_row(reading *r, int64_t run, int64_t seq, int64_t mark)
+{
+    r->v->rows++;
+    if (run != r->run)
+        r->seq = 0;
+    if (seq != r->seq + 1)
+        fault(r->v, &r->v->holes, "run %lld: seq %lld after %lld", (long long)run, (long long)seq,
+              (long long)r->seq);
+    r->run = run;
+    r->seq = seq;
+    fate *f = bsearch(&mark, r->fates, r->count, sizeof *r->fates, compare_mark);
+    if (!f)
+        return;
+    f->seen = f->entry->run == run && f->entry->seq == seq;
+    int refused = f->entry->answer == UNIT_REFUSED || f->entry->answer == UNIT_FAILED;
+    if (refused && f->entry->code != PAWL_UNDECIDED)
+        fault(r->v, &r->v->ghosts, "run %lld seq %lld is there and was answered %s", (long long)run,
+              (long long)seq, pawl_code_name((pawl_code)f->entry->code));
+}
+
+static void read_journal(reading *r)
+{
+    sqlite3_stmt *s = query(r, "SELECT run, seq, at FROM pawl_journal ORDER BY run, seq");
+    if (!s)
+        return;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+        read_row(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
+                 sqlite3_column_int64(s, 2));
+    finish(r, s, rc);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->fates[i].entry->answer == UNIT_COMMITTED && !r->fates[i].seen)
+            fault(r->v, &r->v->lost, "run %lld seq %lld was acknowledged and is not there",
+                  (long long)r->fates[i].entry->run, (long long)r->fates[i].entry->seq);
+}
+
+static void read_runs(reading *r)
+{
+    sqlite3_stmt *s = query(r, "SELECT run, claimed_seq, (SELECT count(*) FROM pawl_journal j"
+                               " WHERE j.run = r.run) FROM pawl_runs r");
+    if (!s)
+        return;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+        if (sqlite3_column_int64(s, 1) != sqlite3_column_int64(s, 2))
+            fault(r->v, &r->v->torn, "run %lld: its guard says %lld, its journal has %lld rows",
+                  (long long)sqlite3_column_int64(s, 0), (long long)sqlite3_column_int64(s, 1),
+                  (long long)sqlite3_column_int64(s, 2));
+    finish(r, s, rc);
+}
+
+static void read_integrity(reading *r)
+{
+    sqlite3_stmt *s = query(r, "PRAGMA integrity_check");
+    if (!s)
+        return;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(s, 0);
+        if (!text || strcmp(text, "ok") != 0)
+            fault(r->v, &r->v->broken, "integrity: %s", text ? text : "(nothing)");
+    }
+    finish(r, s, rc);
+}
+
+int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out)
+{
+    char copy[TMP_PATH];
+    *out = (ledger_verdict){0};
+    scratch_suffix(copy, path, ".check");
+    scratch_copy_db(path, copy);
+    reading r = {.v = out};
+    r.fates = sort_fates(l, &r.count, out);
+    if (sqlite3_open_v2(copy, &r.db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
+        fault(out, &out->broken, "open: %s", sqlite3_errmsg(r.db));
+    } else {
+        read_integrity(&r);
+        read_journal(&r);
+        read_runs(&r);
+    }
+    sqlite3_close(r.db);
+    free(r.fates);
+    scratch_remove_db(copy);
+    return out->ghosts + out->twice + out->holes + out->torn + out->broken;
+}
+
+int64_t ledger_check(ledger *l, const char *path, ledger_verdict *out)
+{
+    return ledger_check_order(l, path, out) + out->lost;
+}
