@@ -1,0 +1,351 @@
+/* bench commit: how fast the committer makes units durable, against a bare loop.
+ *
+ *   commit [CASE…]    1 16 256 4096     so many units in flight
+ *                     256-4p            four processes with 256 each on one file
+ *                     256-60s           one minute of 256: does it last?
+ *
+ * bench/README.md says how to read the results. Asserts nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+#include "flight.h"
+#include "floor.h"
+
+enum { ROUNDS = 5, PROCESSES = 4, LIMIT_BATCH = 1000, COMMITS = 300 };
+
+static const int64_t ROUND_NS = 2500000000;
+static const int64_t TRIAL_NS = 500000000;
+static const int64_t MINUTE_NS = 60000000000;
+
+typedef struct bench_case {
+    const char *name;
+    int in_flight;
+    int batch; /* of the floor */
+    void (*run)(const struct bench_case *c);
+} bench_case;
+
+/* ---- Measurements, each in a child of its own ---- */
+
+static void child_flight(const void *arg, int number, void *result)
+{
+    flight_options o = *(const flight_options *)arg;
+    o.first_run = 1 + number * FLIGHT_RUNS;
+    flight_fly(&o, result);
+}
+
+static void child_prepare(const void *arg, int number, void *result)
+{
+    (void)number;
+    (void)result;
+    const flight_options *o = arg;
+    flight_prepare(o->db, o->gate ? PROCESSES * FLIGHT_RUNS : FLIGHT_RUNS);
+}
+
+/* A fresh database, then `count` processes on it. */
+static void fly(const flight_options *o, int count, flight_result *results)
+{
+    char nothing = 0;
+    bench_db_remove(o->db);
+    bench_children(1, child_prepare, o, &nothing, 1);
+    bench_children(count, child_flight, o, results, sizeof *results);
+    for (int i = 0; i < count; i++)
+        if (results[i].stalls)
+            fprintf(stderr, "bench: warning: %lld times nothing came back for a second\n",
+                    (long long)results[i].stalls);
+}
+
+typedef struct floor_task {
+    const bench_db *source;
+    int batch;
+} floor_task;
+
+typedef struct floor_figures {
+    floor_result floor;
+    floor_result limit;
+    double commit_us;
+} floor_figures;
+
+static void child_floor(const void *arg, int number, void *result)
+{
+    const floor_task *task = arg;
+    floor_figures *out = result;
+    (void)number;
+    bench_db fresh = bench_db_named("floor");
+    floor_rows *rows = floor_read(task->source);
+    bench_db_remove(&fresh);
+    out->floor = floor_write(&fresh, rows, task->batch);
+    bench_db_remove(&fresh);
+    out->commit_us = floor_commit_us(&fresh, rows, COMMITS);
+    bench_db_remove(&fresh);
+    out->limit = floor_limit(&fresh, rows, LIMIT_BATCH);
+    bench_db_remove(&fresh);
+    floor_free(rows);
+}
+
+static void child_explain(const void *arg, int number, void *result)
+{
+    (void)arg;
+    (void)number;
+    (void)result;
+    bench_db fresh = bench_db_named("floor");
+    floor_explain(&fresh);
+    bench_db_remove(&fresh);
+}
+
+/* ---- Figures of five rounds ---- */
+
+typedef struct figures {
+    double value[ROUNDS], floor[ROUNDS], ratio[ROUNDS], p50[ROUNDS], p99[ROUNDS];
+    double commit_us[ROUNDS], limit[ROUNDS], rss[ROUNDS], batch[ROUNDS];
+    double wal, wait_ms, turn_ms; /* the largest of all rounds */
+} figures;
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double median(const double *values)
+{
+    return bench_median(values, ROUNDS);
+}
+
+static void figures_flight(figures *f, int round, const flight_result *r)
+{
+    f->p50[round] = larger(f->p50[round], (double)r->wait_p50_ns / 1e3);
+    f->p99[round] = larger(f->p99[round], (double)r->wait_p99_ns / 1e3);
+    f->rss[round] = larger(f->rss[round], (double)r->rss);
+    if (r->committer.batches > 0)
+        f->batch[round] = (double)r->committer.committed / (double)r->committer.batches;
+    f->wal = larger(f->wal, (double)r->wal_max);
+    f->wait_ms = larger(f->wait_ms, (double)r->wait_max_ns / 1e6);
+    f->turn_ms = larger(f->turn_ms, (double)r->storage.turn_ns_max / 1e6);
+}
+
+static void table_head(void)
+{
+    fprintf(stderr, "%-8s %9s %9s %6s  %-29s %8s %8s %8s %9s %7s %8s %8s\n", "case", "units/s",
+            "floor/s", "ratio", "rounds", "p50 us", "p99 us", "commit", "limit/s", "batch",
+            "rss KiB", "wal KiB");
+}
+
+/* A figure, or a dash where a case has none. */
+static const char *cell(char *to, size_t size, double value, int digits)
+{
+    if (value > 0)
+        snprintf(to, size, "%.*f", digits, value);
+    else
+        snprintf(to, size, "-");
+    return to;
+}
+
+static void table_row(const bench_case *c, const figures *f)
+{
+    char rounds[64], commit[32], limit[32];
+    snprintf(rounds, sizeof rounds, "%.3f %.3f %.3f %.3f %.3f", f->ratio[0], f->ratio[1],
+             f->ratio[2], f->ratio[3], f->ratio[4]);
+    fprintf(stderr, "%-8s %9.0f %9.0f %6.3f  %-29s %8.0f %8.0f %8s %9s %7.1f %8.0f %8.0f\n",
+            c->name, median(f->value), median(f->floor), median(f->ratio), rounds, median(f->p50),
+            median(f->p99), cell(commit, sizeof commit, median(f->commit_us), 1),
+            cell(limit, sizeof limit, median(f->limit), 0), median(f->batch), median(f->rss) / 1024,
+            f->wal / 1024);
+}
+
+static void result_begin(buf *b, const bench_case *c, const bench_db *d, const figures *f)
+{
+    bench_json_begin(b, "commit", c->name, d->backend);
+    bench_json_number(b, "value", median(f->value), 0);
+    bench_json_text(b, "in", "units/s");
+    bench_json_number(b, "floor", median(f->floor), 0);
+    bench_json_number(b, "ratio", median(f->ratio), 3);
+    bench_json_numbers(b, "rounds", f->ratio, ROUNDS, 3);
+    bench_json_number(b, "p50", median(f->p50), 0);
+    bench_json_number(b, "p99", median(f->p99), 0);
+    bench_json_number(b, "rss", median(f->rss), 0);
+    bench_json_number(b, "wal", f->wal, 0);
+    bench_json_number(b, "batch", median(f->batch), 1);
+}
+
+/* ---- Cases ---- */
+
+/* Units that fill a round, found by a short trial; even, since two threads share them. */
+static int64_t units_of_a_round(flight_options o)
+{
+    flight_result r;
+    o.units = 0;
+    o.duration_ns = TRIAL_NS;
+    fly(&o, 1, &r);
+    int64_t units = (int64_t)(flight_rate(&r) * (double)ROUND_NS / 1e9);
+    return units < COMMITS ? COMMITS : units - units % 2;
+}
+
+/* Who goes first alternates. A floor that goes first writes again what the round before left:
+ * as many rows, of the same kind. */
+static void case_ratio(const bench_case *c)
+{
+    static figures f;
+    bench_db d = bench_db_named("pawl");
+    flight_options o = {.db = &d, .in_flight = c->in_flight};
+    floor_task task = {&d, c->batch};
+    memset(&f, 0, sizeof f);
+    o.units = units_of_a_round(o);
+    for (int i = 0; i < ROUNDS; i++) {
+        flight_result r;
+        floor_figures low;
+        if (i % 2 == 1)
+            bench_children(1, child_floor, &task, &low, sizeof low);
+        fly(&o, 1, &r);
+        if (i % 2 == 0)
+            bench_children(1, child_floor, &task, &low, sizeof low);
+        figures_flight(&f, i, &r);
+        f.value[i] = flight_rate(&r);
+        f.floor[i] = low.floor.rate;
+        f.ratio[i] = f.value[i] / f.floor[i];
+        f.commit_us[i] = low.commit_us;
+        f.limit[i] = low.limit.rate;
+    }
+    bench_db_remove(&d);
+    table_row(c, &f);
+    buf b;
+    result_begin(&b, c, &d, &f);
+    bench_json_number(&b, "commit_us", median(f.commit_us), 1);
+    bench_json_number(&b, "limit", median(f.limit), 0);
+    bench_json_end(&b);
+}
+
+/* All processes together: what they did, from the first beginning to the last end. */
+static double rate_of_all(const flight_result *r, int count)
+{
+    flight_result all = r[0];
+    for (int i = 1; i < count; i++) {
+        all.units += r[i].units;
+        all.start_ns = r[i].start_ns < all.start_ns ? r[i].start_ns : all.start_ns;
+        all.end_ns = r[i].end_ns > all.end_ns ? r[i].end_ns : all.end_ns;
+    }
+    return flight_rate(&all);
+}
+
+/* Here the floor is one process with as many units in flight, in the same round. */
+static void case_processes(const bench_case *c)
+{
+    static figures f;
+    bench_db d = bench_db_named("pawl");
+    flight_options one = {.db = &d, .in_flight = c->in_flight, .duration_ns = ROUND_NS};
+    flight_options four = one;
+    double share = 1; /* of the process that got least, compared with a quarter */
+    four.gate = 1;
+    memset(&f, 0, sizeof f);
+    for (int i = 0; i < ROUNDS; i++) {
+        flight_result alone, r[PROCESSES];
+        if (i % 2 == 1)
+            fly(&four, PROCESSES, r);
+        fly(&one, 1, &alone);
+        if (i % 2 == 0)
+            fly(&four, PROCESSES, r);
+        int64_t sum = 0, least = INT64_MAX;
+        for (int p = 0; p < PROCESSES; p++) {
+            figures_flight(&f, i, &r[p]);
+            sum += r[p].units;
+            least = r[p].units < least ? r[p].units : least;
+        }
+        share = sum ? -larger(-share, -(double)least * PROCESSES / (double)sum) : 0;
+        f.value[i] = rate_of_all(r, PROCESSES);
+        f.floor[i] = flight_rate(&alone);
+        f.ratio[i] = f.value[i] / f.floor[i];
+    }
+    bench_db_remove(&d);
+    table_row(c, &f);
+    fprintf(stderr,
+            "         longest wait for an answer %.1f ms, for a turn %.1f ms; least share "
+            "of a process %.2f of a fair one\n",
+            f.wait_ms, f.turn_ms, share);
+    buf b;
+    result_begin(&b, c, &d, &f);
+    bench_json_number(&b, "wait_max_ms", f.wait_ms, 1);
+    bench_json_number(&b, "turn_max_ms", f.turn_ms, 1);
+    bench_json_number(&b, "least_share", share, 2);
+    bench_json_end(&b);
+}
+
+static void minute_table(const bench_case *c, const flight_result *r)
+{
+    fprintf(stderr, "%-8s %9.0f  units/s in each 10 s:", c->name, flight_rate(r));
+    for (int i = 0; i < FLIGHT_WINDOWS; i++)
+        fprintf(stderr, " %.0f", r->windows[i]);
+    fprintf(stderr,
+            "\n         p50 %.0f us, p99 %.0f us, longest wait %.1f ms; largest log %lld KiB, "
+            "begun anew %lld times, longest stall %.1f ms\n",
+            (double)r->wait_p50_ns / 1e3, (double)r->wait_p99_ns / 1e3,
+            (double)r->wait_max_ns / 1e6, (long long)(r->wal_max / 1024),
+            (long long)r->storage.wal.restarts, (double)r->storage.wal.stall_ns_max / 1e6);
+    fprintf(stderr,
+            "         memory after 10^5 units %lld KiB, after 10^6 %lld KiB, at the end %lld "
+            "KiB\n",
+            (long long)(r->rss_1e5 / 1024), (long long)(r->rss_1e6 / 1024),
+            (long long)(r->rss / 1024));
+}
+
+static void case_minute(const bench_case *c)
+{
+    bench_db d = bench_db_named("pawl");
+    flight_options o = {.db = &d, .in_flight = c->in_flight, .duration_ns = MINUTE_NS, .watch = 1};
+    flight_result r;
+    fly(&o, 1, &r);
+    bench_db_remove(&d);
+    minute_table(c, &r);
+    buf b;
+    bench_json_begin(&b, "commit", c->name, d.backend);
+    bench_json_number(&b, "value", flight_rate(&r), 0);
+    bench_json_text(&b, "in", "units/s");
+    bench_json_numbers(&b, "windows", r.windows, FLIGHT_WINDOWS, 0);
+    bench_json_number(&b, "p50", (double)r.wait_p50_ns / 1e3, 0);
+    bench_json_number(&b, "p99", (double)r.wait_p99_ns / 1e3, 0);
+    bench_json_number(&b, "wait_max_ms", (double)r.wait_max_ns / 1e6, 1);
+    bench_json_number(&b, "stall_max_ms", (double)r.storage.wal.stall_ns_max / 1e6, 1);
+    bench_json_number(&b, "rss", (double)r.rss, 0);
+    bench_json_number(&b, "rss_1e5", (double)r.rss_1e5, 0);
+    bench_json_number(&b, "rss_1e6", (double)r.rss_1e6, 0);
+    bench_json_number(&b, "wal", (double)r.wal_max, 0);
+    bench_json_end(&b);
+}
+
+static const bench_case CASES[] = {
+    {"1", 1, 1, case_ratio},
+    {"16", 16, 10, case_ratio},
+    {"256", 256, 100, case_ratio},
+    {"4096", 4096, 1000, case_ratio},
+    {"256-4p", 256, 0, case_processes},
+    {"256-60s", 256, 0, case_minute},
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static const bench_case *case_named(const char *name)
+{
+    for (int i = 0; i < CASE_COUNT; i++)
+        if (strcmp(CASES[i].name, name) == 0)
+            return &CASES[i];
+    fprintf(stderr, "commit: no case \"%s\"; there are:", name);
+    for (int i = 0; i < CASE_COUNT; i++)
+        fprintf(stderr, " %s", CASES[i].name);
+    fputc('\n', stderr);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    const bench_case *chosen[64];
+    int count = 0;
+    for (int i = 1; i < argc && count < 64; i++)
+        chosen[count++] = case_named(argv[i]);
+    for (int i = 0; argc < 2 && i < CASE_COUNT; i++)
+        chosen[count++] = &CASES[i];
+    char nothing = 0;
+    bench_place_make();
+    bench_children(1, child_explain, NULL, &nothing, 1);
+    table_head();
+    for (int i = 0; i < count; i++)
+        chosen[i]->run(chosen[i]);
+    return 0;
+}

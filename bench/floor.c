@@ -1,0 +1,344 @@
+/* The floor on SQLite. Its settings are not written down here: they are read from a connection
+ * that pawl made, applied to the bare one and read back, so that the two cannot drift apart. */
+#include "floor.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "db/wal.h"
+
+/* ---- Rows in memory ---- */
+
+typedef struct row {
+    int64_t run, generation, seq, kind, at, enc;
+    size_t name, data; /* offsets in `bytes` */
+    int name_size, data_size;
+} row;
+
+struct floor_rows {
+    char source[1024]; /* its runs are copied from there */
+    row *rows;
+    char *bytes;
+    size_t count;
+    size_t size;
+};
+
+static void check(sqlite3 *file, int rc, const char *doing)
+{
+    if (rc != SQLITE_OK && rc != SQLITE_ROW && rc != SQLITE_DONE)
+        bench_die("floor: %s: %s", doing, file ? sqlite3_errmsg(file) : sqlite3_errstr(rc));
+}
+
+static sqlite3 *file_open(const char *path)
+{
+    sqlite3 *file = NULL;
+    int keep = 1;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    check(file, sqlite3_open_v2(path, &file, flags, NULL), path);
+    check(file, sqlite3_busy_timeout(file, 5000), path);
+    check(file, sqlite3_file_control(file, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep), path);
+    return file;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *file, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    check(file, sqlite3_prepare_v3(file, sql, -1, SQLITE_PREPARE_PERSISTENT, &s, NULL), sql);
+    return s;
+}
+
+static void execute(sqlite3 *file, const char *sql)
+{
+    check(file, sqlite3_exec(file, sql, NULL, NULL, NULL), sql);
+}
+
+/* Room for all of it at once: nothing is allocated between two rows. */
+static void rows_size(floor_rows *r, sqlite3 *file)
+{
+    sqlite3_stmt *s = prepare(file, "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB)) + "
+                                    "coalesce(length(data), 0)), 0) FROM pawl_journal");
+    check(file, sqlite3_step(s), "count the rows");
+    r->count = (size_t)sqlite3_column_int64(s, 0);
+    r->size = (size_t)sqlite3_column_int64(s, 1);
+    sqlite3_finalize(s);
+    r->rows = calloc(r->count + 1, sizeof *r->rows);
+    r->bytes = malloc(r->size + 1);
+    if (!r->rows || !r->bytes)
+        bench_die("floor: out of memory");
+}
+
+static size_t bytes_keep(floor_rows *r, size_t at, const void *from, int size)
+{
+    if (at + (size_t)size > r->size)
+        bench_die("floor: the rows changed while they were read");
+    if (size > 0)
+        memcpy(r->bytes + at, from, (size_t)size);
+    return at + (size_t)size;
+}
+
+floor_rows *floor_read(const bench_db *source)
+{
+    floor_rows *r = calloc(1, sizeof *r);
+    if (!r)
+        bench_die("floor: out of memory");
+    snprintf(r->source, sizeof r->source, "%s", source->path);
+    sqlite3 *file = file_open(source->path);
+    rows_size(r, file);
+    sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, at, enc, name, data "
+                                    "FROM pawl_journal ORDER BY pos");
+    size_t n = 0, used = 0;
+    for (; n < r->count && sqlite3_step(s) == SQLITE_ROW; n++) {
+        row *to = &r->rows[n];
+        int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind, &to->at, &to->enc};
+        for (int i = 0; i < 6; i++)
+            *numbers[i] = sqlite3_column_int64(s, i);
+        const void *name = sqlite3_column_text(s, 6), *data = sqlite3_column_blob(s, 7);
+        to->name = used;
+        to->name_size = sqlite3_column_bytes(s, 6);
+        used = bytes_keep(r, used, name, to->name_size);
+        to->data = used;
+        to->data_size = sqlite3_column_type(s, 7) == SQLITE_NULL ? -1 : sqlite3_column_bytes(s, 7);
+        used = bytes_keep(r, used, data, to->data_size < 0 ? 0 : to->data_size);
+    }
+    if (n != r->count || n == 0)
+        bench_die("floor: %s has no rows to write again", source->path);
+    sqlite3_finalize(s);
+    sqlite3_close(file);
+    return r;
+}
+
+void floor_free(floor_rows *rows)
+{
+    if (!rows)
+        return;
+    free(rows->rows);
+    free(rows->bytes);
+    free(rows);
+}
+
+/* ---- The bare connection ---- */
+
+static const char *const SETTINGS[] = {
+    "page_size", "journal_mode",       "synchronous",  "cache_size",
+    "mmap_size", "wal_autocheckpoint", "temp_store",   "locking_mode",
+    "fullfsync", "journal_size_limit", "foreign_keys", "cell_size_check",
+};
+enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
+
+typedef struct settings {
+    char value[SETTING_COUNT][24];
+    int64_t wal_bytes;
+} settings;
+
+typedef struct bare {
+    sqlite3 *file;
+    wal_keeper *keeper;
+    settings set;
+    char wal[1100];
+} bare;
+
+static void settings_read(sqlite3 *file, settings *out)
+{
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "PRAGMA %s", SETTINGS[i]);
+        sqlite3_stmt *s = prepare(file, sql);
+        const char *text =
+            sqlite3_step(s) == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+        snprintf(out->value[i], sizeof out->value[i], "%s", text ? text : "");
+        sqlite3_finalize(s);
+    }
+}
+
+static void settings_apply(sqlite3 *file, const settings *set)
+{
+    settings now;
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        char sql[96];
+        snprintf(sql, sizeof sql, "PRAGMA %s=%s", SETTINGS[i], set->value[i]);
+        if (set->value[i][0])
+            execute(file, sql);
+    }
+    settings_read(file, &now);
+    for (int i = 0; i < SETTING_COUNT; i++)
+        if (strcmp(now.value[i], set->value[i]) != 0)
+            fprintf(stderr, "bench: warning: %s is %s for the floor and %s for pawl\n", SETTINGS[i],
+                    now.value[i], set->value[i]);
+}
+
+/* pawl makes the tables; its writing connection tells the settings. */
+static void tables_make(const bench_db *fresh, settings *out)
+{
+    db_options options = {.url = fresh->url};
+    error err = {.code = PAWL_OK};
+    db *d = NULL;
+    db_conn *c = NULL;
+    bench_check(db_open(&d, &options, &err), &err, "floor: open");
+    bench_check(db_connect(d, DB_WRITER, &c, &err), &err, "floor: connect");
+    settings_read(d->driver->native(c), out);
+    out->wal_bytes = d->options.wal_bytes;
+    db_disconnect(c);
+    db_close(d);
+}
+
+static void runs_copy(sqlite3 *file, const char *source)
+{
+    sqlite3_stmt *s = prepare(file, "ATTACH $1 AS source");
+    sqlite3_bind_text(s, 1, source, -1, SQLITE_STATIC);
+    check(file, sqlite3_step(s), "attach");
+    sqlite3_finalize(s);
+    execute(file, "INSERT INTO main.pawl_runs SELECT * FROM source.pawl_runs");
+    execute(file, "DETACH source");
+}
+
+/* As pawl finds its own: tables and runs are there, the file was closed once, the log has its
+ * file. */
+static bare bare_open(const bench_db *fresh, const floor_rows *rows)
+{
+    bare b = {.file = NULL};
+    tables_make(fresh, &b.set);
+    if (rows) {
+        b.file = file_open(fresh->path);
+        settings_apply(b.file, &b.set);
+        runs_copy(b.file, rows->source);
+        sqlite3_close(b.file);
+    }
+    b.file = file_open(fresh->path);
+    settings_apply(b.file, &b.set);
+    sqlite3 *copier = file_open(fresh->path);
+    settings_apply(copier, &b.set);
+    b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system(), &(log_sink){0});
+    if (!b.keeper)
+        bench_die("floor: out of memory");
+    snprintf(b.wal, sizeof b.wal, "%s-wal", fresh->path);
+    return b;
+}
+
+static void bare_close(bare *b)
+{
+    wal_keeper_free(b->keeper);
+    sqlite3_close(b->file);
+}
+
+/* ---- The loop ---- */
+
+typedef struct loop {
+    sqlite3_stmt *begin, *insert, *commit;
+} loop;
+
+static loop loop_prepare(sqlite3 *file, const char *insert)
+{
+    return (loop){prepare(file, "BEGIN IMMEDIATE"), prepare(file, insert), prepare(file, "COMMIT")};
+}
+
+static void loop_finalize(loop *l)
+{
+    sqlite3_finalize(l->begin);
+    sqlite3_finalize(l->insert);
+    sqlite3_finalize(l->commit);
+}
+
+static void step(bare *b, sqlite3_stmt *s)
+{
+    if (sqlite3_step(s) != SQLITE_DONE)
+        bench_die("floor: %s: %s", sqlite3_sql(s), sqlite3_errmsg(b->file));
+    sqlite3_reset(s);
+}
+
+static void row_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const row *at)
+{
+    sqlite3_bind_int64(s, 1, at->run);
+    sqlite3_bind_int64(s, 2, at->generation);
+    sqlite3_bind_int64(s, 3, at->seq);
+    sqlite3_bind_int64(s, 4, at->kind);
+    sqlite3_bind_text(s, 5, r->bytes + at->name, at->name_size, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 6, at->at);
+    sqlite3_bind_int64(s, 7, at->enc);
+    if (at->data_size < 0)
+        sqlite3_bind_null(s, 8);
+    else
+        sqlite3_bind_blob(s, 8, r->bytes + at->data, at->data_size, SQLITE_STATIC);
+    step(b, s);
+}
+
+/* One transaction of rows `from` to `to`, the care for the log included. */
+static void batch_write(bare *b, loop *l, const floor_rows *r, size_t from, size_t to)
+{
+    step(b, l->begin);
+    for (size_t i = from; i < to; i++)
+        row_insert(b, l->insert, r, &r->rows[i]);
+    step(b, l->commit);
+    if (wal_keeper_due(b->keeper))
+        wal_keeper_restart(b->keeper);
+}
+
+static floor_result write_all_rows(bare *b, const char *insert, const floor_rows *r, size_t batch)
+{
+    loop l = loop_prepare(b->file, insert);
+    int64_t start = bench_now_ns();
+    for (size_t i = 0; i < r->count; i += batch)
+        batch_write(b, &l, r, i, i + batch < r->count ? i + batch : r->count);
+    int64_t ns = bench_now_ns() - start;
+    floor_result result = {.rows = (int64_t)r->count, .ns = ns, .wal = bench_file_size(b->wal)};
+    result.rate = (double)r->count * 1e9 / (double)(ns > 0 ? ns : 1);
+    loop_finalize(&l);
+    return result;
+}
+
+#define COLUMNS "(run, generation, seq, kind, name, at, enc, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+static const char JOURNAL_INSERT[] = "INSERT INTO pawl_journal " COLUMNS;
+static const char PLAIN_INSERT[] = "INSERT INTO plain " COLUMNS;
+static const char PLAIN_TABLE[] =
+    "CREATE TABLE plain (run INTEGER, generation INTEGER, seq INTEGER, "
+    "kind INTEGER, name TEXT, at INTEGER, enc INTEGER, data BLOB)";
+
+floor_result floor_write(const bench_db *fresh, const floor_rows *rows, int batch)
+{
+    bare b = bare_open(fresh, rows);
+    floor_result result = write_all_rows(&b, JOURNAL_INSERT, rows, (size_t)batch);
+    bare_close(&b);
+    return result;
+}
+
+floor_result floor_limit(const bench_db *fresh, const floor_rows *rows, int batch)
+{
+    bare b = bare_open(fresh, NULL);
+    execute(b.file, PLAIN_TABLE);
+    floor_result result = write_all_rows(&b, PLAIN_INSERT, rows, (size_t)batch);
+    bare_close(&b);
+    return result;
+}
+
+double floor_commit_us(const bench_db *fresh, const floor_rows *rows, int commits)
+{
+    bare b = bare_open(fresh, rows);
+    loop l = loop_prepare(b.file, JOURNAL_INSERT);
+    bench_hist *h = calloc(1, sizeof *h);
+    if (!h)
+        bench_die("floor: out of memory");
+    for (size_t i = 0; i < (size_t)commits && i < rows->count; i++) {
+        int64_t start = bench_now_ns();
+        batch_write(&b, &l, rows, i, i + 1);
+        bench_hist_add(h, bench_now_ns() - start);
+    }
+    double us = (double)bench_hist_at(h, 0.5) / 1e3;
+    free(h);
+    loop_finalize(&l);
+    bare_close(&b);
+    return us;
+}
+
+void floor_explain(const bench_db *fresh)
+{
+    bare b = bare_open(fresh, NULL);
+    settings now;
+    settings_read(b.file, &now);
+    fprintf(stderr, "sqlite %s, settings of pawl and floor:", sqlite3_libversion());
+    for (int i = 0; i < SETTING_COUNT; i++)
+        fprintf(stderr, "%s %s=%s", i ? "," : "", SETTINGS[i], now.value[i]);
+    fprintf(stderr, ", log bounded at %lld bytes\n", (long long)b.set.wal_bytes);
+    bare_close(&b);
+}
