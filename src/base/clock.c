@@ -65,3 +65,11 @@ int clock_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
     return failed;
 }
+
+int64_t clock_deadline(int64_t from_ns, int64_t ms)
+{
+    const int64_t ns_per_ms = NS_PER_S / 1000;
+    if (ms > (INT64_MAX - from_ns) / ns_per_ms)
+        return INT64_MAX;
+    return from_ns + ms * ns_per_ms;
+}

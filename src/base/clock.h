@@ -28,6 +28,9 @@ struct clock_source {
 /* The system's clocks. Stateless: one for all. */
 clock_source *clock_system(void);
 
+/* `ms` from `from_ns`, in nanoseconds; INT64_MAX where that would be beyond the end of time. */
+int64_t clock_deadline(int64_t from_ns, int64_t ms);
+
 /* A condition variable that clock_source.wait() can time. 0, or an errno. */
 int clock_cond_init(pthread_cond_t *cond);
 

@@ -26,7 +26,6 @@ enum {
 };
 static const int64_t BYTES_MAX = 64 * 1024 * 1024;
 static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
-static const int64_t NS_PER_MS = 1000 * 1000;
 
 typedef struct committer_waiter {
     struct committer_waiter *next;
@@ -168,6 +167,8 @@ static void set_failed(unit *u, pawl_code code, const char *message)
     u->message = message;
     u->refused = NULL;
     u->found = NULL;
+    for (unit_stmt *s = u->first; s; s = s->next)
+        s->rows = NULL; /* of a pass that did not come to its end */
     if (u->submitter)
         u->submitter->broken = 1;
 }
@@ -185,7 +186,7 @@ static void retry_later(committer *k)
     k->retry_ms = k->retry_ms ? k->retry_ms * 2 : RETRY_MS_MIN;
     if (k->retry_ms > RETRY_MS_MAX)
         k->retry_ms = RETRY_MS_MAX;
-    k->retry_ns = now_ns(k) + k->retry_ms * NS_PER_MS;
+    k->retry_ns = clock_deadline(now_ns(k), k->retry_ms);
 }
 
 static void retry_now(committer *k)
@@ -361,7 +362,7 @@ static int submit_locked(committer *k, unit *u)
     u->code = PAWL_OK;
     u->deadline_ns = INT64_MAX;
     if (u->class == UNIT_OF_CLIENT)
-        u->deadline_ns = now_ns(k) + k->options.busy_ms * NS_PER_MS;
+        u->deadline_ns = clock_deadline(now_ns(k), k->options.busy_ms);
     if (u->broken_build) {
         fail_at_once(k, u, PAWL_LIMIT, "the unit does not fit into its memory");
         return 0;

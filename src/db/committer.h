@@ -22,7 +22,8 @@
 typedef struct committer committer;
 
 typedef struct committer_options {
-    int by_hand;         /* no helper thread; nothing ever blocks on others */
+    int by_hand;         /* no helper thread. Nothing blocks on others, but for units of runs that
+                            find the queue full while the database is locked */
     int64_t units_max;   /* in the queue, per class; 0: 8192 */
     int64_t bytes_max;   /* in the queue, per class; 0: 64 MiB */
     int64_t batch_units; /* in one transaction; 0: 1024 */

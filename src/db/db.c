@@ -12,7 +12,13 @@
 #include "db/db_sqlite.h"
 #include "db/migrate.h"
 
-enum { BUSY_MS = 5000, WAL_BYTES = 64 * 1024 * 1024, SQL_MAX = 64 * 1024, NAME_MAX_SIZE = 32 };
+enum {
+    BUSY_MS = 5000,
+    BUSY_MS_MAX = 1000 * 1000 * 1000,
+    WAL_BYTES = 64 * 1024 * 1024,
+    SQL_MAX = 64 * 1024,
+    NAME_MAX_SIZE = 32
+};
 
 /* ---- URLs ---- */
 
@@ -107,6 +113,8 @@ pawl_code db_open(db **out, const db_options *given, error *err)
         options.random = random_system();
     if (options.busy_ms <= 0)
         options.busy_ms = BUSY_MS;
+    if (options.busy_ms > BUSY_MS_MAX) /* drivers have less room for it than we do */
+        options.busy_ms = BUSY_MS_MAX;
     if (options.wal_bytes <= 0)
         options.wal_bytes = WAL_BYTES;
 

@@ -125,7 +125,7 @@ typedef struct db_driver {
     void (*column)(db_stmt *s, int index, db_value *out); /* from 0 */
     void (*reset)(db_stmt *s);
 
-    /* Several statements at once, without parameters: migrations. Braces are expanded. */
+    /* Several statements at once, without parameters, braces already expanded: migrations. */
     pawl_code (*script)(db_conn *c, const char *text, error *err);
 
     /* Between two batches of the writer: the moment for housekeeping that needs the writer's

@@ -191,7 +191,9 @@ static pawl_code call_hook(sqlite3 *native, const db_options *options, error *er
 
 static pawl_code open_plain(const char *path, const db_options *options, sqlite3 **out, error *err)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    /* A file's handle has one user at a time; the one in memory is everybody's. */
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    flags |= path ? SQLITE_OPEN_NOMUTEX : SQLITE_OPEN_FULLMUTEX;
     int persist = 1;
     int rc = sqlite3_open_v2(path ? path : ":memory:", out, flags, path ? options->vfs : NULL);
     pawl_code code = PAWL_OK;

@@ -19,7 +19,7 @@ struct turnstile {
     nodes_file *file;
     clock_source *clock;
     int by_hand;
-    int64_t patience_ns;
+    int64_t patience_ms;
 
     int inside;       /* M is ours */
     int have_t;       /* T is ours: in the first half of a turn, and while we are next */
@@ -43,7 +43,7 @@ turnstile *turnstile_new(nodes_file *file, clock_source *clock, int by_hand, int
     t->file = file;
     t->clock = clock;
     t->by_hand = by_hand;
-    t->patience_ns = patience_ms * 1000 * 1000;
+    t->patience_ms = patience_ms;
     pthread_mutex_init(&t->lock, NULL);
     clock_cond_init(&t->changed);
     return t;
@@ -173,7 +173,7 @@ static int enter_by_hand(turnstile *t)
         t->asked_ns = now;
         return 0;
     }
-    if (now - t->asked_ns < t->patience_ns)
+    if (now < clock_deadline(t->asked_ns, t->patience_ms))
         return 0;
     note_wait(t, t->asked_ns);
     note_given_up(t);
@@ -203,7 +203,7 @@ int turnstile_enter(turnstile *t)
     if (t->by_hand)
         return enter_by_hand(t);
     int64_t since = t->clock->mono_ns(t->clock);
-    t->inside = have_thread(t) && wait_for_thread(t, since + t->patience_ns);
+    t->inside = have_thread(t) && wait_for_thread(t, clock_deadline(since, t->patience_ms));
     note_wait(t, since);
     if (!t->inside)
         note_given_up(t);

@@ -334,6 +334,21 @@ static void each_client_has_its_own_patience(conf *c)
     bench_close(&b);
 }
 
+/* "For ever" is a time too, and no overflow. */
+static void patience_may_be_endless(conf *c)
+{
+    bench b;
+    bench_open(&b, c, (committer_options){.busy_ms = INT64_MAX});
+    conf_ticket t;
+    ticket(&t, 1, 0, UNIT_OF_CLIENT);
+    committer_submit(b.k, t.unit);
+    clock_fake_advance(b.clock, 1000000);
+    conf_drive(b.k, b.clock, &t, 1);
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
 /* On the system's clock, as no other thread is there to move one by hand. */
 static void by_hand_a_waiting_call_hears_busy(conf *c)
 {
@@ -512,6 +527,7 @@ static const conf_case CASES[] = {
     {"closing commits what is queued", closing_commits_what_is_queued, 0},
     {"closing answers what it cannot commit", closing_answers_what_it_cannot_commit, DB_ISOLATED},
     {"closing answers what is undecided", closing_answers_what_is_undecided, 0},
+    {"patience may be endless", patience_may_be_endless, 0},
 };
 
 int main(void)

@@ -380,6 +380,17 @@ static void wrong_options_are_refused(conf *c)
     expect_refused(c->url, &larger.known, PAWL_INVALID, NULL);
 }
 
+/* "For ever" and "no bound" are said by the largest number there is. */
+static void options_may_be_as_large_as_they_get(conf *c)
+{
+    static const int64_t LARGE[] = {INT64_C(1) << 31, INT64_C(1) << 32, INT64_C(3000000000),
+                                    INT64_MAX / 1000, INT64_MAX};
+    for (size_t i = 0; i < sizeof LARGE / sizeof *LARGE; i++) {
+        expect_open(c->url, PAWL_OPTIONS(.busy_ms = LARGE[i]));
+        expect_open(c->url, PAWL_OPTIONS(.wal_bytes = LARGE[i]));
+    }
+}
+
 static void *ask_elsewhere(void *arg)
 {
     pawl *p = arg;
@@ -421,6 +432,7 @@ static const conf_case CASES[] = {
     {"a locked database is busy", a_locked_database_is_busy, 0},
     {"wrong options are refused", wrong_options_are_refused, 0},
     {"errors belong to their thread", errors_belong_to_their_thread, 0},
+    {"options may be as large as they get", options_may_be_as_large_as_they_get, 0},
 };
 
 int main(void)

@@ -335,6 +335,8 @@ static void the_dead_hold_no_turn(conf *c)
 
 static void the_stopped_are_passed_by(conf *c)
 {
+    if (tmp_under_valgrind())
+        skip();
     pass_the_turnstile(c, 's');
 }
 

@@ -51,6 +51,10 @@ void tmp_pause(int64_t until, const char *condition, const char *file, int line)
  * the watch away. */
 void tmp_watchdog(const char *name);
 
+/* 1 under valgrind, which does not know that waiting for a lock of an open file description may
+ * take long, and lets all other threads stand still meanwhile. */
+int tmp_under_valgrind(void);
+
 /* ---- Other processes ---- */
 
 /* A child, with a pipe to it and one from it. */
