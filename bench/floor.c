@@ -210,7 +210,7 @@ static bare bare_open(const bench_db *fresh, const floor_rows *rows)
     settings_apply(b.file, &b.set);
     sqlite3 *copier = file_open(fresh->path);
     settings_apply(copier, &b.set);
-    b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system(), &(log_sink){0});
+    b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system());
     if (!b.keeper)
         bench_die("floor: out of memory");
     snprintf(b.wal, sizeof b.wal, "%s-wal", fresh->path);

@@ -46,7 +46,7 @@ extern "C" {
     X(TIMEOUT, 6, 1, 504, 75, "it was not there in time")                                          \
     X(UNSUPPORTED, 7, 0, 501, 69, "not built into this library")                                   \
     X(REFUSED, 8, 0, 409, 1, "a condition that was asked for does not hold")                       \
-    X(UNDECIDED, 9, 1, 503, 75, "the storage has not said yet whether it is durable")              \
+    X(UNDECIDED, 9, 0, 503, 75, "the storage has not said yet whether it is durable")              \
     X(CLOSED, 10, 0, 503, 69, "the engine is closing")                                             \
     X(INTERNAL, 11, 0, 500, 70, "a fault of pawl itself")                                          \
     X(CANTOPEN, 20, 1, 503, 66, "the database cannot be opened")                                   \
@@ -97,7 +97,8 @@ typedef struct pawl_options {
     size_t size; /* sizeof(pawl_options); the macro PAWL_OPTIONS() fills it in */
 
     /* Called for every connection that pawl makes, before it is used: `native` is a `sqlite3 *`.
-     * Return 0 to go on; anything else refuses the connection with PAWL_CANTOPEN. NULL: nothing. */
+     * Return 0 to go on; anything else refuses the connection with PAWL_CANTOPEN. The connection's
+     * wal_hook is pawl's. NULL: nothing. */
     int (*on_connect)(void *native, void *arg);
     void *on_connect_arg;
 
@@ -139,7 +140,7 @@ typedef struct pawl_options {
  * leaves user_version and application_id alone.
  *
  * Errors: INVALID, LIMIT, UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
- * READONLY, FULL, IO, CORRUPT, NOTDURABLE, BUSY, NOMEM.
+ * READONLY, FULL, IO, CORRUPT, STORAGE, NOTDURABLE, BUSY, NOMEM.
  * Durable at return: the tables.  Blocks: on the disk; up to busy_ms on a locked database. */
 PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options);
 

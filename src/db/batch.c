@@ -36,6 +36,7 @@ static void answer(unit *u, unit_answer what, pawl_code code)
 static void fail(unit *u, const error *err)
 {
     answer(u, UNIT_FAILED, err->code);
+    u->refused = NULL;
     char *copy = arena_copy(u->arena, slice_of(err->detail[0] ? err->detail : err->message));
     u->message = copy ? copy : pawl_code_text(err->code);
 }
@@ -44,6 +45,14 @@ static void refuse(unit *u, const char *why)
 {
     answer(u, UNIT_REFUSED, PAWL_REFUSED);
     u->refused = why;
+}
+
+/* Where its arena was before the first attempt: what an attempt adds goes before the next one. */
+static void remember(unit *u)
+{
+    if (!u->marked)
+        u->mark = arena_mark_now(u->arena);
+    u->marked = 1;
 }
 
 static void start_over(unit *u)
@@ -168,7 +177,7 @@ static void drop(pass *p)
 static int apply(pass *p, unit *u)
 {
     submitter *owner = u->submitter;
-    if (owner && (owner->broken || owner->broken_in == p->number)) {
+    if (owner && (unit_is_cut_off(u) || owner->broken_in == p->number)) {
         refuse(u, "prefix");
         return 1;
     }
@@ -189,12 +198,30 @@ static int apply(pass *p, unit *u)
 
 /* ---- One pass over some units: one transaction ---- */
 
-typedef enum { PASS_DONE, PASS_BUSY, PASS_GONE, PASS_UNDECIDED } pass_end;
+typedef enum { PASS_DONE, PASS_BUSY, PASS_GONE, PASS_SPOILT, PASS_UNDECIDED } pass_end;
 
 /* A lone unit that was refused or has failed needs no transaction at all: its answer stands. */
 static int lone_answer(const pass *p, const unit *u)
 {
     return !p->marks && (u->answer == UNIT_REFUSED || u->answer == UNIT_FAILED);
+}
+
+/* Some rules of the database are looked at only by the commit. It does not say who broke one, so
+ * all are to be tried alone; the one that breaks it alone is told. */
+static pass_end end_pass(pass *p, unit **units, size_t count)
+{
+    pawl_code rc = db_commit(p->conn, p->err);
+    if (rc == PAWL_OK)
+        return PASS_DONE;
+    if (rc != PAWL_BUSY && rc != PAWL_DATA)
+        return PASS_UNDECIDED;
+    db_rollback(p->conn);
+    if (rc == PAWL_BUSY)
+        return PASS_BUSY;
+    if (count > 1)
+        return PASS_SPOILT;
+    fail(units[0], p->err);
+    return PASS_DONE;
 }
 
 static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
@@ -216,20 +243,14 @@ static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
     }
     if (!p->conn->driver->in_transaction(p->conn))
         return PASS_DONE;
-    rc = db_commit(p->conn, p->err);
-    if (rc == PAWL_OK)
-        return PASS_DONE;
-    if (rc != PAWL_BUSY)
-        return PASS_UNDECIDED;
-    db_rollback(p->conn);
-    return PASS_BUSY;
+    return end_pass(p, units, count);
 }
 
 static void break_submitters(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (units[i]->submitter && units[i]->answer != UNIT_COMMITTED)
-            units[i]->submitter->broken = 1;
+        if (units[i]->answer != UNIT_COMMITTED)
+            unit_break_submitter(units[i]);
 }
 
 /* The answers may be right or wrong; keep them until the fate of the commit is known. */
@@ -246,9 +267,9 @@ static void make_undecided(unit **units, size_t count, const error *err)
 batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err)
 {
     batch_result r = {0};
-    size_t most = count;
+    size_t most = count, usual = count;
     for (size_t i = 0; i < count; i++)
-        units[i]->mark = arena_mark_now(units[i]->arena);
+        remember(units[i]);
     while (r.taken < count) {
         size_t left = count - r.taken;
         size_t n = left < most ? left : most;
@@ -260,9 +281,10 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
             r.code = PAWL_BUSY;
             return r;
         }
-        if (end == PASS_GONE) {
+        if (end == PASS_GONE || end == PASS_SPOILT) {
             r.restarts++;
             most = guilty > 0 ? guilty : 1;
+            usual = end == PASS_SPOILT ? 1 : usual;
             continue;
         }
         if (end == PASS_UNDECIDED) {
@@ -271,7 +293,7 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
         }
         break_submitters(some, n);
         r.taken += n;
-        most = count;
+        most = usual;
         if (r.undecided)
             return r;
     }

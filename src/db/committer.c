@@ -3,8 +3,8 @@
  * One lock guards the queue and everything in `struct committer`. The thread that leads lets go
  * of it while it applies a batch; `leading` keeps all others from the connection meanwhile. Who
  * waits for a unit is in the list of waiters, and sleeps on a condition of its own, so that an
- * answer wakes exactly the thread that wants it. When a leader is done it wakes one waiter whose
- * unit is still queued: that one leads next.
+ * answer wakes exactly the thread that wants it. When a leader is done it wakes one of those who
+ * still wait: that one leads next.
  *
  * After a failure (the database locked, a commit undecided) nothing is tried before `retry_ns`,
  * with a back-off that doubles. */
@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "db/batch.h"
 #include "db/queue.h"
+#include "db/waiters.h"
 
 enum {
     UNITS_MAX = 8192,
@@ -26,13 +27,6 @@ enum {
 };
 static const int64_t BYTES_MAX = 64 * 1024 * 1024;
 static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
-
-typedef struct committer_waiter {
-    struct committer_waiter *next;
-    struct committer_waiter *previous;
-    pthread_cond_t cond;
-    int finished;
-} waiter;
 
 struct committer {
     db_conn *conn;
@@ -44,7 +38,7 @@ struct committer {
     pthread_cond_t changed; /* room in the queue, or nothing left to do */
     queue queue;
     unit *undecided;
-    waiter *waiters;
+    waiters waiters;
 
     int leading;
     pthread_t leader;
@@ -69,32 +63,6 @@ static int64_t now_ns(committer *k)
 
 /* ---- Waking ---- */
 
-static void add_waiter(committer *k, waiter *w)
-{
-    w->previous = NULL;
-    w->next = k->waiters;
-    if (k->waiters)
-        k->waiters->previous = w;
-    k->waiters = w;
-}
-
-static void remove_waiter(committer *k, waiter *w)
-{
-    if (w->previous)
-        w->previous->next = w->next;
-    else
-        k->waiters = w->next;
-    if (w->next)
-        w->next->previous = w->previous;
-}
-
-static void finish_waiter(committer *k, waiter *w)
-{
-    w->finished = 1;
-    remove_waiter(k, w);
-    pthread_cond_signal(&w->cond);
-}
-
 static int has_work(const committer *k)
 {
     return k->queue.head || k->undecided;
@@ -110,11 +78,9 @@ static void wake_helper(committer *k)
 /* Somebody should lead, if there is anything to do: one who waits anyway, or else the helper. */
 static void hand_on(committer *k)
 {
-    if (!has_work(k) || k->leading)
+    if (!has_work(k))
         return;
-    if (k->waiters)
-        pthread_cond_signal(&k->waiters->cond);
-    else
+    if (!waiters_wake_one(&k->waiters))
         wake_helper(k);
 }
 
@@ -155,7 +121,7 @@ static void deliver(committer *k, unit *list)
     }
     pthread_mutex_lock(&k->lock);
     for (; waited; waited = waited->next)
-        finish_waiter(k, waited->waiter);
+        waiters_finish(&k->waiters, waited->waiter);
     pthread_cond_broadcast(&k->changed);
 }
 
@@ -169,8 +135,7 @@ static void set_failed(unit *u, pawl_code code, const char *message)
     u->found = NULL;
     for (unit_stmt *s = u->first; s; s = s->next)
         s->rows = NULL; /* of a pass that did not come to its end */
-    if (u->submitter)
-        u->submitter->broken = 1;
+    unit_break_submitter(u);
 }
 
 static void set_busy(committer *k, unit *u)
@@ -228,13 +193,14 @@ static void settle(committer *k)
     error err = {0};
     pthread_mutex_unlock(&k->lock);
     db_fate fate = k->conn->driver->settle(k->conn, &err);
+    if (fate != DB_FATE_UNKNOWN)
+        LOG(&k->log, LOG_WARNING, "commit-decided",
+            LOG_TEXT("fate", fate == DB_FATE_COMMITTED ? "committed" : "lost"));
     pthread_mutex_lock(&k->lock);
     if (fate == DB_FATE_UNKNOWN) {
         retry_later(k);
         return;
     }
-    LOG(&k->log, LOG_WARNING, "commit-decided",
-        LOG_TEXT("fate", fate == DB_FATE_COMMITTED ? "committed" : "lost"));
     retry_now(k);
     unit *list = k->undecided;
     k->undecided = NULL;
@@ -253,21 +219,21 @@ static void count_batch(committer *k, const batch_result *r, int64_t took)
         k->stats.batch_max = (int64_t)r->taken;
 }
 
-/* Only units of clients have a deadline: without them nobody needs to know the time. */
-static int64_t client_time(committer *k)
+/* Rule 5: client units that have waited too long leave the queue; the database never sees them. */
+static void expire(committer *k)
 {
-    return k->queue.shares[UNIT_OF_CLIENT].units ? now_ns(k) : 0;
+    if (k->queue.look_ns == 0)
+        return;
+    unit *late = queue_take_late(&k->queue, now_ns(k));
+    for (unit *u = late; u; u = u->next)
+        set_busy(k, u);
+    deliver(k, late);
 }
 
 static void commit_batch(committer *k)
 {
     const committer_options *o = &k->options;
-    unit *late = NULL;
-    size_t count =
-        queue_take(&k->queue, k->batch, o->batch_units, o->batch_bytes, client_time(k), &late);
-    for (unit *u = late; u; u = u->next)
-        set_busy(k, u);
-    deliver(k, late);
+    size_t count = queue_take(&k->queue, k->batch, o->batch_units, o->batch_bytes);
     if (count == 0)
         return;
     error err = {0};
@@ -301,6 +267,7 @@ static void lead(committer *k)
     assert(!k->leading);
     k->leading = 1;
     k->leader = pthread_self();
+    expire(k);
     if (k->undecided) {
         settle(k);
     } else {
@@ -312,10 +279,8 @@ static void lead(committer *k)
     k->leading = 0;
     if (k->retry_ns) /* somebody must come back, whoever else goes away */
         wake_helper(k);
-    if (has_work(k) && k->waiters)
-        pthread_cond_signal(&k->waiters->cond);
-    else if (has_work(k) && k->helper_wanted)
-        wake_helper(k);
+    if (k->waiters.first || k->helper_wanted)
+        hand_on(k);
     pthread_cond_broadcast(&k->changed);
 }
 
@@ -361,6 +326,12 @@ static int submit_locked(committer *k, unit *u)
     u->answer = UNIT_OPEN;
     u->code = PAWL_OK;
     u->deadline_ns = INT64_MAX;
+    if (u->submitter)
+        u->order = ++u->submitter->handed_in;
+    if (k->closing) {
+        fail_at_once(k, u, PAWL_CLOSED, "the engine is closing; nothing was written");
+        return 0;
+    }
     if (u->class == UNIT_OF_CLIENT)
         u->deadline_ns = clock_deadline(now_ns(k), k->options.busy_ms);
     if (u->broken_build) {
@@ -402,11 +373,9 @@ static int give_up(committer *k, unit *u, waiter *w)
     if (u->deadline_ns == INT64_MAX || now_ns(k) < u->deadline_ns || !queue_withdraw(&k->queue, u))
         return 0;
     set_busy(k, u);
-    settle_account(k, u);
-    remove_waiter(k, w);
-    pthread_mutex_unlock(&k->lock);
-    call_done(u);
-    pthread_mutex_lock(&k->lock);
+    queue_settle(&k->queue, u);
+    waiters_remove(&k->waiters, w);
+    answer_now(k, u);
     return 1;
 }
 
@@ -422,7 +391,7 @@ pawl_code committer_commit(committer *k, unit *u)
     assert(!is_leader(k));
     u->waiter = &w;
     if (submit_locked(k, u)) {
-        add_waiter(k, &w);
+        waiters_add(&k->waiters, &w);
         while (!w.finished && !give_up(k, u, &w)) {
             if (can_lead(k))
                 lead(k);
@@ -565,18 +534,20 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     return PAWL_OK;
 }
 
+static void fail_all(committer *k, unit *list, pawl_code code, const char *message)
+{
+    for (unit *u = list; u; u = u->next)
+        set_failed(u, code, message);
+    deliver(k, list);
+}
+
 /* What the database would not take any more. */
 static void answer_rest(committer *k)
 {
-    unit *queued = queue_take_all(&k->queue);
-    for (unit *u = queued; u; u = u->next)
-        set_failed(u, PAWL_CLOSED, "the engine was closed first; nothing was written");
-    deliver(k, queued);
     unit *undecided = k->undecided;
     k->undecided = NULL;
-    for (unit *u = undecided; u; u = u->next)
-        set_failed(u, PAWL_UNDECIDED, "closed before the storage said whether this is durable");
-    deliver(k, undecided);
+    fail_all(k, queue_take_all(&k->queue), PAWL_CLOSED, "the engine was closed first");
+    fail_all(k, undecided, PAWL_UNDECIDED, "closed before the storage said whether it is durable");
 }
 
 void committer_close(committer *k)

@@ -47,7 +47,8 @@ typedef struct committer_stats {
 pawl_code committer_open(committer **out, db *d, const committer_options *options, error *err);
 
 /* Commits what is queued (as far as the database lets it; the rest is answered PAWL_CLOSED),
- * then frees. Nobody may be submitting. */
+ * then frees. No other thread may be using it; a `done` that submits is answered PAWL_CLOSED at
+ * once, and must not do so for ever. */
 void committer_close(committer *k);
 
 /* Queue a unit. It is the committer's until its `done` has been called with the final answer;
@@ -56,8 +57,9 @@ void committer_close(committer *k);
 void committer_submit(committer *k, unit *u);
 
 /* Queue a unit and wait for its final answer, leading if nobody does. Gives u->code. u->done is
- * called too, if set. By hand: drives until the answer is there; PAWL_BUSY if the database stays
- * locked past the unit's patience, then nothing was written. */
+ * called too, if set, before this returns; the unit is still in use then. By hand: drives until the
+ * answer is there; PAWL_BUSY if the database stays locked past the unit's patience, then nothing
+ * was written. */
 pawl_code committer_commit(committer *k, unit *u);
 
 /* Lead once if there is something to do and nobody leads. 1: a batch was tried; 0: nothing to

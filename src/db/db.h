@@ -105,8 +105,9 @@ typedef struct db_driver {
      * the database. PAWL_BUSY: somebody else writes; nothing has happened. */
     pawl_code (*begin)(db_conn *c, error *err);
 
-    /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, may be asked again. Anything else
-     * is *undecided*: the transaction is over and perhaps durable; ask settle(). */
+    /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, may be asked again. PAWL_DATA: still
+     * in the transaction, which breaks a rule and can only be rolled back. Anything else is
+     * *undecided*: the transaction is over and perhaps durable; ask settle(). */
     pawl_code (*commit)(db_conn *c, error *err);
     void (*rollback)(db_conn *c);
 

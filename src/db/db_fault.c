@@ -131,10 +131,10 @@ static pawl_code commit(db_conn *base, error *err)
     db_fault *plan = plan_of(base);
     int64_t number = ++plan->commits;
     pawl_code rc = strike(base, FAULT_CALL_COMMIT, "COMMIT", err);
-    if (rc == PAWL_BUSY && in_transaction(base))
+    if ((rc == PAWL_BUSY || rc == PAWL_DATA) && in_transaction(base))
         return rc;
     if (rc != PAWL_OK)
-        return lose(c, 0, rc == PAWL_BUSY ? PAWL_STORAGE : rc, err);
+        return lose(c, 0, rc == PAWL_BUSY || rc == PAWL_DATA ? PAWL_STORAGE : rc, err);
     if (number == plan->die_before)
         die();
     if (number == plan->lose_commit)

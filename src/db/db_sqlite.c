@@ -24,7 +24,7 @@ typedef struct sqlite_db {
     int relaxed;
     nodes_file *nodes;
     sqlite3 *memory;
-    pthread_mutex_t memory_lock;
+    pthread_mutex_t lock; /* memory: held during a transaction; file: guards nodes */
 } sqlite_db;
 
 typedef struct sqlite_conn {
@@ -34,8 +34,8 @@ typedef struct sqlite_conn {
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
     turnstile *turn;
-    wal_keeper *keeper;
-    int locked; /* memory: we hold the mutex */
+    _Atomic(wal_keeper *) keeper; /* figures are asked for by any thread */
+    int locked;                   /* memory: we hold the mutex */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -159,6 +159,16 @@ static void disconnect(db_conn *base)
     free(c);
 }
 
+/* The file of locks is made when somebody is to write, not when a file is merely looked at. Where
+ * such locks do not work there is none. */
+static pawl_code need_nodes(sqlite_db *d, error *err)
+{
+    pthread_mutex_lock(&d->lock);
+    pawl_code rc = d->nodes ? PAWL_OK : nodes_file_open(&d->nodes, d->path, err);
+    pthread_mutex_unlock(&d->lock);
+    return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
+}
+
 static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
 {
     db_options *o = &d->base.options;
@@ -168,14 +178,14 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     pawl_code rc = sqlite_open_native(d->path, d->relaxed, o, &c->native, err);
     if (rc != PAWL_OK || c->base.role != DB_WRITER)
         return rc;
-    if (o->by_hand)
-        sqlite3_busy_timeout(c->native, 0);
-    if (d->nodes) {
-        c->turn = turnstile_new(d->nodes, o->clock, o->by_hand, o->busy_ms);
-        if (!c->turn)
-            return error_set(err, PAWL_NOMEM, "out of memory");
-    }
-    return PAWL_OK;
+    rc = need_nodes(d, err);
+    if (rc != PAWL_OK || !d->nodes)
+        return rc;
+    /* Two waits in a row, for the turn and for SQLite, are to last busy_ms together. */
+    sqlite3_busy_timeout(c->native, o->by_hand ? 0 : (int)(o->busy_ms - o->busy_ms / 2));
+    c->turn =
+        turnstile_new(d->nodes, o->clock, o->by_hand, o->by_hand ? o->busy_ms : o->busy_ms / 2);
+    return c->turn ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
 }
 
 static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
@@ -216,8 +226,13 @@ static int enter(sqlite_conn *c)
 {
     if (c->turn)
         return turnstile_enter(c->turn);
-    if (db_of(&c->base)->memory) {
-        pthread_mutex_lock(&db_of(&c->base)->memory_lock);
+    sqlite_db *d = db_of(&c->base);
+    if (d->memory) {
+        if (pthread_mutex_trylock(&d->lock) != 0) {
+            if (d->base.options.by_hand)
+                return 0;
+            pthread_mutex_lock(&d->lock);
+        }
         c->locked = 1;
     }
     return 1;
@@ -229,7 +244,7 @@ static void leave(sqlite_conn *c)
         turnstile_leave(c->turn);
     if (c->locked) {
         c->locked = 0;
-        pthread_mutex_unlock(&db_of(&c->base)->memory_lock);
+        pthread_mutex_unlock(&db_of(&c->base)->lock);
     }
 }
 
@@ -237,13 +252,13 @@ static pawl_code begin(db_conn *base, error *err)
 {
     sqlite_conn *c = (sqlite_conn *)base;
     if (!enter(c)) {
-        error_set(err, PAWL_BUSY, "it is another process' turn to write");
+        error_set(err, PAWL_BUSY, "it is somebody else's turn");
         return PAWL_BUSY;
     }
     int rc = step_once(c->begin);
     if (rc == SQLITE_OK)
         return PAWL_OK;
-    pawl_code code = db_sqlite_error(c->native, rc, "begin writing to", err);
+    pawl_code code = db_sqlite_error(c->native, rc, "begin a transaction in", err);
     leave(c);
     return code;
 }
@@ -272,15 +287,17 @@ static pawl_code commit(db_conn *base, error *err)
         return PAWL_OK;
     }
     pawl_code code = db_sqlite_error(c->native, rc, "commit to", err);
-    if (code == PAWL_BUSY && in_transaction(base))
-        return PAWL_BUSY;
+    if ((code == PAWL_BUSY || code == PAWL_DATA) && in_transaction(base))
+        return code;
     /* The frames may be in the log, commit mark and all, although this handle has forgotten them.
      * Only a later commit overwrites them; until then a crash may bring them back. */
     rollback(base);
-    return code == PAWL_BUSY ? PAWL_STORAGE : code;
+    return code == PAWL_BUSY || code == PAWL_DATA ? PAWL_STORAGE : code;
 }
 
-static const db_sql SETTLE = {"UPDATE {meta} SET number = number + 1 WHERE name = 'settled'", ""};
+static const db_sql SETTLE = {"INSERT INTO {meta} (name, number) VALUES ('settled', 1) "
+                              "ON CONFLICT (name) DO UPDATE SET number = coalesce(number, 0) + 1",
+                              ""};
 
 /* Commit something else: its frames take the place of those that are in doubt. */
 static db_fate settle(db_conn *base, error *err)
@@ -292,14 +309,15 @@ static db_fate settle(db_conn *base, error *err)
         return DB_FATE_UNKNOWN;
     }
     pawl_code rc = commit(base, err);
-    if (rc == PAWL_BUSY)
+    if (in_transaction(base))
         rollback(base);
     return rc == PAWL_OK ? DB_FATE_LOST : DB_FATE_UNKNOWN;
 }
 
 /* ---- Housekeeping ---- */
 
-/* Made at the first batch: a connection that writes once needs none. */
+/* Made at the first batch: a connection that writes once needs none. Without a connection for the
+ * copying thread the writer does it all. */
 static wal_keeper *keeper_of(sqlite_conn *c)
 {
     sqlite_db *d = db_of(&c->base);
@@ -307,9 +325,10 @@ static wal_keeper *keeper_of(sqlite_conn *c)
     if (c->keeper || d->memory)
         return c->keeper;
     sqlite3 *copier = NULL;
-    if (!o->by_hand && sqlite_open_native(d->path, d->relaxed, o, &copier, NULL) != PAWL_OK)
-        return NULL; /* the next batch tries again */
-    c->keeper = wal_keeper_new(c->native, copier, o->wal_bytes, o->clock, &o->log);
+    error err;
+    if (!o->by_hand && sqlite_open_native(d->path, d->relaxed, o, &copier, &err) != PAWL_OK)
+        LOG(&o->log, LOG_WARNING, "no-copier", LOG_TEXT("code", pawl_code_name(err.code)));
+    c->keeper = wal_keeper_new(c->native, copier, o->wal_bytes, o->clock);
     return c->keeper;
 }
 
@@ -464,7 +483,7 @@ static void close_db(db *base)
     sqlite_db *d = (sqlite_db *)base;
     nodes_file_close(d->nodes);
     sqlite3_close(d->memory);
-    pthread_mutex_destroy(&d->memory_lock);
+    pthread_mutex_destroy(&d->lock);
     free(d->path);
     free(d);
 }
@@ -483,16 +502,10 @@ static pawl_code resolve_path(sqlite_db *d, const char *path, error *err)
 
 static pawl_code open_file(sqlite_db *d, const char *path, error *err)
 {
-    int fresh = 0;
-    pawl_code rc = sqlite_check_path(path, &d->base.options, &fresh, err);
+    pawl_code rc = sqlite_check_path(path, &d->base.options, err);
     if (rc == PAWL_OK)
-        rc = sqlite_ensure_wal(path, fresh, &d->base.options, err);
-    if (rc == PAWL_OK)
-        rc = resolve_path(d, path, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = nodes_file_open(&d->nodes, d->path, err);
-    return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
+        rc = sqlite_ensure_wal(path, &d->base.options, err);
+    return rc == PAWL_OK ? resolve_path(d, path, err) : rc;
 }
 
 pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_options *options,
@@ -505,7 +518,7 @@ pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_optio
     d->base.driver = path ? &DRIVER_FILE : &DRIVER_MEMORY;
     d->base.options = *options;
     d->relaxed = relaxed;
-    pthread_mutex_init(&d->memory_lock, NULL);
+    pthread_mutex_init(&d->lock, NULL);
     pawl_code rc =
         path ? open_file(d, path, err) : sqlite_open_native(NULL, 0, options, &d->memory, err);
     if (rc != PAWL_OK) {
@@ -516,9 +529,11 @@ pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_optio
     return PAWL_OK;
 }
 
-nodes_file *db_sqlite_nodes(db *d)
+nodes_file *db_sqlite_nodes(db *base)
 {
-    return ((sqlite_db *)d)->nodes;
+    sqlite_db *d = (sqlite_db *)base;
+    assert(base->driver == &DRIVER_FILE || base->driver == &DRIVER_MEMORY);
+    return d->path && need_nodes(d, NULL) == PAWL_OK ? d->nodes : NULL;
 }
 
 static const db_macro MACROS[] = {
@@ -528,8 +543,8 @@ static const db_macro MACROS[] = {
     {"BYTES", "BLOB"},
     {"BUSY", ""},
     {"LOCK_SHARED", ""},
-    {"OUR_TABLES", "(SELECT substr(name, 6) AS name FROM sqlite_master WHERE type IN ('table', "
-                   "'view') AND substr(lower(name), 1, 5) = 'pawl_')"},
+    {"OUR_TABLES", "(SELECT substr(name, 6) AS name FROM sqlite_master WHERE substr(lower(name), "
+                   "1, 5) = 'pawl_')"},
     {NULL, NULL},
 };
 

@@ -21,6 +21,7 @@ static pawl_code take_block(keys *k, arena *a, error *err)
     unit *u = unit_new(a);
     if (!u)
         return error_set(err, PAWL_NOMEM, "out of memory");
+    u->class = UNIT_OF_CLIENT;
     slice name = slice_of(k->name);
     db_value values[] = {db_text(name), db_int(KEYS_BLOCK)};
     unit_guard(u, &TAKE_BLOCK, "counter", unit_key_text("meta", name), values, DB_COUNT(values));
@@ -32,7 +33,11 @@ static pawl_code take_block(keys *k, arena *a, error *err)
         error_detail(err, "%s", u->message ? u->message : "");
         return rc;
     }
-    k->next = unit_rows(u, 0)->values[0].i;
+    db_value first = unit_rows(u, 0)->values[0];
+    if (first.type != DB_INT)
+        return error_set(err, PAWL_CORRUPT, "the counter %s in the meta table is no number",
+                         k->name);
+    k->next = first.i;
     k->end = k->next + KEYS_BLOCK;
     return PAWL_OK;
 }

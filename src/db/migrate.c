@@ -103,7 +103,7 @@ static pawl_code apply(db_conn *c, const struct migration *m, error *err)
         return rc;
     }
     rc = db_commit(c, err);
-    if (rc == PAWL_BUSY)
+    if (rc != PAWL_OK && c->driver->in_transaction(c))
         db_rollback(c);
     return rc;
 }
@@ -142,6 +142,8 @@ pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error
     for (size_t i = 0; rc == PAWL_OK && i < count_; i++)
         if (list[i].number > version)
             rc = apply(c, &list[i], err);
+    if (rc == PAWL_OK) /* somebody newer may have come first */
+        rc = look(c, newest, &version, err);
     if (c)
         db_disconnect(c);
     return rc;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -68,9 +69,25 @@ static int lock_command(nodes_file *f, int command, short type, int64_t byte, st
     return fcntl(f->fd, command, out);
 }
 
-static pawl_code open_descriptor(nodes_file *f, error *err)
+/* A new file gets the database's mode and owner, as SQLite's own files beside it do: whoever may
+ * write the one must be able to lock the other. */
+static void open_or_make(nodes_file *f, const char *db_path)
 {
-    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct stat st;
+    f->fd = open(f->path, O_RDWR | O_CLOEXEC);
+    if (f->fd >= 0 || errno != ENOENT)
+        return;
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (f->fd < 0 || stat(db_path, &st) != 0)
+        return;
+    (void)!fchmod(f->fd, st.st_mode & 0666);
+    if (geteuid() == 0)
+        (void)!fchown(f->fd, st.st_uid, st.st_gid);
+}
+
+static pawl_code open_descriptor(nodes_file *f, const char *db_path, error *err)
+{
+    open_or_make(f, db_path);
     if (f->fd < 0) {
         pawl_code code = errno == EROFS || errno == EACCES ? PAWL_READONLY
                          : errno == ENOSPC                 ? PAWL_FULL
@@ -102,7 +119,7 @@ pawl_code nodes_file_open(nodes_file **out, const char *db_path, error *err)
     buf_text(&path, "-nodes");
     pthread_mutex_lock(&all_lock);
     pawl_code rc = path.failed ? error_set(err, PAWL_LIMIT, "the path of the database is too long")
-                               : open_descriptor(f, err);
+                               : open_descriptor(f, db_path, err);
     f->next = all;
     all = f;
     pthread_mutex_unlock(&all_lock);

@@ -12,16 +12,24 @@ int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t byt
     return s->units < units_max && s->bytes + (int64_t)u->bytes <= bytes_max;
 }
 
-void queue_add(queue *q, unit *u)
+static void expect_late(queue *q, const unit *u);
+
+static void append(queue *q, unit *u)
 {
-    q->shares[u->class].units++;
-    q->shares[u->class].bytes += (int64_t)u->bytes;
+    expect_late(q, u);
     u->next = NULL;
     if (q->tail)
         q->tail->next = u;
     else
         q->head = u;
     q->tail = u;
+}
+
+void queue_add(queue *q, unit *u)
+{
+    q->shares[u->class].units++;
+    q->shares[u->class].bytes += (int64_t)u->bytes;
+    append(q, u);
 }
 
 void queue_settle(queue *q, const unit *u)
@@ -41,17 +49,11 @@ static unit *take_first(queue *q)
     return u;
 }
 
-size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max, int64_t now_ns,
-                  unit **late)
+size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max)
 {
     size_t count = 0;
     int64_t bytes = 0;
     while (q->head && count < (size_t)units_max) {
-        if (q->head->deadline_ns <= now_ns) {
-            *late = take_first(q);
-            late = &(*late)->next;
-            continue;
-        }
         bytes += (int64_t)q->head->bytes;
         if (count > 0 && bytes > bytes_max)
             break;
@@ -60,9 +62,36 @@ size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max, in
     return count;
 }
 
+static void expect_late(queue *q, const unit *u)
+{
+    if (u->deadline_ns != INT64_MAX && (q->look_ns == 0 || u->deadline_ns < q->look_ns))
+        q->look_ns = u->deadline_ns;
+}
+
+unit *queue_take_late(queue *q, int64_t now_ns)
+{
+    if (q->look_ns == 0 || now_ns < q->look_ns)
+        return NULL;
+    unit *late = NULL, **late_end = &late;
+    unit *rest = queue_take_all(q);
+    q->look_ns = 0;
+    for (unit *u = rest, *next; u; u = next) {
+        next = u->next;
+        u->next = NULL;
+        if (u->deadline_ns <= now_ns) {
+            *late_end = u;
+            late_end = &u->next;
+        } else {
+            append(q, u);
+        }
+    }
+    return late;
+}
+
 void queue_put_back(queue *q, unit **units, size_t count)
 {
     while (count-- > 0) {
+        expect_late(q, units[count]);
         units[count]->next = q->head;
         q->head = units[count];
         if (!q->tail)

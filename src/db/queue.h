@@ -19,6 +19,7 @@ typedef struct queue {
     unit *head;
     unit *tail;
     queue_share shares[QUEUE_CLASSES]; /* everything without its final answer, queued or not */
+    int64_t look_ns; /* no unit in the queue is late before; 0: none has a deadline */
 } queue;
 
 /* Is there room for the unit in its class? One unit always fits, however large. */
@@ -31,9 +32,11 @@ void queue_add(queue *q, unit *u);
 void queue_settle(queue *q, const unit *u);
 
 /* Take out the next units, at most `units_max` and about `bytes_max` bytes, but at least one, and
- * give their number. Those whose time is over at `now_ns` are linked to `late` instead. */
-size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max, int64_t now_ns,
-                  unit **late);
+ * give their number. */
+size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max);
+
+/* Take out those whose time is over, wherever they stand, as a list. Cheap while there are none. */
+unit *queue_take_late(queue *q, int64_t now_ns);
 
 /* Put units that were taken back to the front, in their order. */
 void queue_put_back(queue *q, unit **units, size_t count);

@@ -86,13 +86,10 @@ static pawl_code check_folder(const char *path, const char *folder, const db_opt
     return rc;
 }
 
-static pawl_code check_file(const char *path, int *fresh, error *err)
+static pawl_code check_file(const char *path, error *err)
 {
     struct stat st;
-    *fresh = stat(path, &st) != 0;
-    if (*fresh && errno == ENOENT)
-        return PAWL_OK;
-    if (*fresh)
+    if (stat(path, &st) != 0)
         return cannot_open(path, errno, "correct the path, or its permissions", err);
     if (S_ISDIR(st.st_mode))
         return cannot_open(path, EISDIR, "give the name of a file in that directory", err);
@@ -102,18 +99,25 @@ static pawl_code check_file(const char *path, int *fresh, error *err)
         return cannot_open(path, errno, "give this user the right to read the file", err);
     if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
         return refuse_read_only(path, strerror(errno), err);
-    *fresh = st.st_size == 0;
     return PAWL_OK;
 }
 
-pawl_code sqlite_check_path(const char *path, const db_options *options, int *fresh, error *err)
+/* The folder that counts is the one where the file really is: that is where SQLite and we put ours
+ * beside it. A link that leads nowhere has none. */
+pawl_code sqlite_check_path(const char *path, const db_options *options, error *err)
 {
-    char *copy = strdup(path);
-    if (!copy)
+    struct stat st;
+    char *real = realpath(path, NULL);
+    int there = real != NULL;
+    if (!there && lstat(path, &st) == 0)
+        return cannot_open(path, errno ? errno : ENOENT, "it is a link that leads nowhere", err);
+    if (!there)
+        real = strdup(path);
+    if (!real)
         return error_set(err, PAWL_NOMEM, "out of memory");
-    pawl_code rc = check_folder(path, dirname(copy), options, err);
-    free(copy);
-    return rc == PAWL_OK ? check_file(path, fresh, err) : rc;
+    pawl_code rc = check_folder(path, dirname(real), options, err);
+    free(real);
+    return rc == PAWL_OK && there ? check_file(path, err) : rc;
 }
 
 /* ---- Settings ---- */
@@ -202,6 +206,7 @@ static pawl_code open_plain(const char *path, const db_options *options, sqlite3
         error_detail(err, "%s: %s", path ? path : "memory", sqlite3_errmsg(*out));
     } else {
         sqlite3_extended_result_codes(*out, 1);
+        sqlite3_busy_timeout(*out, (int)options->busy_ms);
         sqlite3_file_control(*out, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
         code = call_hook(*out, options, err);
     }
@@ -244,24 +249,39 @@ static pawl_code switch_mode(sqlite3 *native, const char *path, error *err)
     return rc;
 }
 
-/* A file's first page is read here, so that "not a database" is found before anything else. */
+static pawl_code refuse_encoding(const char *path, const char *encoding, error *err)
+{
+    error_set(err, PAWL_UNSUPPORTED, "the database keeps its text in %s", encoding);
+    error_detail(err, "%s: text would not compare bytewise", path);
+    error_hint(err, "use a database with encoding UTF-8, which is SQLite's default");
+    return PAWL_UNSUPPORTED;
+}
+
+/* The file's first page is read here, so that "not a database" is found before anything else. A
+ * file without pages is nobody's yet, and may be switched: new, or left by a process that died
+ * making it. */
 static pawl_code ensure_wal(sqlite3 *native, const char *path, int may_switch, error *err)
 {
-    char mode[16], pages[24] = "";
+    char mode[16], pages[24], encoding[16];
     pawl_code rc = ask(native, "SELECT count(*) FROM sqlite_master", mode, sizeof mode, err);
-    if (rc == PAWL_OK) /* a process that died making it leaves a file that becomes empty just now */
-        rc = ask(native, "PRAGMA page_count", pages, sizeof pages, err);
     if (rc == PAWL_OK && sqlite3_db_readonly(native, "main") == 1)
         return refuse_read_only(path, "opened read-only", err);
+    if (rc == PAWL_OK)
+        rc = ask(native, "PRAGMA encoding", encoding, sizeof encoding, err);
+    if (rc == PAWL_OK && strcmp(encoding, "UTF-8") != 0)
+        return refuse_encoding(path, encoding, err);
+    if (rc == PAWL_OK)
+        rc = ask(native, "PRAGMA page_count", pages, sizeof pages, err);
     if (rc == PAWL_OK)
         rc = ask(native, "PRAGMA journal_mode", mode, sizeof mode, err);
     if (rc != PAWL_OK || strcmp(mode, "wal") == 0)
         return rc;
-    return may_switch || strcmp(pages, "0") == 0 ? switch_mode(native, path, err)
-                                                 : refuse_mode(path, mode, err);
+    if (may_switch || strcmp(pages, "0") == 0)
+        return switch_mode(native, path, err);
+    return refuse_mode(path, mode, err);
 }
 
-pawl_code sqlite_ensure_wal(const char *path, int fresh, const db_options *options, error *err)
+pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *err)
 {
     sqlite3 *native;
     pawl_code rc = open_plain(path, options, &native, err);
@@ -271,10 +291,10 @@ pawl_code sqlite_ensure_wal(const char *path, int fresh, const db_options *optio
      * times without having waited at all; so we ask again until patience is over. */
     sqlite3_busy_timeout(native, SLICE_MS);
     for (int64_t left = options->busy_ms; left > 0; left -= SLICE_MS) {
-        rc = ensure_wal(native, path, fresh || options->switch_to_wal, err);
+        rc = ensure_wal(native, path, options->switch_to_wal, err);
         if (rc != PAWL_BUSY)
             break;
-        sqlite3_sleep(1);
+        sqlite3_sleep(SLICE_MS);
     }
     if (rc != PAWL_OK && err && !strstr(err->detail, path)) {
         char why[300];

@@ -1,7 +1,7 @@
 /* Opening a SQLite file, and refusing what could not be trusted: private to the driver.
  *
  * Everything that can be wrong with a path or a file is found here, each with a code, a cause and
- * a way out, before a single byte of it is changed. */
+ * a way out, before pawl changes a single byte of it. */
 #ifndef DB_SQLITE_OPEN_H
 #define DB_SQLITE_OPEN_H
 
@@ -10,8 +10,8 @@
 #include "db/db.h"
 
 /* Look at the path, without opening it: pawl never opens the file itself, because closing it
- * would drop SQLite's locks of the whole process. *fresh: the file is not there, or empty. */
-pawl_code sqlite_check_path(const char *path, const db_options *options, int *fresh, error *err);
+ * would drop SQLite's locks of the whole process. */
+pawl_code sqlite_check_path(const char *path, const db_options *options, error *err);
 
 /* One connection, prepared by the application and then by us, its settings read back.
  * `path` NULL: memory. */
@@ -19,6 +19,6 @@ pawl_code sqlite_open_native(const char *path, int relaxed, const db_options *op
                              sqlite3 **out, error *err);
 
 /* Have the file in WAL mode, or refuse it: an application's file is not switched unasked. */
-pawl_code sqlite_ensure_wal(const char *path, int fresh, const db_options *options, error *err);
+pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *err);
 
 #endif

@@ -7,6 +7,7 @@
  * thread lets go of them at once, or keeps them for a caller who has come back meanwhile. */
 #include "db/turnstile.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/thread.h"
@@ -24,7 +25,8 @@ struct turnstile {
     int inside;       /* M is ours */
     int have_t;       /* T is ours: in the first half of a turn, and while we are next */
     int asking;       /* by hand: we ask in vain … */
-    int64_t asked_ns; /* … since then */
+    int64_t asked_ns; /* … since then … */
+    int64_t again_ns; /* … the last time now */
     int64_t wait_ns_max;
     int64_t given_up;
 
@@ -95,9 +97,9 @@ static void *wait_in_kernel(void *arg)
     turnstile *t = arg;
     for (;;) {
         wait_until_wanted(t);
-        while (!t->have_t && nodes_file_lock(t->file, BYTE_T, 1) != 0)
+        while (!t->have_t && nodes_file_lock(t->file, BYTE_T, 1) != 0 && errno == EINTR)
             continue;
-        while (nodes_file_lock(t->file, BYTE_M, 1) != 0)
+        while (nodes_file_lock(t->file, BYTE_M, 1) != 0 && errno == EINTR)
             continue;
         t->have_t = 1;
         pthread_mutex_lock(&t->lock);
@@ -165,39 +167,41 @@ static void note_given_up(turnstile *t)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Once patience is over it stays over until we have written: otherwise each attempt that finds
+ * SQLite locked would begin to wait anew, and a busy neighbour would keep us out for ever. */
 static int enter_by_hand(turnstile *t)
 {
     int64_t now = t->clock->mono_ns(t->clock);
-    if (!t->asking) {
+    if (!t->asking || now > clock_deadline(t->again_ns, t->patience_ms)) {
         t->asking = 1;
         t->asked_ns = now;
-        return 0;
     }
+    t->again_ns = now;
     if (now < clock_deadline(t->asked_ns, t->patience_ms))
         return 0;
     note_wait(t, t->asked_ns);
-    note_given_up(t);
-    t->asking = 0;
     return 1;
 }
 
-/* The thread may still be waiting in the kernel for a turn that was given up: then its locks,
- * which are on our own description, must not be touched. */
-static int thread_is_waiting(turnstile *t)
+/* What the thread is doing. As long as it waits, the locks, which are on our own description, must
+ * not be touched. */
+static turn_state thread_state(turnstile *t)
 {
     if (!t->thread_runs)
-        return 0;
+        return IDLE;
     pthread_mutex_lock(&t->lock);
-    int waiting = t->state != IDLE;
+    turn_state state = t->state;
     pthread_mutex_unlock(&t->lock);
-    return waiting;
+    return state;
 }
 
 int turnstile_enter(turnstile *t)
 {
-    if (!thread_is_waiting(t) && try_both(t)) {
+    turn_state state = thread_state(t);
+    if (state == UNWANTED) /* given up, and still not free: do not wait for it at every turn */
+        return 1;
+    if (state == IDLE && try_both(t)) {
         t->inside = 1;
-        t->asking = 0;
         return 1;
     }
     if (t->by_hand)
@@ -212,6 +216,9 @@ int turnstile_enter(turnstile *t)
 
 void turnstile_pass(turnstile *t)
 {
+    if (t->asking && !t->inside)
+        note_given_up(t);
+    t->asking = 0;
     if (t->inside && t->have_t) {
         nodes_file_unlock(t->file, BYTE_T);
         t->have_t = 0;

@@ -83,6 +83,22 @@ const unit_row *unit_rows(const unit *u, int statement)
     return s ? s->rows : NULL;
 }
 
+void unit_break_submitter(unit *u)
+{
+    if (!u->submitter)
+        return;
+    long long first = u->submitter->broken;
+    while ((first == 0 || first > u->order) &&
+           !atomic_compare_exchange_weak(&u->submitter->broken, &first, u->order))
+        continue;
+}
+
+int unit_is_cut_off(const unit *u)
+{
+    long long first = u->submitter ? u->submitter->broken : 0;
+    return first != 0 && u->order > first;
+}
+
 /* FNV-1a, then a mix of the bits: the order need not mean anything, only be the same for all. */
 static uint64_t hash(uint64_t h, const void *at, size_t size)
 {

@@ -52,10 +52,12 @@ typedef struct unit_stmt {
 
 /* Units of one submitter keep their order, and once one of them was not committed, or is
  * undecided, the later ones are refused: a journal never has a hole. One per claimed run, thrown
- * away with it; a client call needs none (NULL). Lives at least as long as its units. */
+ * away with it; a client call needs none (NULL). Zeroed at first; lives at least as long as its
+ * units, which are handed in by one thread at a time. */
 typedef struct submitter {
-    atomic_int broken;
-    uint64_t broken_in; /* number of the pass that would break it; see batch.c */
+    int64_t handed_in;   /* units so far */
+    atomic_llong broken; /* number of the first unit that was not committed; 0: none */
+    uint64_t broken_in;  /* number of the pass that would break it; see batch.c */
 } submitter;
 
 /* Whose share of the queue it takes: what runs have to say must get through when starts and
@@ -90,8 +92,10 @@ struct unit {
     /* The committer's own. */
     unit *next;
     struct committer_waiter *waiter;
+    int64_t order; /* its number among the units of its submitter, from 1 */
     int64_t deadline_ns;
     arena_mark mark;
+    int marked;
     unit_answer provisional; /* while undecided: what it is if the commit has happened */
     pawl_code provisional_code;
     pawl_code cause; /* and why it failed if it has not */
@@ -110,6 +114,12 @@ int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values,
 
 /* The rows that a statement of a committed unit returned; NULL: none. */
 const unit_row *unit_rows(const unit *u, int statement);
+
+/* The unit was not committed: so are none of its submitter's later ones. */
+void unit_break_submitter(unit *u);
+
+/* Would a unit before this one leave a hole if this one were committed? */
+int unit_is_cut_off(const unit *u);
 
 /* A name for a row, equal for equal rows: the table's name and the row's id, or its key text.
  * Drivers that take locks row by row take them in this order. */

@@ -19,7 +19,6 @@ struct wal_keeper {
     sqlite3 *writer;
     sqlite3 *copier;
     clock_source *clock;
-    log_sink log;
     int64_t bound;
     int64_t frame_bytes;
     int busy_ms;        /* of the writer, to put back */
@@ -29,8 +28,8 @@ struct wal_keeper {
     pthread_mutex_t copying; /* held during a checkpoint, by whoever does it */
     pthread_mutex_t lock;    /* guards all below */
     pthread_cond_t wake;
-    int64_t copied;
-    int64_t seen; /* frames, as far as the thread has been told */
+    int64_t tried; /* frames that were there when the thread last copied */
+    int64_t seen;  /* frames, as far as the thread has been told */
     int stop;
     int thread_runs;
     pthread_t thread;
@@ -56,24 +55,28 @@ static int64_t ask_number(sqlite3 *native, const char *pragma)
     return number;
 }
 
+static int64_t piece(const wal_keeper *k)
+{
+    return k->bound / PIECES > k->frame_bytes ? k->bound / PIECES : k->frame_bytes;
+}
+
 /* ---- The thread ---- */
 
+/* Measured from the last attempt, not from what it achieved: with a reader in the way it achieves
+ * nothing, and trying again at once would not either. */
 static int enough_to_copy(const wal_keeper *k)
 {
-    return (k->seen - k->copied) * k->frame_bytes >= k->bound / PIECES;
+    return (k->seen - k->tried) * k->frame_bytes >= piece(k);
 }
 
 static void copy_some(wal_keeper *k)
 {
-    int frames = 0, copied = 0;
-    pthread_mutex_lock(&k->copying);
-    int rc =
-        sqlite3_wal_checkpoint_v2(k->copier, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &copied);
-    pthread_mutex_unlock(&k->copying);
     pthread_mutex_lock(&k->lock);
-    /* After a failure (another process is at it, or the disk is in trouble) wait for more. */
-    k->copied = rc == SQLITE_OK && copied > 0 ? copied : k->seen;
+    k->tried = k->seen;
     pthread_mutex_unlock(&k->lock);
+    pthread_mutex_lock(&k->copying);
+    (void)sqlite3_wal_checkpoint_v2(k->copier, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    pthread_mutex_unlock(&k->copying);
 }
 
 static void *copy_all_the_time(void *arg)
@@ -91,8 +94,7 @@ static void *copy_all_the_time(void *arg)
     }
 }
 
-wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock,
-                           const log_sink *log)
+wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock)
 {
     wal_keeper *k = calloc(1, sizeof *k);
     if (!k) {
@@ -102,7 +104,6 @@ wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, cloc
     k->writer = writer;
     k->copier = copier;
     k->clock = clock;
-    k->log = log ? *log : (log_sink){NULL, NULL};
     k->bound = k->not_before = bound;
     k->frame_bytes = ask_number(writer, "PRAGMA page_size") + FRAME_HEADER;
     k->busy_ms = (int)ask_number(writer, "PRAGMA busy_timeout");
@@ -140,8 +141,8 @@ int wal_keeper_due(wal_keeper *k)
     int64_t bytes = k->frames * k->frame_bytes;
     pthread_mutex_lock(&k->lock);
     k->seen = k->frames;
-    if (k->copied > k->seen) /* the log has begun anew */
-        k->copied = 0;
+    if (k->tried > k->seen) /* the log has begun anew */
+        k->tried = 0;
     if (bytes > k->stats.bytes_max)
         k->stats.bytes_max = bytes;
     if (k->thread_runs && enough_to_copy(k))
@@ -163,8 +164,6 @@ static void note_restart(wal_keeper *k, int rc, int64_t began)
     else
         k->stats.blocked++;
     pthread_mutex_unlock(&k->lock);
-    LOG(&k->log, LOG_DEBUG, rc == SQLITE_OK ? "wal-restart" : "wal-blocked",
-        LOG_NUM("bytes", k->frames * k->frame_bytes), LOG_NUM("us", took / 1000));
 }
 
 void wal_keeper_restart(wal_keeper *k)
@@ -176,7 +175,7 @@ void wal_keeper_restart(wal_keeper *k)
             return;
         pthread_mutex_lock(&k->copying);
     }
-    sqlite3_busy_timeout(k->writer, RESTART_WAIT_MS);
+    sqlite3_busy_timeout(k->writer, k->busy_ms < RESTART_WAIT_MS ? k->busy_ms : RESTART_WAIT_MS);
     int rc = sqlite3_wal_checkpoint_v2(k->writer, "main", SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     sqlite3_busy_timeout(k->writer, k->busy_ms);
     pthread_mutex_unlock(&k->copying);
@@ -184,7 +183,7 @@ void wal_keeper_restart(wal_keeper *k)
     if (rc == SQLITE_OK)
         k->frames = 0;
     else
-        k->not_before = bytes + k->bound / PIECES;
+        k->not_before = bytes + piece(k);
 }
 
 wal_stats wal_keeper_stats(wal_keeper *k)

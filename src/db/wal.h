@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 
 typedef struct wal_keeper wal_keeper;
 
@@ -26,8 +25,7 @@ typedef struct wal_stats {
 /* Keep the log of `writer`'s database at `bound` bytes or so. `copier` is a connection of the
  * keeper's own for the thread, closed by wal_keeper_free(); NULL: no thread, the writer does it
  * all. NULL when memory is out. */
-wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock,
-                           const log_sink *log);
+wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock);
 void wal_keeper_free(wal_keeper *k); /* before the writer is closed */
 
 /* The writer, between two of its transactions: has the log passed its bound? Wakes the thread

@@ -48,6 +48,8 @@ static void one_round(turnstile *again, nodes_file *seen_by_first, guest *g)
     atomic_store(&g->inside, 0);
     atomic_store(&g->may_leave, 0);
     assert_int_equal(turnstile_enter(again), 1);
+    /* In the first half of a turn the first lock is ours too: who has just left finds it taken. */
+    assert_int_equal(nodes_file_alive(g->file, BYTE_T), 1);
     assert_int_equal(pthread_create(&g->thread, NULL, visit, g), 0);
     /* We let the next one step up. It waits for our turn to end once it has the first lock. */
     turnstile_pass(again);

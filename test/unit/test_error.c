@@ -24,7 +24,7 @@ static const struct {
     {0, "PAWL_OK", 0},        {1, "PAWL_INVALID", 0},     {2, "PAWL_MISUSE", 0},
     {3, "PAWL_NOMEM", 1},     {4, "PAWL_LIMIT", 0},       {5, "PAWL_BUSY", 1},
     {6, "PAWL_TIMEOUT", 1},   {7, "PAWL_UNSUPPORTED", 0}, {8, "PAWL_REFUSED", 0},
-    {9, "PAWL_UNDECIDED", 1}, {10, "PAWL_CLOSED", 0},     {11, "PAWL_INTERNAL", 0},
+    {9, "PAWL_UNDECIDED", 0}, {10, "PAWL_CLOSED", 0},     {11, "PAWL_INTERNAL", 0},
     {20, "PAWL_CANTOPEN", 1}, {21, "PAWL_NOTADB", 0},     {22, "PAWL_FOREIGN", 0},
     {23, "PAWL_NEWER", 0},    {24, "PAWL_NOTWAL", 0},     {25, "PAWL_NETWORKFS", 0},
     {26, "PAWL_READONLY", 1}, {27, "PAWL_FULL", 1},       {28, "PAWL_IO", 1},
