@@ -5,7 +5,8 @@
  * codes, the limits, opening and closing, and the questions one asks after an error.
  *
  * THREADS.   A handle may be used by any number of threads at once, except pawl_close().
- * FORK.      A handle does not survive fork(): in the child it may only be forgotten.
+ * FORK.      A handle does not survive fork(): in the child it may only be forgotten, and its
+ *            database cannot be opened there (PAWL_MISUSE). Open after fork(), or exec().
  * OUTPUT.    The library never writes to stdout or stderr, never exits, installs no handlers.
  */
 #ifndef PAWL_H
@@ -139,7 +140,7 @@ typedef struct pawl_options {
  * pawl lives beside an application's own tables: all of its tables are called pawl_…, and it
  * leaves user_version and application_id alone.
  *
- * Errors: INVALID, LIMIT, UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
+ * Errors: INVALID, LIMIT, MISUSE, UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
  * READONLY, FULL, IO, CORRUPT, STORAGE, NOTDURABLE, BUSY, NOMEM.
  * Durable at return: the tables.  Blocks: on the disk; up to busy_ms on a locked database. */
 PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options);

@@ -184,7 +184,10 @@ static void decide(unit *u, db_fate fate)
         u->code = u->provisional_code;
         return;
     }
-    set_failed(u, u->cause, "the commit failed; nothing was written");
+    if (fate == DB_FATE_LOST)
+        set_failed(u, u->cause, "the commit failed; nothing was written");
+    else
+        set_failed(u, PAWL_UNDECIDED, "the database is damaged; nobody knows if this was written");
 }
 
 /* Ask what became of the undecided units. Nothing else is written before that is known. */
@@ -197,7 +200,7 @@ static void settle(committer *k)
         LOG(&k->log, LOG_WARNING, "commit-decided",
             LOG_TEXT("fate", fate == DB_FATE_COMMITTED ? "committed" : "lost"));
     pthread_mutex_lock(&k->lock);
-    if (fate == DB_FATE_UNKNOWN) {
+    if (fate == DB_FATE_UNKNOWN && err.code != PAWL_CORRUPT && err.code != PAWL_NOTADB) {
         retry_later(k);
         return;
     }

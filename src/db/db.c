@@ -36,6 +36,18 @@ static pawl_code read_parameters(slice text, int *relaxed, error *err)
     return PAWL_INVALID;
 }
 
+/* "shop://" and connection strings, which nobody means as a file name: they may hold a password, so
+ * they must not become one and be quoted in a message. */
+static int may_hold_secret(slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        slice rest = {text.at + i, text.size - i};
+        if (slice_starts(rest, SLICE_LIT("://")) || slice_starts(rest, SLICE_LIT("password=")))
+            return 1;
+    }
+    return 0;
+}
+
 static pawl_code open_file(db **out, slice path, int relaxed, const db_options *options, error *err)
 {
     if (path.size == 0 || slice_equal(path, SLICE_LIT(":memory:"))) {
@@ -44,25 +56,25 @@ static pawl_code open_file(db **out, slice path, int relaxed, const db_options *
                    "give a file name, or \"memory:\" for a database that goes with the handle");
         return PAWL_INVALID;
     }
-    char *name = strndup(path.at, path.size);
-    if (!name)
-        return error_set(err, PAWL_NOMEM, "out of memory");
-    pawl_code rc = db_sqlite_open(out, name, relaxed, options, err);
-    free(name);
+    if (may_hold_secret(path)) {
+        error_set(err, PAWL_INVALID, "the database URL has an unknown scheme");
+        error_hint(err, "give a file name, sqlite:PATH, or memory:");
+        return PAWL_INVALID;
+    }
+    buf name;
+    buf_init(&name, PAWL_MAX_URL + 2);
+    if (slice_starts(path, SLICE_LIT("file:"))) /* a name, not an address to be taken apart */
+        buf_text(&name, "./");
+    buf_add(&name, path);
+    pawl_code rc = name.failed ? error_set(err, PAWL_NOMEM, "out of memory")
+                               : db_sqlite_open(out, buf_str(&name), relaxed, options, err);
+    buf_free(&name);
     return rc;
-}
-
-/* "shop://" and the like, which nobody means as a file name. It may hold a password, so it must
- * not become one and be quoted in a message. */
-static int has_scheme(slice url)
-{
-    return strstr(url.at, "://") != NULL;
 }
 
 static int is_postgres(slice url)
 {
-    return strncasecmp(url.at, "postgres://", 11) == 0 ||
-           strncasecmp(url.at, "postgresql://", 13) == 0;
+    return strncasecmp(url.at, "postgres:", 9) == 0 || strncasecmp(url.at, "postgresql:", 11) == 0;
 }
 
 static pawl_code open_url(db **out, slice url, const db_options *options, error *err)
@@ -86,11 +98,6 @@ static pawl_code open_url(db **out, slice url, const db_options *options, error 
             path.size = (size_t)(mark - path.at);
         }
         return open_file(out, path, relaxed, options, err);
-    }
-    if (has_scheme(url)) {
-        error_set(err, PAWL_INVALID, "the database URL has an unknown scheme");
-        error_hint(err, "give a file name, sqlite:PATH, or memory:");
-        return PAWL_INVALID;
     }
     return open_file(out, url, 0, options, err);
 }
@@ -268,6 +275,7 @@ pawl_code db_expand(const db_driver *driver, const char *text, buf *out, error *
     }
     buf_text(out, text);
     if (out->failed)
-        return error_set(err, PAWL_INTERNAL, "SQL longer than its bound");
+        return out->size < out->max / 2 ? error_set(err, PAWL_NOMEM, "out of memory")
+                                        : error_set(err, PAWL_INTERNAL, "SQL beyond its bound");
     return PAWL_OK;
 }

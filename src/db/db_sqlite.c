@@ -35,6 +35,7 @@ typedef struct sqlite_conn {
     sqlite3_stmt *rollback;
     turnstile *turn;
     _Atomic(wal_keeper *) keeper; /* figures are asked for by any thread */
+    sqlite_watch watch;           /* of a writer: are the files still the ones it opened? */
     int locked;                   /* memory: we hold the mutex */
 } sqlite_conn;
 
@@ -156,7 +157,18 @@ static void disconnect(db_conn *base)
     if (c->native != db_of(base)->memory)
         sqlite3_close(c->native);
     turnstile_free(c->turn);
+    sqlite_watch_free(&c->watch);
     free(c);
+}
+
+/* SQLite in a child of fork() still believes in the locks of its parent, which the child does not
+ * have: a database that was open then can never be used safely there, not even opened anew. */
+static pawl_code refuse_child(const char *path, error *err)
+{
+    error_set(err, PAWL_MISUSE, "the database was open when this process was forked");
+    error_detail(err, "%s", path);
+    error_hint(err, "open it after fork(), not before; or exec() a program in the child");
+    return PAWL_MISUSE;
 }
 
 /* The file of locks is made when somebody is to write, not when a file is merely looked at. Where
@@ -165,8 +177,21 @@ static pawl_code need_nodes(sqlite_db *d, error *err)
 {
     pthread_mutex_lock(&d->lock);
     pawl_code rc = d->nodes ? PAWL_OK : nodes_file_open(&d->nodes, d->path, err);
+    if (rc == PAWL_OK && nodes_file_is_inherited(d->nodes))
+        rc = refuse_child(d->path, err);
     pthread_mutex_unlock(&d->lock);
     return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
+}
+
+/* A log that a long reader has made grow shrinks back when it begins anew; usually it is smaller. */
+static void limit_log(sqlite3 *handle, int64_t wal_bytes)
+{
+    char sql[64];
+    buf b;
+    buf_init_fixed(&b, sql, sizeof sql);
+    buf_printf(&b, "PRAGMA journal_size_limit=%lld",
+               (long long)(wal_bytes < INT64_MAX / 2 ? 2 * wal_bytes : wal_bytes));
+    sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 
 static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
@@ -181,6 +206,8 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     rc = need_nodes(d, err);
     if (rc != PAWL_OK || !d->nodes)
         return rc;
+    sqlite_watch_init(&c->watch, d->path);
+    limit_log(c->native, o->wal_bytes);
     /* Two waits in a row, for the turn and for SQLite, are to last busy_ms together. */
     sqlite3_busy_timeout(c->native, o->by_hand ? 0 : (int)(o->busy_ms - o->busy_ms / 2));
     c->turn =
@@ -251,6 +278,9 @@ static void leave(sqlite_conn *c)
 static pawl_code begin(db_conn *base, error *err)
 {
     sqlite_conn *c = (sqlite_conn *)base;
+    pawl_code here = c->turn ? sqlite_watch_check(&c->watch, err) : PAWL_OK;
+    if (here != PAWL_OK)
+        return here;
     if (!enter(c)) {
         error_set(err, PAWL_BUSY, "it is somebody else's turn");
         return PAWL_BUSY;
@@ -296,15 +326,18 @@ static pawl_code commit(db_conn *base, error *err)
 }
 
 static const db_sql SETTLE = {"INSERT INTO {meta} (name, number) VALUES ('settled', 1) "
-                              "ON CONFLICT (name) DO UPDATE SET number = coalesce(number, 0) + 1",
+                              "ON CONFLICT (name) DO UPDATE SET number = coalesce(number, 0) + 1 "
+                              "RETURNING 1",
                               ""};
 
 /* Commit something else: its frames take the place of those that are in doubt. */
 static db_fate settle(db_conn *base, error *err)
 {
+    int64_t one;
+    int written;
     if (begin(base, err) != PAWL_OK)
         return DB_FATE_UNKNOWN;
-    if (db_run(base, &SETTLE, NULL, 0, err) != PAWL_OK) {
+    if (db_number(base, &SETTLE, NULL, 0, &one, &written, err) != PAWL_OK || !written) {
         rollback(base);
         return DB_FATE_UNKNOWN;
     }
@@ -543,8 +576,9 @@ static const db_macro MACROS[] = {
     {"BYTES", "BLOB"},
     {"BUSY", ""},
     {"LOCK_SHARED", ""},
-    {"OUR_TABLES", "(SELECT substr(name, 6) AS name FROM sqlite_master WHERE substr(lower(name), "
-                   "1, 5) = 'pawl_')"},
+    {"OUR_TABLES",
+     "(SELECT substr(name, 6) AS name, type FROM sqlite_master WHERE substr(lower(name), "
+     "1, 5) = 'pawl_')"},
     {NULL, NULL},
 };
 

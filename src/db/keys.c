@@ -34,7 +34,7 @@ static pawl_code take_block(keys *k, arena *a, error *err)
         return rc;
     }
     db_value first = unit_rows(u, 0)->values[0];
-    if (first.type != DB_INT)
+    if (first.type != DB_INT || first.i < 1 || first.i > INT64_MAX - KEYS_BLOCK)
         return error_set(err, PAWL_CORRUPT, "the counter %s in the meta table is no number",
                          k->name);
     k->next = first.i;

@@ -9,7 +9,8 @@
 #include "base/id.h"
 
 static const db_sql COUNT_TABLES = {"SELECT count(*) FROM {OUR_TABLES} AS t", ""};
-static const db_sql COUNT_META = {"SELECT count(*) FROM {OUR_TABLES} AS t WHERE name = 'meta'", ""};
+static const db_sql COUNT_META = {
+    "SELECT count(*) FROM {OUR_TABLES} AS t WHERE name = 'meta' AND type = 'table'", ""};
 static const db_sql IS_OURS = {
     "SELECT count(*) FROM {meta} WHERE name = 'format' AND value = 'pawl' AND number = 1", ""};
 static const db_sql GET_VERSION = {"SELECT number FROM {meta} WHERE name = 'schema'", ""};

@@ -25,6 +25,9 @@ struct nodes_file {
     nodes_file *next;
     int fd;
     int watch;
+    int inherited; /* the parent's: it is here only to be remembered */
+    dev_t device;
+    ino_t inode;
     char path[PATH_BYTES];
 };
 
@@ -51,8 +54,8 @@ static void after_fork_in_child(void)
         if (f->watch >= 0)
             close(f->watch);
         f->fd = f->watch = -1;
+        f->inherited = 1;
     }
-    all = NULL;
     pthread_mutex_unlock(&all_lock);
 }
 
@@ -70,14 +73,16 @@ static int lock_command(nodes_file *f, int command, short type, int64_t byte, st
 }
 
 /* A new file gets the database's mode and owner, as SQLite's own files beside it do: whoever may
- * write the one must be able to lock the other. */
+ * write the one must be able to lock the other. Links are not followed: a lock must not land on
+ * another file, least of all on the database, whose own locks a close() would drop. */
 static void open_or_make(nodes_file *f, const char *db_path)
 {
+    const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     struct stat st;
-    f->fd = open(f->path, O_RDWR | O_CLOEXEC);
+    f->fd = open(f->path, how);
     if (f->fd >= 0 || errno != ENOENT)
         return;
-    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    f->fd = open(f->path, how | O_CREAT, 0600);
     if (f->fd < 0 || stat(db_path, &st) != 0)
         return;
     (void)!fchmod(f->fd, st.st_mode & 0666);
@@ -85,18 +90,38 @@ static void open_or_make(nodes_file *f, const char *db_path)
         (void)!fchown(f->fd, st.st_uid, st.st_gid);
 }
 
+static pawl_code cannot_open(const nodes_file *f, error *err)
+{
+    pawl_code code = errno == EROFS || errno == EACCES ? PAWL_READONLY
+                     : errno == ENOSPC                 ? PAWL_FULL
+                                                       : PAWL_CANTOPEN;
+    error_set(err, code, "the file of node locks cannot be opened");
+    error_detail(err, "%s: %s", f->path, strerror(errno));
+    error_hint(err, "it must be an ordinary file that this user may write, and no link");
+    return code;
+}
+
+/* Looked at before it is opened, since even closing the database by another name does harm. */
+static int is_a_file_of_its_own(const char *path, const char *db_path)
+{
+    struct stat st, db;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT;
+    int same = stat(db_path, &db) == 0 && st.st_dev == db.st_dev && st.st_ino == db.st_ino;
+    errno = EINVAL;
+    return S_ISREG(st.st_mode) && !same;
+}
+
 static pawl_code open_descriptor(nodes_file *f, const char *db_path, error *err)
 {
+    struct stat st;
+    if (!is_a_file_of_its_own(f->path, db_path))
+        return cannot_open(f, err);
     open_or_make(f, db_path);
-    if (f->fd < 0) {
-        pawl_code code = errno == EROFS || errno == EACCES ? PAWL_READONLY
-                         : errno == ENOSPC                 ? PAWL_FULL
-                                                           : PAWL_CANTOPEN;
-        error_set(err, code, "the file of node locks cannot be opened");
-        error_detail(err, "%s: %s", f->path, strerror(errno));
-        error_hint(err, "make the database's directory writable for this user");
-        return code;
-    }
+    if (f->fd < 0 || fstat(f->fd, &st) != 0)
+        return cannot_open(f, err);
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
     struct flock probe;
     if (lock_command(f, F_OFD_GETLK, F_WRLCK, 0, &probe) == 0)
         return PAWL_OK;
@@ -131,9 +156,10 @@ pawl_code nodes_file_open(nodes_file **out, const char *db_path, error *err)
     return PAWL_OK;
 }
 
+/* Under the lock: a child that is forked between leaving the list and close() would keep a copy. */
 void nodes_file_close(nodes_file *f)
 {
-    if (!f)
+    if (!f || f->inherited)
         return;
     pthread_mutex_lock(&all_lock);
     for (nodes_file **at = &all; *at; at = &(*at)->next)
@@ -141,12 +167,22 @@ void nodes_file_close(nodes_file *f)
             *at = f->next;
             break;
         }
-    pthread_mutex_unlock(&all_lock);
     if (f->watch >= 0)
         close(f->watch);
     if (f->fd >= 0)
         close(f->fd);
+    pthread_mutex_unlock(&all_lock);
     free(f);
+}
+
+int nodes_file_is_inherited(const nodes_file *which)
+{
+    int found = 0;
+    pthread_mutex_lock(&all_lock);
+    for (const nodes_file *f = all; f; f = f->next)
+        found |= f->inherited && f->device == which->device && f->inode == which->inode;
+    pthread_mutex_unlock(&all_lock);
+    return found;
 }
 
 /* ---- Locks ---- */

@@ -20,6 +20,9 @@ typedef struct nodes_file nodes_file;
 pawl_code nodes_file_open(nodes_file **out, const char *db_path, error *err);
 void nodes_file_close(nodes_file *f); /* frees all locks taken through it */
 
+/* 1 in a child of fork() whose parent had this very file open. */
+int nodes_file_is_inherited(const nodes_file *f);
+
 /* Take the lock of a node (id 2 and above). PAWL_BUSY: another process, or another engine of
  * this one, has it. The lock comes first, then the node's row. */
 pawl_code nodes_file_hold(nodes_file *f, int64_t node, error *err);

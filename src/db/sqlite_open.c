@@ -95,6 +95,8 @@ static pawl_code check_file(const char *path, error *err)
         return cannot_open(path, EISDIR, "give the name of a file in that directory", err);
     if (!S_ISREG(st.st_mode))
         return cannot_open(path, EINVAL, "give the name of an ordinary file", err);
+    if (st.st_nlink > 1) /* each name would get a log of its own */
+        return cannot_open(path, EMLINK, "remove the other names (hard links) of the file", err);
     if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
         return cannot_open(path, errno, "give this user the right to read the file", err);
     if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
@@ -109,7 +111,7 @@ pawl_code sqlite_check_path(const char *path, const db_options *options, error *
     struct stat st;
     char *real = realpath(path, NULL);
     int there = real != NULL;
-    if (!there && lstat(path, &st) == 0)
+    if (!there && lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
         return cannot_open(path, errno ? errno : ENOENT, "it is a link that leads nowhere", err);
     if (!there)
         real = strdup(path);

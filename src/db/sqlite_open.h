@@ -21,4 +21,18 @@ pawl_code sqlite_open_native(const char *path, int relaxed, const db_options *op
 /* Have the file in WAL mode, or refuse it: an application's file is not switched unasked. */
 pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *err);
 
+/* The files of a writer. Moved, deleted or replaced under it, what it acknowledges would be written
+ * to a file that nobody finds again; so it looks before each transaction. */
+typedef struct sqlite_watch {
+    char *path[3]; /* the database, its log, the log's index */
+    uint64_t device[3];
+    uint64_t inode[3]; /* 0: not seen yet */
+} sqlite_watch;
+
+void sqlite_watch_init(sqlite_watch *w, const char *path);
+void sqlite_watch_free(sqlite_watch *w);
+
+/* PAWL_OK, or PAWL_IO when a file is not the one it was. */
+pawl_code sqlite_watch_check(sqlite_watch *w, error *err);
+
 #endif

@@ -23,7 +23,7 @@ typedef enum {
     UNIT_REFUSED,   /* a guard gave no row, or the submitter is broken; nothing was written */
     UNIT_UNDECIDED, /* perhaps durable; one of the other answers follows */
     UNIT_FAILED, /* not durable; `code` and `message` say why. One exception: PAWL_UNDECIDED, when
-                       the committer was closed before the storage knew */
+                       nobody will ever know: closed, or the database damaged, too early */
 } unit_answer;
 
 typedef enum {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "db/db_sqlite.h"
@@ -224,6 +225,40 @@ static void network_file_systems_are_refused(conf *c)
     db_close(conf_open(c, &(db_options){.fs_magic = ext4}));
 }
 
+static int64_t nfs_below_net(const char *path)
+{
+    return strstr(path, "/net") ? 0x6969 : 0xEF53;
+}
+
+/* The folder that counts is the one where the file is, and where SQLite puts its own beside it. */
+static void a_link_to_a_network_file_system_is_refused(conf *c)
+{
+    char net[TMP_PATH];
+    char path[TMP_PATH];
+    char link[TMP_PATH];
+    tmp_path(net, c->dir, "net");
+    tmp_path(path, c->dir, "net/app.db");
+    tmp_path(link, c->dir, "link.db");
+    assert_int_equal(mkdir(net, 0700), 0);
+    assert_int_equal(symlink("net/app.db", link), 0);
+    tmp_file(path, "", 0);
+    error err = {0};
+    db *d = NULL;
+    db_options o = {.url = link, .fs_magic = nfs_below_net};
+    assert_int_equal(db_open(&d, &o, &err), PAWL_NETWORKFS);
+    assert_non_null(strstr(err.detail, link));
+    assert_int_equal(tmp_size(path), 0);
+
+    /* And the other way round: a link on such a system to a file that is not. */
+    tmp_path(link, c->dir, "net/back.db");
+    tmp_path(path, c->dir, "app.db");
+    assert_int_equal(symlink("../app.db", link), 0);
+    tmp_file(path, "", 0);
+    o.url = link;
+    CONF_OK(db_open(&d, &o, &err), &err);
+    db_close(d);
+}
+
 /* ---- Migrations ---- */
 
 static const char MAKE_PROBE[] = "CREATE TABLE {probe} (x {INT});"
@@ -398,6 +433,7 @@ static const conf_case CASES[] = {
     {"a setting that does not stick is found", a_setting_that_does_not_stick_is_found, 0},
     {"every handle is shown to the application", every_handle_is_shown_to_the_application, 0},
     {"network file systems are refused", network_file_systems_are_refused, 0},
+    {"a link to a network file system is refused", a_link_to_a_network_file_system_is_refused, 0},
     {"a longer list upgrades", a_longer_list_upgrades, 0},
     {"a newer schema is refused", a_newer_schema_is_refused, 0},
     {"a failing migration leaves nothing", a_failing_migration_leaves_nothing, 0},

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "db/keys.h"
 #include "support/conf.h"
@@ -246,6 +247,55 @@ static void without_the_database_there_is_no_key(conf *c)
     db_close(d);
 }
 
+/* C5: who wants a key has a client's patience, not a run's. */
+static void on_a_locked_database_there_is_no_key(conf *c)
+{
+    db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
+    committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
+    keys runs;
+    keys_init(&runs, k, "next_run");
+    db_conn *other = conf_connect(d, DB_WRITER);
+    conf_begin(other);
+    error err = {0};
+    int64_t key = -5;
+    assert_int_equal(keys_next(&runs, &key, &err), PAWL_BUSY);
+    assert_int_equal(err.code, PAWL_BUSY);
+    assert_true(err.message[0] != '\0');
+    assert_int_equal(key, -5);
+    db_rollback(other);
+    db_disconnect(other);
+    assert_true(next_of(&runs) > 0);
+    keys_free(&runs);
+    committer_close(k);
+    db_close(d);
+}
+
+/* A counter that is no number, or not there, gives none: 0 would be everybody's key. */
+static void without_a_counter_there_is_no_key(conf *c)
+{
+    static const char *const DAMAGES[] = {
+        "UPDATE {meta} SET number = NULL WHERE name = 'next_run'",
+        "DELETE FROM {meta} WHERE name = 'next_run'",
+    };
+    db *d = conf_open(c, NULL);
+    committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
+    keys runs;
+    keys_init(&runs, k, "next_run");
+    for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
+        conf_script(d, DAMAGES[i]);
+        for (int times = 0; times < 2; times++) {
+            error err = {0};
+            int64_t key = -5;
+            assert_int_equal(keys_next(&runs, &key, &err), PAWL_CORRUPT);
+            assert_non_null(strstr(err.message, "next_run"));
+            assert_int_equal(key, -5);
+        }
+    }
+    keys_free(&runs);
+    committer_close(k);
+    db_close(d);
+}
+
 static const conf_case CASES[] = {
     {"deleted keys do not come back", deleted_keys_do_not_come_back, 0},
     {"deleted keys do not come back after reopening", deleted_keys_do_not_come_back_after_reopening,
@@ -255,6 +305,8 @@ static const conf_case CASES[] = {
     {"two engines never get the same key", two_engines_never_get_the_same_key, DB_SHARED},
     {"reopened keys go on", reopened_keys_go_on, DB_DURABLE},
     {"without the database there is no key", without_the_database_there_is_no_key, 0},
+    {"on a locked database there is no key", on_a_locked_database_there_is_no_key, 0},
+    {"without a counter there is no key", without_a_counter_there_is_no_key, 0},
 };
 
 int main(void)

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -293,6 +294,33 @@ static void an_engine_has_its_file_beside_the_database(conf *c)
     db_close(e);
 }
 
+/* Whoever may write the database must be able to lock beside it, and nobody else: a process of the
+ * same group, say. The mask is that of whoever happened to come first. */
+static void the_file_has_the_databases_mode(conf *c)
+{
+    static const mode_t MODES[] = {0600, 0640, 0660, 0666};
+    static const mode_t MASKS[] = {0077, 0022, 0000};
+    char path[TMP_PATH];
+    char file[TMP_PATH];
+    tmp_path(path, c->dir, "conf.db");
+    tmp_path(file, c->dir, "conf.db-nodes");
+    db_close(conf_open(c, NULL));
+    for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++)
+        for (size_t j = 0; j < sizeof MASKS / sizeof *MASKS; j++) {
+            struct stat st;
+            assert_int_equal(chmod(path, MODES[i]), 0);
+            assert_int_equal(unlink(file), 0);
+            mode_t before = umask(MASKS[j]);
+            db *d = conf_open(c, NULL);
+            nodes_file *f = db_sqlite_nodes(d);
+            umask(before);
+            assert_non_null(f);
+            assert_int_equal(stat(file, &st), 0);
+            assert_int_equal(st.st_mode & 0777, MODES[i]);
+            db_close(d);
+        }
+}
+
 /* Two names of one file are one database, and must find the same locks. */
 static void links_lead_to_the_same_locks(conf *c)
 {
@@ -323,6 +351,7 @@ static const conf_case CASES[] = {
      0},
     {"a forked child frees nothing", a_forked_child_frees_nothing, 0},
     {"an engine has its file beside the database", an_engine_has_its_file_beside_the_database, 0},
+    {"the file has the database's mode", the_file_has_the_databases_mode, 0},
     {"links lead to the same locks", links_lead_to_the_same_locks, 0},
 };
 

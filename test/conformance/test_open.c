@@ -177,6 +177,13 @@ static void wrong_paths_are_refused(conf *c)
     tmp_path(path, c->dir, "loop");
     assert_int_equal(symlink("loop", path), 0);
     expect_refused(path, NULL, PAWL_CANTOPEN, path);
+    tmp_path(path, c->dir, "nowhere");
+    tmp_path(file, c->dir, "elsewhere.db");
+    assert_int_equal(symlink("elsewhere.db", path), 0);
+    expect_refused(path, NULL, PAWL_CANTOPEN, path);
+    assert_int_equal(tmp_size(file), -1); /* nothing was made where it would lead */
+    tmp_file(file, "", 0);
+    expect_open(path, NULL); /* now it leads somewhere */
 }
 
 /* ---- Files ---- */
@@ -240,17 +247,39 @@ static void tables_that_are_not_ours(conf *c)
         "CREATE TABLE pawl_runs(x);",
         "CREATE TABLE Pawl_Journal(x);",
         "CREATE VIEW pawl_meta AS SELECT 1 AS x;",
+        "CREATE TABLE t(x); CREATE INDEX pawl_runs_id ON t(x);",
     };
     for (int i = 0; i < (int)(sizeof STRANGERS / sizeof *STRANGERS); i++) {
         char path[TMP_PATH];
+        char nodes[TMP_PATH];
         char name[32];
         snprintf(name, sizeof name, "foreign-%d.db", i);
         tmp_path(path, c->dir, name);
+        snprintf(name, sizeof name, "foreign-%d.db-nodes", i);
+        tmp_path(nodes, c->dir, name);
         sqlite_file(path, "PRAGMA journal_mode=WAL;");
         sqlite_file(path, STRANGERS[i]);
         int64_t tables = sqlite_number(path, "SELECT count(*) FROM sqlite_master");
         expect_refused(path, NULL, PAWL_FOREIGN, "pawl_");
         assert_int_equal(sqlite_number(path, "SELECT count(*) FROM sqlite_master"), tables);
+        assert_int_equal(tmp_size(nodes), -1); /* nor has anything been left beside it */
+    }
+}
+
+/* Text is compared bytewise, which UTF-16 would not do. */
+static void a_database_in_utf16_is_refused(conf *c)
+{
+    static const char *const NAMES[] = {"UTF-16le", "UTF-16be"};
+    for (int i = 0; i < 2; i++) {
+        char path[TMP_PATH];
+        char sql[128];
+        tmp_path(path, c->dir, NAMES[i]);
+        snprintf(sql, sizeof sql,
+                 "PRAGMA encoding='%s'; PRAGMA journal_mode=%s; CREATE TABLE t(x);", NAMES[i],
+                 i ? "DELETE" : "WAL");
+        sqlite_file(path, sql);
+        expect_refused(path, PAWL_OPTIONS(.switch_to_wal = 1), PAWL_UNSUPPORTED, NAMES[i]);
+        assert_int_equal(sqlite_number(path, "SELECT count(*) FROM sqlite_master"), 1);
     }
 }
 
@@ -362,6 +391,57 @@ static void a_locked_database_is_busy(conf *c)
     }
 }
 
+/* Somebody who has the file locked, until the application's hook is about to write to it. */
+typedef struct moment {
+    sqlite3 *other;
+    atomic_int asked;
+    int64_t timeout_ms; /* of the connection, as the hook has found it */
+    int wrote;
+} moment;
+
+static int write_in_hook(void *native, void *arg)
+{
+    moment *m = arg;
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(native, "PRAGMA busy_timeout", -1, &s, NULL) != SQLITE_OK)
+        return 1;
+    if (sqlite3_step(s) == SQLITE_ROW)
+        m->timeout_ms = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    atomic_store(&m->asked, 1);
+    m->wrote += sqlite3_exec(native, "INSERT INTO seen VALUES(1)", NULL, NULL, NULL) == SQLITE_OK;
+    return 0;
+}
+
+static void *unlock_when_asked(void *arg)
+{
+    moment *m = arg;
+    TMP_AWAIT(atomic_load(&m->asked));
+    sqlite3_exec(m->other, "ROLLBACK", NULL, NULL, NULL);
+    return NULL;
+}
+
+/* on_connect has the patience that was asked for, like everybody else. */
+static void on_connect_waits_for_a_locked_file(conf *c)
+{
+    enum { BUSY_MS = 60000 };
+    char path[TMP_PATH];
+    tmp_path(path, c->dir, "app.db");
+    sqlite_file(path, "PRAGMA journal_mode=WAL; CREATE TABLE seen(x);");
+    moment m = {.timeout_ms = -1};
+    assert_int_equal(sqlite3_open(path, &m.other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(m.other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, unlock_when_asked, &m), 0);
+    expect_open(
+        path, PAWL_OPTIONS(.busy_ms = BUSY_MS, .on_connect = write_in_hook, .on_connect_arg = &m));
+    pthread_join(thread, NULL);
+    sqlite3_close(m.other);
+    assert_int_equal(m.timeout_ms, BUSY_MS);
+    assert_true(m.wrote > 0);
+    assert_int_equal(sqlite_number(path, "SELECT count(*) FROM seen"), m.wrote);
+}
+
 /* ---- Options and errors ---- */
 
 static void wrong_options_are_refused(conf *c)
@@ -429,6 +509,8 @@ static const conf_case CASES[] = {
     {"an application's database is respected", an_applications_database_is_respected, 0},
     {"a WAL database needs no switch", a_wal_database_needs_no_switch, 0},
     {"a database that cannot be written", a_database_that_cannot_be_written, 0},
+    {"a database in UTF-16 is refused", a_database_in_utf16_is_refused, 0},
+    {"on_connect waits for a locked file", on_connect_waits_for_a_locked_file, 0},
     {"a locked database is busy", a_locked_database_is_busy, 0},
     {"wrong options are refused", wrong_options_are_refused, 0},
     {"errors belong to their thread", errors_belong_to_their_thread, 0},

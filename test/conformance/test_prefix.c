@@ -208,6 +208,57 @@ static void a_unit_that_was_never_whole_counts_too(conf *c)
     bench_close(&b);
 }
 
+/* A unit that fails before the database has seen it: those handed in before it are queued still,
+ * and leave no hole. */
+static void what_came_before_stays(conf *c)
+{
+    bench b = bench_open(c, &(committer_options){.batch_units = 1});
+    submitter s = {0};
+    conf_ticket t[5];
+    for (int i = 0; i < 5; i++)
+        conf_ticket_append(&t[i], 1, i + 1, &s);
+    t[2].unit->broken_build = 1; /* as when its memory was full */
+    committer_submit(b.k, t[0].unit);
+    committer_submit(b.k, t[1].unit);
+    committer_submit(b.k, t[2].unit);
+    CONF_ANSWER(&t[2], UNIT_FAILED);
+    assert_int_equal(t[2].unit->code, PAWL_LIMIT);
+    commit_all(&b, &t[3], 2);
+    CONF_ANSWER(&t[0], UNIT_COMMITTED);
+    CONF_ANSWER(&t[1], UNIT_COMMITTED);
+    expect_prefix(&t[3]);
+    expect_prefix(&t[4]);
+    assert_int_equal(conf_rows(b.db, 1), 2);
+    conf_tickets_free(t, 5);
+    bench_close(&b);
+}
+
+/* The same when one of them waited too long, behind one that may wait for ever. */
+static void what_came_before_the_late_one_stays(conf *c)
+{
+    clock_fake *clock = clock_fake_new(1000);
+    db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock)});
+    committer *k = conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 100});
+    submitter s = {0};
+    conf_ticket t[3];
+    for (int i = 0; i < 3; i++)
+        conf_ticket_append(&t[i], 1, i + 1, &s);
+    t[1].unit->class = UNIT_OF_CLIENT;
+    for (int i = 0; i < 3; i++)
+        committer_submit(k, t[i].unit);
+    clock_fake_advance(clock, 200);
+    conf_drive(k, clock, t, 3);
+    CONF_ANSWER(&t[0], UNIT_COMMITTED);
+    CONF_ANSWER(&t[1], UNIT_FAILED);
+    assert_int_equal(t[1].unit->code, PAWL_BUSY);
+    expect_prefix(&t[2]);
+    assert_int_equal(conf_rows(d, 1), 1);
+    conf_tickets_free(t, 3);
+    committer_close(k);
+    db_close(d);
+    clock_fake_free(clock);
+}
+
 static void a_submitter_that_was_told_busy_counts_too(conf *c)
 {
     clock_fake *clock = clock_fake_new(1000);
@@ -387,6 +438,8 @@ static const conf_case CASES[] = {
     {"the rule reaches over a cut batch", the_rule_reaches_over_a_cut_batch, 0},
     {"after an undecided unit none follows", after_an_undecided_unit_none_follows, 0},
     {"a unit that was never whole counts too", a_unit_that_was_never_whole_counts_too, 0},
+    {"what came before stays", what_came_before_stays, 0},
+    {"what came before the late one stays", what_came_before_the_late_one_stays, 0},
     {"a submitter that was told busy counts too", a_submitter_that_was_told_busy_counts_too, 0},
     {"units of one submitter keep their order", units_of_one_submitter_keep_their_order, 0},
     {"an empty unit is committed", an_empty_unit_is_committed, 0},

@@ -372,6 +372,44 @@ static void by_hand_the_stopped_are_passed_by(conf *c)
     clock_fake_free(clock);
 }
 
+/* By hand beside one who writes all the time: whenever we look it is its turn, and now and then it
+ * has SQLite's lock too. We wait for the turn once, and then only for a gap. */
+static void by_hand_a_busy_neighbour_costs_one_patience(conf *c)
+{
+    char path[TMP_PATH];
+    tmp_path(path, c->dir, "conf.db");
+    clock_fake *clock = clock_fake_new(0);
+    db_options o = {.clock = clock_fake_source(clock), .by_hand = 1, .busy_ms = 1000};
+    db *d = conf_open(c, &o);
+    db *neighbour = conf_open(c, NULL);
+    db_conn *busy = conf_connect(neighbour, DB_WRITER);
+    committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
+    conf_ticket t;
+    conf_ticket_append(&t, 1, 1, NULL);
+    committer_submit(k, t.unit);
+    conf_begin(busy); /* has the turn and the lock */
+    for (int i = 0; i < 15; i++) {
+        committer_drive(k);
+        clock_fake_advance(clock, 500);
+    }
+    assert_int_equal(t.finals, 0);
+    nodes_file *turn = NULL; /* the turn goes to a third one, without a moment's rest … */
+    assert_int_equal(nodes_file_open(&turn, path, NULL), PAWL_OK);
+    db_rollback(busy);
+    assert_int_equal(nodes_file_lock(turn, 0, 0), 0);
+    assert_int_equal(nodes_file_lock(turn, 1, 0), 0);
+    assert_int_equal(committer_drive(k), 1); /* … but SQLite's lock is free for once */
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    assert_int_equal(db_sqlite_figures(committer_connection(k)).turns_given_up, 1);
+    nodes_file_close(turn);
+    committer_close(k);
+    conf_ticket_free(&t);
+    db_disconnect(busy);
+    db_close(neighbour);
+    db_close(d);
+    clock_fake_free(clock);
+}
+
 static void die_inside(int in, int out, void *arg)
 {
     db *d = child_open(arg);
@@ -385,9 +423,9 @@ static void die_inside(int in, int out, void *arg)
 
 static void a_killed_writer_leaves_no_lock_and_no_row(conf *c)
 {
-    db *d = conf_open(c, &(db_options){.by_hand = 1});
     tmp_child writer = tmp_fork(die_inside, c);
     tmp_expect(&writer, 'h');
+    db *d = conf_open(c, &(db_options){.by_hand = 1});
     error err = {0};
     db_conn *w = conf_connect(d, DB_WRITER);
     assert_int_equal(db_begin(w, &err), PAWL_BUSY);
@@ -408,6 +446,8 @@ static const conf_case CASES[] = {
     {"the dead hold no turn", the_dead_hold_no_turn, DB_SHARED},
     {"the stopped are passed by", the_stopped_are_passed_by, DB_SHARED},
     {"by hand, the stopped are passed by", by_hand_the_stopped_are_passed_by, DB_SHARED},
+    {"by hand, a busy neighbour costs one patience", by_hand_a_busy_neighbour_costs_one_patience,
+     DB_SHARED},
     {"a killed writer leaves no lock and no row", a_killed_writer_leaves_no_lock_and_no_row,
      DB_SHARED},
 };

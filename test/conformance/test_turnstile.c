@@ -91,10 +91,123 @@ static void who_waits_goes_before_who_comes_back(void **state)
     tmp_dir_remove(folder);
 }
 
+/* ---- Patience ---- */
+
+enum { BYTE_M = 1, PATIENCE_MS = 1000 };
+
+/* Somebody who has the turn and does not move; and a clock that does not, either. */
+typedef struct scene {
+    char folder[TMP_PATH];
+    nodes_file *stuck;
+    nodes_file *ours;
+    clock_fake *clock;
+    turnstile *turn;
+} scene;
+
+static void scene_open(scene *s, int by_hand)
+{
+    char path[TMP_PATH];
+    tmp_watchdog("patience at the turnstile");
+    tmp_dir_make(s->folder);
+    tmp_path(path, s->folder, "a.db");
+    s->stuck = open_file(path);
+    s->ours = open_file(path);
+    assert_int_equal(nodes_file_lock(s->stuck, BYTE_T, 0), 0);
+    assert_int_equal(nodes_file_lock(s->stuck, BYTE_M, 0), 0);
+    s->clock = clock_fake_new(0);
+    s->turn = turnstile_new(s->ours, clock_fake_source(s->clock), by_hand, PATIENCE_MS);
+    assert_non_null(s->turn);
+}
+
+static void scene_close(scene *s)
+{
+    turnstile_free(s->turn);
+    clock_fake_free(s->clock);
+    nodes_file_close(s->ours);
+    nodes_file_close(s->stuck);
+    tmp_dir_remove(s->folder);
+    tmp_watchdog(NULL);
+}
+
+/* One wait for a process that stands still is enough; the next batches must not each wait for it
+ * anew. That the clock stands still makes such a wait one for ever. */
+static void patience_is_lost_once(void **state)
+{
+    (void)state;
+    if (tmp_under_valgrind())
+        skip();
+    scene s;
+    scene_open(&s, 0);
+    guest g = {.turn = s.turn, .may_leave = 1};
+    assert_int_equal(pthread_create(&g.thread, NULL, visit, &g), 0);
+    TMP_AWAIT((clock_fake_advance(s.clock, 100), atomic_load(&g.inside)));
+    pthread_join(g.thread, NULL);
+    assert_int_equal(turnstile_given_up(s.turn), 1);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(turnstile_enter(s.turn), 1);
+        turnstile_pass(s.turn);
+        turnstile_leave(s.turn);
+    }
+    /* It moves again: what has queued for us is handed back, and we take turns as before. */
+    nodes_file_unlock(s.stuck, BYTE_T);
+    nodes_file_unlock(s.stuck, BYTE_M);
+    TMP_AWAIT((turnstile_enter(s.turn), nodes_file_alive(s.stuck, BYTE_M) == 1) ||
+              (turnstile_leave(s.turn), 0));
+    turnstile_leave(s.turn);
+    assert_int_equal(nodes_file_alive(s.stuck, BYTE_T), 0);
+    assert_int_equal(nodes_file_alive(s.stuck, BYTE_M), 0);
+    assert_true(turnstile_wait_ns_max(s.turn) >= PATIENCE_MS * INT64_C(1000000));
+    scene_close(&s);
+}
+
+/* By hand: who was let in and found SQLite locked has not had its turn. It may come back at once,
+ * as often as it takes, until it has written. */
+static void by_hand_patience_stays_over_until_written(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s, 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(turnstile_enter(s.turn), 0);
+        clock_fake_advance(s.clock, PATIENCE_MS / 4);
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(turnstile_enter(s.turn), 1);
+        turnstile_leave(s.turn); /* SQLite was locked */
+        clock_fake_advance(s.clock, 1);
+    }
+    assert_int_equal(turnstile_given_up(s.turn), 0);
+    assert_int_equal(turnstile_enter(s.turn), 1);
+    turnstile_pass(s.turn);
+    turnstile_leave(s.turn);
+    assert_int_equal(turnstile_given_up(s.turn), 1);
+    assert_int_equal(turnstile_enter(s.turn), 0); /* a new turn, a new patience */
+    scene_close(&s);
+}
+
+/* By hand: time in which nobody asked is no waiting. */
+static void by_hand_being_away_is_not_waiting(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s, 1);
+    assert_int_equal(turnstile_enter(s.turn), 0);
+    clock_fake_advance(s.clock, 100 * PATIENCE_MS);
+    assert_int_equal(turnstile_enter(s.turn), 0);
+    clock_fake_advance(s.clock, PATIENCE_MS);
+    assert_int_equal(turnstile_enter(s.turn), 1);
+    turnstile_leave(s.turn);
+    assert_true(turnstile_wait_ns_max(s.turn) < 2 * PATIENCE_MS * INT64_C(1000000));
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_goes_before_who_comes_back),
+        cmocka_unit_test(patience_is_lost_once),
+        cmocka_unit_test(by_hand_patience_stays_over_until_written),
+        cmocka_unit_test(by_hand_being_away_is_not_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void bench_close(bench *b)
     db_close(b->db);
 }
 
-static void batch(bench *b)
+static void write_batch(bench *b)
 {
     static const char bytes[ROW];
     error err = {0};
@@ -48,6 +48,11 @@ static void batch(bench *b)
         CONF_OK(db_run(b->w, &CONF_APPEND, v, 4, &err), &err);
     }
     conf_commit(b->w);
+}
+
+static void batch(bench *b)
+{
+    write_batch(b);
     b->w->driver->between(b->w);
     int64_t size = tmp_size(b->wal);
     b->largest = size > b->largest ? size : b->largest;
@@ -179,11 +184,133 @@ static void figures_are_there_from_the_beginning(conf *c)
     bench_close(&b);
 }
 
+/* ---- The thread that copies ---- */
+
+/* The system's clock, which counts how often somebody began to wait by it. With nobody in the way
+ * of a writer, that is the copying thread alone. */
+typedef struct counting_clock {
+    clock_source source; /* first: the clock is what it counts for */
+    atomic_int waits;
+} counting_clock;
+
+static int64_t counted_now_ms(clock_source *c)
+{
+    (void)c;
+    return clock_system()->now_ms(clock_system());
+}
+
+static int64_t counted_mono_ns(clock_source *c)
+{
+    (void)c;
+    return clock_system()->mono_ns(clock_system());
+}
+
+static int counted_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
+                        int64_t deadline_ns)
+{
+    atomic_fetch_add(&((counting_clock *)c)->waits, 1);
+    return clock_system()->wait(clock_system(), cond, mutex, deadline_ns);
+}
+
+static void bench_open_counting(bench *b, const conf *c, counting_clock *clock, int64_t bound)
+{
+    memset(b, 0, sizeof *b);
+    *clock = (counting_clock){.source = {counted_now_ms, counted_mono_ns, counted_wait}};
+    tmp_path(b->wal, c->dir, "conf.db-wal");
+    b->db = conf_open(c, &(db_options){.wal_bytes = bound, .clock = &clock->source});
+    b->w = conf_connect(b->db, DB_WRITER);
+}
+
+/* It tries once for each piece and goes to sleep again, also when a reader lets it do nothing:
+ * trying until it succeeds would take a whole processor as long as the reader is there. */
+static void beside_a_reader_the_copying_thread_sleeps(conf *c)
+{
+    static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
+    counting_clock clock;
+    bench b;
+    bench_open_counting(&b, c, &clock, BOUND);
+    batch(&b); /* makes the thread, which has nothing to do yet */
+    TMP_AWAIT(atomic_load(&clock.waits) == 1);
+    db_conn *r = conf_connect(b.db, DB_READER);
+    conf_begin(r);
+    assert_int_equal(conf_number_on(r, &COUNT, NULL, 0), BATCH);
+    for (int i = 0; i < 3; i++) {
+        int waits = atomic_load(&clock.waits);
+        for (int j = 0; j < 4; j++) /* more than a piece, of which it hears at once */
+            write_batch(&b);
+        assert_true(4 * BATCH * ROW > BOUND / 16);
+        b.w->driver->between(b.w);
+        TMP_AWAIT(atomic_load(&clock.waits) > waits);
+    }
+    db_rollback(r);
+    db_disconnect(r);
+    bench_close(&b);
+}
+
+/* A sixteenth of a tiny bound is nothing, and nothing is always there to be copied. */
+static void with_a_tiny_bound_it_sleeps_too(conf *c)
+{
+    counting_clock clock;
+    bench b;
+    bench_open_counting(&b, c, &clock, 1);
+    batch(&b); /* makes the thread */
+    TMP_AWAIT(atomic_load(&clock.waits) > 0);
+    int waits = atomic_load(&clock.waits);
+    batch(&b);
+    TMP_AWAIT(atomic_load(&clock.waits) > waits);
+    bench_close(&b);
+}
+
+/* An application that lets nobody in any more, and what it is told of it. */
+typedef struct gate {
+    int closed;
+    int told;
+} gate;
+
+static int let_in(void *native, void *arg)
+{
+    (void)native;
+    return ((gate *)arg)->closed;
+}
+
+static void note_no_copier(void *arg, int level, const char *event, const char *fields)
+{
+    (void)level, (void)fields;
+    ((gate *)arg)->told += strcmp(event, "no-copier") == 0;
+}
+
+/* Without a connection for the thread the writer does it all; the bound holds. */
+static void without_the_thread_it_stays_within_its_bound(conf *c)
+{
+    gate g = {0};
+    bench b = {.seq = 0};
+    tmp_path(b.wal, c->dir, "conf.db-wal");
+    b.db = conf_open(c, &(db_options){.wal_bytes = BOUND,
+                                      .on_connect = let_in,
+                                      .on_connect_arg = &g,
+                                      .log = {note_no_copier, &g}});
+    b.w = conf_connect(b.db, DB_WRITER);
+    g.closed = 1;
+    while (b.seq * ROW < 10 * BOUND)
+        batch(&b);
+    if (b.largest > 2 * BOUND)
+        fail_msg("the log has been %lld bytes", (long long)b.largest);
+    assert_true(db_sqlite_figures(b.w).wal.restarts >= 3);
+    assert_int_equal(g.told, 1);
+    g.closed = 0;
+    assert_int_equal(conf_rows(b.db, 1), b.seq);
+    bench_close(&b);
+}
+
 static const conf_case CASES[] = {
     {"the log stays within its bound", the_log_stays_within_its_bound, 0},
     {"by hand it does, too", by_hand_it_does_too, 0},
     {"the committer keeps it, too", the_committer_keeps_it_too, 0},
     {"a long reader delays it only", a_long_reader_delays_it_only, 0},
+    {"beside a reader the copying thread sleeps", beside_a_reader_the_copying_thread_sleeps, 0},
+    {"with a tiny bound it sleeps, too", with_a_tiny_bound_it_sleeps_too, 0},
+    {"without the thread it stays within its bound", without_the_thread_it_stays_within_its_bound,
+     0},
     {"the log survives closing", the_log_survives_closing, 0},
     {"figures are there from the beginning", figures_are_there_from_the_beginning, 0},
 };

@@ -138,6 +138,32 @@ static void a_long_one_is_gone_too(void **state)
     check(r);
 }
 
+/* What overwrites the frames is a change of one row. It has to be one also when somebody has
+ * cleared that row away. */
+static void without_the_row_that_settles(void **state)
+{
+    static const db_sql CLEAR = {"DELETE FROM {meta} WHERE name = 'settled'", ""};
+    rig *r = open_rig(*state, 2);
+    arena *a = arena_new(0);
+    assert_non_null(a);
+    unit *clear = unit_new(a);
+    unit_write(clear, &CLEAR, unit_key("meta", 1), NULL, 0);
+    for (int64_t run = 1; run <= 2; run++) { /* the second time it is there again */
+        submitter owner = {0};
+        if (run == 1)
+            assert_int_equal(committer_commit(r->committer, clear), PAWL_OK);
+        fail_syncs(1, 1);
+        rig_step *lost = rig_hand_in(r, &owner, run, 1, 100);
+        rig_drive(r);
+        expect_undecided(lost);
+        assert_true(rig_drive_on(r, 100));
+        expect_final(lost, UNIT_FAILED, PAWL_IO);
+        assert_int_equal(rig_recovered(r, lost), 0);
+    }
+    check(r);
+    arena_free(a);
+}
+
 static void later_units_of_the_submitter_are_refused(void **state)
 {
     rig *r = open_rig(*state, 2);
@@ -365,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(undecided_then_failed),
         TEST(a_long_one_is_gone_too),
+        TEST(without_the_row_that_settles),
         TEST(later_units_of_the_submitter_are_refused),
         TEST(a_whole_batch),
         TEST(as_long_as_syncs_fail),

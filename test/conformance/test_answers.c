@@ -1,0 +1,437 @@
+/* The committer, part 3: every unit is answered, in time, and nobody is kept waiting for it.
+ *
+ * Rule 2 and rule 5 of committer.h where it is easy to forget somebody: who stands behind others
+ * that cannot go on, who was handed in while another one leads, or while everything is being
+ * closed, or by somebody for whom the leader itself waits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/conf.h"
+
+/* A database with a committer by hand, on a clock by hand. */
+typedef struct bench {
+    clock_fake *clock;
+    db_fault plan;
+    db *db;
+    committer *k;
+} bench;
+
+static void bench_open(bench *b, const conf *c, committer_options options, db_options from)
+{
+    memset(b, 0, sizeof *b);
+    b->clock = clock_fake_new(1000000);
+    from.clock = clock_fake_source(b->clock);
+    from.by_hand = 1;
+    b->db = conf_open_fault(c, &from, &b->plan);
+    options.by_hand = 1;
+    b->k = conf_committer(b->db, &options);
+}
+
+static void bench_close(bench *b)
+{
+    committer_close(b->k);
+    db_close(b->db);
+    clock_fake_free(b->clock);
+}
+
+static void ticket(conf_ticket *t, int64_t run, int64_t seq, unit_class class)
+{
+    conf_ticket_append(t, run, seq, NULL);
+    t->unit->class = class;
+}
+
+static void expect_busy(const conf_ticket *t)
+{
+    CONF_ANSWER(t, UNIT_FAILED);
+    assert_int_equal(t->unit->code, PAWL_BUSY);
+    assert_non_null(t->unit->message);
+}
+
+/* The next commit loses its answer, and for a long time nobody knows what it was. */
+static void lose_next_commit(bench *b, int64_t unknown_times)
+{
+    b->plan.lose_commit = b->plan.commits + 1;
+    b->plan.unknown_times = unknown_times;
+}
+
+/* ---- Patience (rule 5) ---- */
+
+/* Nothing is written while a commit is undecided; that is no reason to keep a client. */
+static void patience_ends_behind_an_undecided_batch(conf *c)
+{
+    bench b;
+    bench_open(&b, c, (committer_options){.busy_ms = 100}, (db_options){0});
+    conf_ticket t[3];
+    ticket(&t[0], 1, 0, UNIT_OF_RUN);
+    ticket(&t[1], 2, 0, UNIT_OF_CLIENT);
+    ticket(&t[2], 3, 0, UNIT_OF_RUN);
+    lose_next_commit(&b, 100);
+    committer_submit(b.k, t[0].unit);
+    committer_drive(b.k);
+    assert_int_equal(t[0].undecided, 1);
+    committer_submit(b.k, t[1].unit);
+    committer_submit(b.k, t[2].unit);
+    clock_fake_advance(b.clock, 90);
+    committer_drive(b.k);
+    assert_int_equal(t[1].finals, 0);
+    clock_fake_advance(b.clock, 20);
+    committer_drive(b.k);
+    expect_busy(&t[1]);
+    assert_int_equal(t[0].finals, 0);
+    assert_int_equal(t[2].finals, 0);
+    assert_int_equal(committer_stats_now(b.k).busy, 1);
+    conf_drive(b.k, b.clock, t, 3);
+    CONF_ANSWER(&t[0], UNIT_FAILED);
+    CONF_ANSWER(&t[2], UNIT_COMMITTED);
+    assert_int_equal(conf_rows(b.db, 2), 0);
+    conf_tickets_free(t, 3);
+    bench_close(&b);
+}
+
+/* A client that no batch has reached yet has no less patience than the first one in the queue; and
+ * those around it stay, in their order. */
+static void patience_ends_behind_more_than_a_batch(conf *c)
+{
+    enum { COUNT = 8 };
+    bench b;
+    bench_open(&b, c, (committer_options){.busy_ms = 100, .batch_units = 2}, (db_options){0});
+    db_conn *other = conf_connect(b.db, DB_WRITER);
+    conf_begin(other);
+    submitter s = {0};
+    conf_ticket t[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        int client = i == 5 || i == 7;
+        conf_ticket_append(&t[i], client ? 2 : 1, i, client ? NULL : &s);
+        t[i].unit->class = client ? UNIT_OF_CLIENT : UNIT_OF_RUN;
+        if (i == 7) /* comes later, so its time is not over with the other's */
+            clock_fake_advance(b.clock, 60);
+        committer_submit(b.k, t[i].unit);
+    }
+    committer_drive(b.k);
+    clock_fake_advance(b.clock, 60);
+    committer_drive(b.k);
+    expect_busy(&t[5]);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(t[i].finals, i == 5);
+    db_rollback(other);
+    db_disconnect(other);
+    clock_fake_advance(b.clock, 30);
+    conf_drive(b.k, NULL, t, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        if (i != 5)
+            CONF_ANSWER(&t[i], UNIT_COMMITTED);
+    assert_int_equal(conf_rows(b.db, 1), COUNT - 2);
+    assert_int_equal(conf_rows(b.db, 2), 1);
+    conf_tickets_free(t, COUNT);
+    bench_close(&b);
+}
+
+/* By hand nothing blocks, not even where all share one handle and its lock (C1): whoever reads and
+ * writes on the same thread would wait for itself. */
+static void by_hand_nobody_waits_for_a_reader(conf *c)
+{
+    static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
+    bench b;
+    bench_open(&b, c, (committer_options){0}, (db_options){0});
+    db_conn *reader = conf_connect(b.db, DB_READER);
+    conf_begin(reader);
+    assert_int_equal(conf_number_on(reader, &COUNT, NULL, 0), 0);
+    int isolated = (c->promises & DB_ISOLATED) != 0;
+    error err = {0};
+    db_conn *writer = conf_connect(b.db, DB_WRITER);
+    assert_int_equal(db_begin(writer, &err), isolated ? PAWL_OK : PAWL_BUSY);
+    if (isolated)
+        db_rollback(writer);
+    else
+        assert_true(err.message[0]);
+    db_disconnect(writer);
+    conf_ticket t;
+    ticket(&t, 1, 0, UNIT_OF_RUN);
+    committer_submit(b.k, t.unit);
+    committer_drive(b.k);
+    assert_int_equal(t.finals, isolated);
+    assert_int_equal(conf_number_on(reader, &COUNT, NULL, 0), 0);
+    db_rollback(reader);
+    db_disconnect(reader);
+    conf_drive(b.k, b.clock, &t, 1);
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* ---- While somebody else leads ---- */
+
+/* Holds the first one who begins a transaction. */
+typedef struct gate {
+    atomic_int begun;
+    atomic_int open;
+} gate;
+
+static void hold_the_leader(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    (void)number, (void)sql;
+    gate *g = arg;
+    if (call == FAULT_CALL_BEGIN && atomic_fetch_add(&g->begun, 1) == 0)
+        TMP_AWAIT(atomic_load(&g->open));
+}
+
+static void *drive_once(void *arg)
+{
+    committer_drive(arg);
+    return NULL;
+}
+
+/* committer_leave() says "I shall not come back": who leads just then may not come back either, so
+ * the helper must have heard of it. */
+static void who_leaves_is_heard_by_the_helper(conf *c)
+{
+    gate g = {0};
+    db_fault plan = {.before = hold_the_leader, .before_arg = &g};
+    db *d = conf_open_fault(c, NULL, &plan);
+    committer *k = conf_committer(d, &(committer_options){.batch_units = 1});
+    conf_ticket t[3];
+    for (int i = 0; i < 3; i++)
+        ticket(&t[i], 1, i, UNIT_OF_RUN);
+    committer_submit(k, t[0].unit);
+    pthread_t leader;
+    assert_int_equal(pthread_create(&leader, NULL, drive_once, k), 0);
+    TMP_AWAIT(atomic_load(&g.begun) == 1);
+    committer_submit(k, t[1].unit);
+    committer_submit(k, t[2].unit);
+    committer_leave(k);
+    atomic_store(&g.open, 1);
+    pthread_join(leader, NULL);
+    for (int i = 0; i < 3; i++)
+        TMP_AWAIT(atomic_load(&t[i].finals) == 1);
+    committer_close(k);
+    for (int i = 0; i < 3; i++)
+        CONF_ANSWER(&t[i], UNIT_COMMITTED);
+    assert_int_equal(conf_rows(d, 1), 3);
+    db_close(d);
+    conf_tickets_free(t, 3);
+}
+
+/* An application's log that waits for one of its own threads, which is just handing in a unit. */
+typedef struct talk {
+    committer *k;
+    conf_ticket t[3];
+    atomic_int heard;    /* events so far */
+    atomic_int answered; /* by the other thread */
+    char events[2][32];
+} talk;
+
+static void log_and_wait(void *arg, int level, const char *event, const char *fields)
+{
+    (void)level, (void)fields;
+    talk *s = arg;
+    int nr = atomic_load(&s->heard);
+    if (nr == 2 || strncmp(event, "commit-", 7) != 0)
+        return;
+    snprintf(s->events[nr], sizeof s->events[nr], "%s", event);
+    atomic_store(&s->heard, nr + 1);
+    TMP_AWAIT(atomic_load(&s->answered) == nr + 1);
+}
+
+static void *submit_when_heard(void *arg)
+{
+    talk *s = arg;
+    for (int nr = 1; nr <= 2; nr++) {
+        TMP_AWAIT(atomic_load(&s->heard) == nr);
+        committer_submit(s->k, s->t[nr].unit);
+        atomic_store(&s->answered, nr);
+    }
+    return NULL;
+}
+
+/* Rule 6: user code, and a log is some, is never called with the lock held. */
+static void the_log_is_written_without_the_lock(conf *c)
+{
+    talk s = {.heard = 0};
+    bench b;
+    bench_open(&b, c, (committer_options){0}, (db_options){.log = {log_and_wait, &s}});
+    s.k = b.k;
+    for (int i = 0; i < 3; i++)
+        ticket(&s.t[i], 1, i, UNIT_OF_RUN);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, submit_when_heard, &s), 0);
+    lose_next_commit(&b, 0);
+    committer_submit(b.k, s.t[0].unit);
+    conf_drive(b.k, b.clock, s.t, 1);
+    pthread_join(other, NULL);
+    conf_drive(b.k, b.clock, s.t, 3);
+    assert_string_equal(s.events[0], "commit-undecided");
+    assert_string_equal(s.events[1], "commit-decided");
+    CONF_ANSWER(&s.t[0], UNIT_FAILED);
+    CONF_ANSWER(&s.t[1], UNIT_COMMITTED);
+    CONF_ANSWER(&s.t[2], UNIT_COMMITTED);
+    conf_tickets_free(s.t, 3);
+    bench_close(&b);
+}
+
+/* ---- While everything is being closed ---- */
+
+/* A unit whose owner, once answered, tries again with another one. */
+typedef struct again {
+    committer *k;
+    unit *next;
+    void (*done)(unit *u, void *arg);
+    void *done_arg;
+} again;
+
+static void answer_and_submit(unit *u, void *arg)
+{
+    again *a = arg;
+    unit_answer answer = u->answer;
+    a->done(u, a->done_arg);
+    if (answer != UNIT_UNDECIDED)
+        committer_submit(a->k, a->next);
+}
+
+/* Rule 2 holds to the end: what a `done` hands in while the committer closes is answered too,
+ * whether that one was committed, came too late, or will never be known. */
+static void closing_answers_who_tries_again(conf *c)
+{
+    for (int lost = 0; lost <= 1; lost++) {
+        bench b;
+        bench_open(&b, c, (committer_options){.batch_units = 1}, (db_options){0});
+        conf_ticket t[4];
+        again a[2];
+        for (int i = 0; i < 4; i++)
+            ticket(&t[i], lost, i, UNIT_OF_RUN);
+        for (int i = 0; i < 2; i++) {
+            unit *u = t[i].unit;
+            a[i] = (again){b.k, t[i + 2].unit, u->done, u->done_arg};
+            u->done = answer_and_submit;
+            u->done_arg = &a[i];
+        }
+        if (lost)
+            lose_next_commit(&b, 1000);
+        committer_submit(b.k, t[0].unit);
+        if (lost)
+            committer_drive(b.k);
+        committer_submit(b.k, t[1].unit);
+        committer_close(b.k);
+        b.k = NULL;
+        CONF_ANSWER(&t[0], lost ? UNIT_FAILED : UNIT_COMMITTED);
+        assert_int_equal(t[0].unit->code, lost ? PAWL_UNDECIDED : PAWL_OK);
+        CONF_ANSWER(&t[1], lost ? UNIT_FAILED : UNIT_COMMITTED);
+        assert_int_equal(t[1].unit->code, lost ? PAWL_CLOSED : PAWL_OK);
+        for (int i = 2; i < 4; i++) {
+            CONF_ANSWER(&t[i], UNIT_FAILED);
+            assert_int_equal(t[i].unit->code, PAWL_CLOSED);
+            assert_non_null(t[i].unit->message);
+        }
+        assert_int_equal(conf_rows(b.db, lost), lost ? 0 : 2);
+        conf_tickets_free(t, 4);
+        bench_close(&b);
+    }
+}
+
+/* ---- Rules that only the commit looks at ---- */
+
+static int check_references(void *native, void *arg)
+{
+    (void)arg;
+    return sqlite3_exec(native, "PRAGMA foreign_keys=ON", NULL, NULL, NULL);
+}
+
+static const db_sql REFER = {"INSERT INTO app_child (parent) VALUES ($1)", "i"};
+static const db_sql REFERRING = {"SELECT count(*) FROM app_child", ""};
+
+static void open_with_references(bench *b, const conf *c)
+{
+    bench_open(b, c, (committer_options){0}, (db_options){.on_connect = check_references});
+    conf_script(b->db, "CREATE TABLE IF NOT EXISTS app_parent (id INTEGER PRIMARY KEY);"
+                       "CREATE TABLE IF NOT EXISTS app_child (parent INTEGER REFERENCES"
+                       " app_parent (id) DEFERRABLE INITIALLY DEFERRED);");
+}
+
+static void ticket_refers(conf_ticket *t, int64_t run, int64_t seq, submitter *s)
+{
+    conf_ticket_append(t, run, seq, s);
+    unit_write(t->unit, &REFER, unit_key("app_child", seq), (db_value[]){db_int(77)}, 1);
+}
+
+/* A commit that breaks a rule has not happened, for sure: it is no undecided one. And it is the
+ * fault of one unit, not of its neighbours. */
+static void who_breaks_a_rule_at_the_commit_fails_alone(conf *c)
+{
+    enum { COUNT = 5 };
+    for (int guilty = 0; guilty < COUNT; guilty++) {
+        bench b;
+        open_with_references(&b, c);
+        conf_ticket t[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            if (i == guilty)
+                ticket_refers(&t[i], guilty, i, NULL);
+            else
+                conf_ticket_append(&t[i], guilty, i, NULL);
+            committer_submit(b.k, t[i].unit);
+        }
+        conf_drive(b.k, b.clock, t, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            CONF_ANSWER(&t[i], i == guilty ? UNIT_FAILED : UNIT_COMMITTED);
+            assert_int_equal(t[i].undecided, 0);
+        }
+        assert_int_equal(t[guilty].unit->code, PAWL_DATA);
+        assert_non_null(t[guilty].unit->message);
+        assert_int_equal(conf_rows(b.db, guilty), COUNT - 1);
+        assert_int_equal(conf_number(b.db, &REFERRING, NULL, 0), 0);
+        conf_tickets_free(t, COUNT);
+        bench_close(&b);
+    }
+}
+
+/* Rule 3 there: what its submitter handed in before stays, what came after does not. */
+static void and_takes_the_rest_of_its_submitter_along(conf *c)
+{
+    bench b;
+    open_with_references(&b, c);
+    submitter s = {0};
+    conf_ticket t[5];
+    conf_ticket_append(&t[0], 1, 1, &s);
+    ticket_refers(&t[1], 1, 2, &s);
+    conf_ticket_append(&t[2], 2, 1, NULL);
+    conf_ticket_append(&t[3], 1, 3, &s);
+    conf_ticket_append(&t[4], 1, 4, &s);
+    for (int i = 0; i < 4; i++)
+        committer_submit(b.k, t[i].unit);
+    conf_drive(b.k, b.clock, t, 4);
+    committer_submit(b.k, t[4].unit); /* in a batch of its own */
+    conf_drive(b.k, b.clock, &t[4], 1);
+    CONF_ANSWER(&t[0], UNIT_COMMITTED);
+    CONF_ANSWER(&t[1], UNIT_FAILED);
+    assert_int_equal(t[1].unit->code, PAWL_DATA);
+    CONF_ANSWER(&t[2], UNIT_COMMITTED);
+    for (int i = 3; i < 5; i++) {
+        CONF_ANSWER(&t[i], UNIT_REFUSED);
+        assert_string_equal(t[i].unit->refused, "prefix");
+    }
+    assert_int_equal(conf_rows(b.db, 1), 1);
+    conf_tickets_free(t, 5);
+    bench_close(&b);
+}
+
+static const conf_case CASES[] = {
+    {"patience ends behind an undecided batch", patience_ends_behind_an_undecided_batch, 0},
+    {"patience ends behind more than a batch", patience_ends_behind_more_than_a_batch, 0},
+    {"by hand, nobody waits for a reader", by_hand_nobody_waits_for_a_reader, 0},
+    {"who leaves is heard by the helper", who_leaves_is_heard_by_the_helper, 0},
+    {"the log is written without the lock", the_log_is_written_without_the_lock, 0},
+    {"closing answers who tries again", closing_answers_who_tries_again, 0},
+    {"who breaks a rule at the commit fails alone", who_breaks_a_rule_at_the_commit_fails_alone, 0},
+    {"and takes the rest of its submitter along", and_takes_the_rest_of_its_submitter_along, 0},
+};
+
+int main(void)
+{
+    return conf_run(CASES, CONF_COUNT(CASES));
+}
