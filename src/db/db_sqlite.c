@@ -183,7 +183,7 @@ static pawl_code need_nodes(sqlite_db *d, error *err)
     return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
 }
 
-/* A log that a long reader has made grow shrinks back when it begins anew; usually it is smaller. */
+/* A log that a long reader has made grow shrinks back when it begins anew. */
 static void limit_log(sqlite3 *handle, int64_t wal_bytes)
 {
     char sql[64];
