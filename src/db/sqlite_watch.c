@@ -1,4 +1,4 @@
-/* Looking whether the files are still the ones that were opened: by stat(), never by open(), because
+/* Looking whether the files are still the ones that were opened: by stat(), never by open(), since
  * a close() would drop SQLite's locks of the whole process. Three system calls per transaction. The
  * log and its index are made by SQLite when it needs them, so they are known from their first
  * sight on. */
