@@ -30,6 +30,11 @@ static int fits(char letter, const db_value *v)
     return 0;
 }
 
+static int writes(const unit_stmt *s)
+{
+    return strncmp(s->sql->text, "SELECT ", 7) != 0;
+}
+
 static int add(unit *u, unit_stmt what, const db_value *values, int count)
 {
     unit_stmt *s = arena_alloc(u->arena, sizeof *s);
@@ -48,6 +53,10 @@ static int add(unit *u, unit_stmt what, const db_value *values, int count)
     *s = what;
     s->values = copy;
     s->count = count;
+    if (s->kind != UNIT_FOUND) { /* that one runs only when the guard before it wrote nothing */
+        u->needs_mark |= u->writes;
+        u->writes |= writes(s);
+    }
     if (u->last)
         u->last->next = s;
     else

@@ -72,6 +72,8 @@ struct unit {
     unit_stmt *last;
     int count;
     int broken_build; /* a statement could not be added: memory or a wrong parameter */
+    int writes;       /* a statement so far writes … */
+    int needs_mark;   /* … and it was not the last one: see batch.c */
     size_t bytes;     /* of its values, for the bounds of queue and batch */
     submitter *submitter;
     unit_class class;

@@ -300,6 +300,7 @@ static void strike(void *arg, int64_t number, fault_call call, const char *sql)
  * the second one the neighbour fails: what the guard had found before counts no more. */
 static void what_a_lost_pass_has_found_does_not_count(conf *c)
 {
+    static const db_sql BEFORE = {"INSERT INTO {meta} (name) VALUES ('test.before')", ""};
     static const db_sql GIVE = {
         "INSERT INTO {meta} (name, number) VALUES ('test.give', 7) RETURNING number", ""};
     static const db_sql NEED = {
@@ -309,6 +310,7 @@ static void what_a_lost_pass_has_found_does_not_count(conf *c)
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
     conf_ticket t[3];
     conf_ticket_open(&t[0], 0);
+    unit_write(t[0].unit, &BEFORE, unit_key("meta", 2), NULL, 0); /* so that it has a savepoint */
     unit_guard(t[0].unit, &GIVE, "give", unit_key("meta", 1), NULL, 0);
     conf_ticket_open(&t[1], 0);
     unit_guard(t[1].unit, &NEED, "need", unit_key("meta", 1), NULL, 0);
