@@ -1,5 +1,5 @@
-/* Codes and errors: the table against numbers that must never change, texts cut to the byte and
- * never inside a character, and a last error for each thread. */
+/* Errors: texts cut to the byte and never inside a character, errors that quote others, and a last
+ * error for each thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,58 +12,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-
-/* ---- codes ---- */
-
-/* Written out a second time on purpose: these numbers are in databases and other programs. */
-static const struct {
-    int number;
-    const char *name;
-    int retryable;
-} CODES[] = {
-    {0, "PAWL_OK", 0},        {1, "PAWL_INVALID", 0},     {2, "PAWL_MISUSE", 0},
-    {3, "PAWL_NOMEM", 1},     {4, "PAWL_LIMIT", 0},       {5, "PAWL_BUSY", 1},
-    {6, "PAWL_TIMEOUT", 1},   {7, "PAWL_UNSUPPORTED", 0}, {8, "PAWL_REFUSED", 0},
-    {9, "PAWL_UNDECIDED", 0}, {10, "PAWL_CLOSED", 0},     {11, "PAWL_INTERNAL", 0},
-    {20, "PAWL_CANTOPEN", 1}, {21, "PAWL_NOTADB", 0},     {22, "PAWL_FOREIGN", 0},
-    {23, "PAWL_NEWER", 0},    {24, "PAWL_NOTWAL", 0},     {25, "PAWL_NETWORKFS", 0},
-    {26, "PAWL_READONLY", 1}, {27, "PAWL_FULL", 1},       {28, "PAWL_IO", 1},
-    {29, "PAWL_CORRUPT", 0},  {30, "PAWL_NOTDURABLE", 0}, {31, "PAWL_STORAGE", 1},
-    {32, "PAWL_DATA", 0},
-};
-
-static void codes_are_what_they_always_were(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof CODES / sizeof *CODES; i++) {
-        pawl_code code = (pawl_code)CODES[i].number;
-        assert_string_equal(pawl_code_name(code), CODES[i].name);
-        assert_int_equal(pawl_code_retryable(code), CODES[i].retryable);
-    }
-    assert_string_equal(pawl_code_text(PAWL_OK), "done");
-    assert_string_equal(pawl_code_text(PAWL_FULL), "the disk is full");
-}
-
-static void other_numbers_are_no_codes(void **state)
-{
-    (void)state;
-    static const int numbers[] = {-1, 12, 19, 999};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        pawl_code code = (pawl_code)numbers[i];
-        assert_string_equal(pawl_code_name(code), "PAWL_?");
-        assert_non_null(pawl_code_text(code));
-        assert_int_equal(pawl_code_retryable(code), 0);
-    }
-}
-
-static void the_version_is_one(void **state)
-{
-    (void)state;
-    int major, minor, patch;
-    assert_string_equal(pawl_version(), PAWL_VERSION);
-    assert_int_equal(sscanf(pawl_version(), "%d.%d.%d", &major, &minor, &patch), 3);
-    assert_int_equal(major * 10000 + minor * 100 + patch, PAWL_VERSION_NUMBER);
-}
 
 /* ---- one error ---- */
 
@@ -253,9 +201,6 @@ static void threads_have_errors_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_what_they_always_were),
-        cmocka_unit_test(other_numbers_are_no_codes),
-        cmocka_unit_test(the_version_is_one),
         cmocka_unit_test(an_error_has_three_texts),
         cmocka_unit_test(an_error_may_be_left_out),
         cmocka_unit_test(an_error_may_quote_itself),

@@ -1,0 +1,275 @@
+/* The check of JSON text: one pass, no tree, no allocation, no recursion.
+ *
+ * The only memory that JSON's grammar needs is which brackets are open, and the limit on nesting
+ * bounds that to an array; so hostile depth ends in an error, not in a stack that has run out.
+ * Nearly all bytes of a payload are in strings and nearly all of those are plain, hence strings are
+ * looked at eight bytes at a time.
+ *
+ * Every function below leaves `at` on the first byte that it did not take. When one of them fails,
+ * that byte is the first wrong one. */
+#include "base/json.h"
+
+#include "base/text.h"
+
+typedef struct scan {
+    const char *at;
+    const char *end;
+    size_t depth;
+    char closing[PAWL_MAX_DEPTH]; /* what ends each of the open arrays and objects */
+} scan;
+
+/* The byte to be looked at; 0, which JSON has nowhere, at the end. */
+static char peek(const scan *s)
+{
+    return (char)(s->at < s->end ? *s->at : 0);
+}
+
+static int take(scan *s, char c)
+{
+    if (s->at == s->end || *s->at != c)
+        return -1;
+    s->at++;
+    return 0;
+}
+
+static void skip_space(scan *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
+        s->at++;
+}
+
+/* ---- strings ---- */
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define HIGH EACH(0x80)
+#define HAS_ZERO(eight) (((eight)-EACH(1)) & ~(eight))
+
+/* Does one of the eight bytes need a closer look: a quote, a backslash, a control character, a part
+ * of a character that is not ASCII? */
+static int is_special(uint64_t eight)
+{
+    uint64_t quote = eight ^ EACH('"'), backslash = eight ^ EACH('\\');
+    uint64_t control = (eight - EACH(0x20)) & ~eight;
+    return ((HAS_ZERO(quote) | HAS_ZERO(backslash) | control | eight) & HIGH) != 0;
+}
+
+static void skip_plain(scan *s)
+{
+    uint64_t eight;
+    while ((size_t)(s->end - s->at) >= sizeof eight) {
+        memcpy(&eight, s->at, sizeof eight);
+        if (is_special(eight))
+            break;
+        s->at += sizeof eight;
+    }
+    while (s->at < s->end) {
+        unsigned char c = (unsigned char)*s->at;
+        if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
+            break;
+        s->at++;
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Four hex digits that are not 0000 and, as half of a surrogate pair, the half that is due. */
+static int scan_unit(scan *s, int want_low, int *unit)
+{
+    *unit = 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = hex_digit(peek(s));
+        int next = *unit << 4 | digit;
+        if (digit < 0 || (i == 3 && next == 0))
+            return -1;
+        if (want_low ? (i == 0 && next != 0xD) || (i == 1 && next < 0xDC)
+                     : i == 1 && next >= 0xDC && next <= 0xDF)
+            return -1;
+        *unit = next;
+        s->at++;
+    }
+    return 0;
+}
+
+static int scan_escape(scan *s)
+{
+    int unit;
+    switch (peek(s)) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        s->at++;
+        return 0;
+    case 'u':
+        s->at++;
+        if (scan_unit(s, 0, &unit) != 0)
+            return -1;
+        if (unit < 0xD800 || unit > 0xDBFF)
+            return 0;
+        return take(s, '\\') == 0 && take(s, 'u') == 0 ? scan_unit(s, 1, &unit) : -1;
+    default:
+        return -1;
+    }
+}
+
+static int scan_string(scan *s)
+{
+    if (take(s, '"') != 0)
+        return -1;
+    for (;;) {
+        skip_plain(s);
+        if (take(s, '"') == 0)
+            return 0;
+        if (take(s, '\\') == 0) {
+            if (scan_escape(s) != 0)
+                return -1;
+            continue;
+        }
+        /* The end of the text, a control character, or one that is not ASCII. */
+        size_t size = text_char((slice){s->at, (size_t)(s->end - s->at)});
+        if (size < 2)
+            return -1;
+        s->at += size;
+    }
+}
+
+/* ---- numbers and words ---- */
+
+static int scan_digits(scan *s)
+{
+    const char *begin = s->at;
+    while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
+        s->at++;
+    return s->at > begin ? 0 : -1;
+}
+
+static int scan_number(scan *s)
+{
+    take(s, '-');
+    if (take(s, '0') != 0 && scan_digits(s) != 0)
+        return -1;
+    if (take(s, '.') == 0 && scan_digits(s) != 0)
+        return -1;
+    if (take(s, 'e') == 0 || take(s, 'E') == 0) {
+        if (take(s, '+') != 0)
+            take(s, '-');
+        return scan_digits(s);
+    }
+    return 0;
+}
+
+static int scan_word(scan *s, const char *word)
+{
+    for (; *word; word++)
+        if (take(s, *word) != 0)
+            return -1;
+    return 0;
+}
+
+static int scan_scalar(scan *s)
+{
+    switch (peek(s)) {
+    case '"':
+        return scan_string(s);
+    case 't':
+        return scan_word(s, "true");
+    case 'f':
+        return scan_word(s, "false");
+    case 'n':
+        return scan_word(s, "null");
+    default:
+        return scan_number(s);
+    }
+}
+
+/* ---- arrays and objects ---- */
+
+static int scan_key(scan *s)
+{
+    skip_space(s);
+    if (scan_string(s) != 0)
+        return -1;
+    skip_space(s);
+    return take(s, ':');
+}
+
+/* Goes in: past the bracket, and past the first key of an object. An empty one is left again at
+ * once. *whole: there is a value now, not only the beginning of one. */
+static pawl_code scan_open(scan *s, int *whole)
+{
+    char closing = peek(s) == '{' ? '}' : ']';
+    if (s->depth == PAWL_MAX_DEPTH)
+        return PAWL_LIMIT;
+    s->at++;
+    skip_space(s);
+    *whole = take(s, closing) == 0;
+    if (*whole)
+        return PAWL_OK;
+    s->closing[s->depth++] = closing;
+    return closing == ']' || scan_key(s) == 0 ? PAWL_OK : PAWL_INVALID;
+}
+
+/* Behind a value: closes what ends here, up to the comma in front of the next value, and past its
+ * key. With nothing open any more, the text is at its end. */
+static pawl_code scan_behind(scan *s)
+{
+    for (;;) {
+        skip_space(s);
+        if (s->depth == 0)
+            return s->at == s->end ? PAWL_OK : PAWL_INVALID;
+        char closing = s->closing[s->depth - 1];
+        if (take(s, closing) == 0) {
+            s->depth--;
+            continue;
+        }
+        if (take(s, ',') != 0)
+            return PAWL_INVALID;
+        return closing == ']' || scan_key(s) == 0 ? PAWL_OK : PAWL_INVALID;
+    }
+}
+
+static pawl_code scan_text(scan *s)
+{
+    pawl_code rc = PAWL_OK;
+    do {
+        int whole = 1;
+        skip_space(s);
+        if (peek(s) == '{' || peek(s) == '[')
+            rc = scan_open(s, &whole);
+        else if (scan_scalar(s) != 0)
+            rc = PAWL_INVALID;
+        if (rc == PAWL_OK && whole)
+            rc = scan_behind(s);
+    } while (rc == PAWL_OK && s->depth > 0);
+    return rc;
+}
+
+pawl_code value_check(slice json, size_t *at)
+{
+    size_t good = 0;
+    pawl_code rc = PAWL_INVALID;
+    if (json.size > PAWL_MAX_PAYLOAD) {
+        good = PAWL_MAX_PAYLOAD;
+        rc = PAWL_LIMIT;
+    } else if (json.size > 0) {
+        scan s = {.at = json.at, .end = json.at + json.size};
+        rc = scan_text(&s);
+        good = (size_t)(s.at - json.at);
+    }
+    if (at)
+        *at = good;
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* Writing JSON from a format, in which ' stands for " so that it can be read in C.
+ *
+ * The result is JSON by construction or there is none: strings are escaped, JSON text that is put
+ * in is checked by itself, and so is the whole. So no argument, wherever it came from, can end a
+ * string early or add a member. The public header explains the format ("Writing"). */
+#ifndef BASE_JSON_WRITE_H
+#define BASE_JSON_WRITE_H
+
+#include <stdarg.h>
+#include <pawl.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+/* Appends to `b`. PAWL_INVALID for a format or an argument that does not make JSON; PAWL_LIMIT when
+ * the result is too large, and when memory is out. After an error there may be a piece of it. */
+pawl_code value_write(buf *b, const char *format, va_list args);
+
+/* The same, in the arena. NULL on error; *rc, if not NULL, says which. */
+char *value_write_arena(arena *a, pawl_code *rc, const char *format, va_list args);
+
+/* Text as the inside of a JSON string, escaped, without quotes. */
+void value_escape(buf *b, slice text);
+
+/* Text as a JSON string. */
+void value_quote(buf *b, slice text);
+
+#endif
