@@ -87,6 +87,9 @@ BENCH_MAINS := $(filter $(BENCHES:%=bench/%.c),$(BENCH_SRCS))
 BENCH_SHARED := $(patsubst %.c,$(B)/%.o,$(filter-out $(BENCH_MAINS),$(BENCH_SRCS)))
 BENCH_BINS := $(BENCH_MAINS:%.c=$(B)/%)
 
+# Each file is a program of its own, built as a stranger would build it.
+EXAMPLES := $(patsubst %.c,$(B)/%,$(wildcard examples/*.c))
+
 TOOL_SRCS := $(wildcard tools/*.c)
 TOOL_MAINS := $(filter $(TOOLS:%=tools/%.c),$(TOOL_SRCS))
 TOOL_SHARED := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOOL_MAINS),$(TOOL_SRCS)))
@@ -101,14 +104,14 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 .SECONDARY:
 
 all: $(LIB_A) $(LIB_SO)
-tests: $(TEST_BINS)
+tests: $(TEST_BINS) $(EXAMPLES)
 bench: $(BENCH_BINS)
 tools: $(TOOL_BINS)
 
 help:
 	@echo "make [BUILD=release|debug|asan|tsan] [CC=gcc|clang] [V=1] [TARGET...]"
 	@echo "  all           libpawl.a and libpawl.so in $(B)/"
-	@echo "  tests         the test programs, $(B)/test/TIER/NAME"
+	@echo "  tests         the test programs, $(B)/test/TIER/NAME, and the examples, $(B)/examples/NAME"
 	@echo "  bench         the benchmarks, $(B)/bench/NAME"
 	@echo "  tools         the tools, $(B)/tools/NAME"
 	@echo "  install       headers, libraries and pawl.pc under DESTDIR/PREFIX ($(PREFIX))"
@@ -154,14 +157,23 @@ $(B)/test/support.a: $(SUPPORT_OBJS) $(wildcard test/support)
 # Tests see the helpers as "support/...".
 $(B)/test/%.o: PAWL_CPPFLAGS += -Itest
 
-# Tests link the static library: only there are the hidden functions within reach.
+# Tests link the static library: only there are the hidden functions within reach. jansson is for
+# them alone: it has a second opinion on JSON.
 $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A)
 	@echo "  LD    $@"
-	$(Q)$(LINK) -o $@ $^ -lcmocka $(PAWL_LIBS)
+	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PAWL_LIBS)
 
 $(BENCH_BINS): $(B)/%: $(B)/%.o $(BENCH_SHARED) $(LIB_A)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+
+# Examples see the public header and the shared library only: no hidden function is within reach.
+$(B)/examples/%.o: PAWL_CPPFLAGS := -Iinclude
+$(B)/examples/ledger_transact.o: PAWL_CPPFLAGS += $(PKG_CFLAGS)
+$(B)/examples/ledger_transact: EXAMPLE_LIBS := $(PKG_LIBS)
+$(EXAMPLES): $(B)/%: $(B)/%.o $(LIB_SO)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $^ $(EXAMPLE_LIBS) -Wl,-rpath,'$$ORIGIN/..'
 
 # tidy stands alone: it has to speak when the library does not compile.
 $(filter-out $(B)/tools/tidy,$(TOOL_BINS)): $(LIB_A)

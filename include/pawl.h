@@ -1,13 +1,99 @@
 /* pawl: durable execution in C.
  *
- * Programs that survive crashes, restarts and deploys, and go on from their last recorded step.
- * This header is the manual. It holds so far what the ground of the engine needs: the table of
- * codes, the limits, opening and closing, and the questions one asks after an error.
+ * You write a workflow as an ordinary C function. Every call that it makes on its `run` is recorded
+ * in a database before anything that depends on it happens. If the process is killed, the power
+ * goes, or a new version is deployed, some process calls the same function again: calls that were
+ * recorded answer from the record, and the function goes on behind the last of them.
  *
- * THREADS.   A handle may be used by any number of threads at once, except pawl_close().
- * FORK.      A handle does not survive fork(): in the child it may only be forgotten, and its
- *            database cannot be opened there (PAWL_MISUSE). Open after fork(), or exec().
- * OUTPUT.    The library never writes to stdout or stderr, never exits, installs no handlers.
+ *     static const char *greet(pawl_work *work, const char *name)    // work: anything outside
+ *     {
+ *         return pawl_work_json(work, "{'greeting':'Hello, %s!'}",
+ *                               pawl_work_text(work, name, "", "you"));
+ *     }
+ *
+ *     static const char *hello(pawl_run *run, const char *name)      // a workflow
+ *     {
+ *         const char *greeting = pawl_step(run, "greet", greet, name, NULL);
+ *         pawl_sleep(run, PAWL_HOURS(24));           // a day, and any number of crashes
+ *         return greeting;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         pawl *p;
+ *         pawl_outcome *end = NULL;
+ *         pawl_code rc = pawl_open(&p, "hello.db", NULL);               // or "postgres://…"
+ *         if (rc == PAWL_OK) rc = pawl_register_workflow(p, "hello", hello, NULL);
+ *         if (rc == PAWL_OK) rc = pawl_start(p, "hello", "hello-1", "\"world\"", NULL);
+ *         if (rc == PAWL_OK) rc = pawl_finish(p, "hello-1", PAWL_FOREVER, &end);
+ *         puts(rc == PAWL_OK ? pawl_outcome_value(end) : pawl_errmsg(p));
+ *         pawl_outcome_free(end);
+ *         pawl_close(p);
+ *         return rc != PAWL_OK;
+ *     }
+ *
+ * REPLAY.  pawl may leave your workflow function at any durable call (it waits, memory is short,
+ * the process stops) and later run it again from the top; recorded calls answer from the record. So
+ * in a workflow there is no clock, no random, no I/O and no global, except through `run`. Work
+ * functions are free: they do what they like, and may run again after a crash.
+ *
+ * FAILURE.  A durable call gives you its value or does not come back. When it fails for good
+ * (attempts used up, child failed, run cancelled) pawl leaves your function at that call, as
+ * exit(3) leaves main: nothing behind it runs, no destructor, no cleanup attribute, no unlock. So
+ * take memory from pawl_alloc(); hand files and sockets to pawl_defer(), or better, keep
+ * them inside work functions, which are ordinary C and always return. To deal with a failure
+ * yourself, start the call with its _later form and ask pawl_try(), which comes back (around a
+ * pawl_transact(), put it into a child). Every call
+ * that may not come back carries the (empty) marker PAWL_MAY_LEAVE.
+ *
+ * RETURNING.  With `.returns_errors = 1` at registration every call comes back. A failed one gives
+ * NULL, 0, -1 or a code, all later durable calls on that run return at once likewise, and your
+ * function is expected to return; what it then returns is ignored, the engine keeps the first error
+ * (pawl_run_error()). A run that has to wait uses the same door (PAWL_SUSPENDED): your function
+ * returns and is called again from the top when it can go on. For C++ and other languages. This is
+ * why no durable call returns void.
+ *
+ * C++.  Register workflows with returns_errors, unless no object with a destructor is alive at a
+ * call marked PAWL_MAY_LEAVE. Destructors then run at every wait: let them free memory and nothing
+ * else. No exception may leave a function that pawl calls; catch it and answer with
+ * pawl_work_fail() or pawl_fail(). No durable call inside a catch block.
+ *
+ * VALUES.  Payloads are JSON text in UTF-8, without \\u0000 and unpaired surrogates (INVALID), so
+ * that no text given out holds a NUL. `const char *` in: validated and copied before the call
+ * returns; NULL is PAWL_INVALID, "nothing" is "null". `const char *` out: valid until the workflow
+ * or work function has returned and its result is copied, or pawl_drop(); never yours to free. What
+ * your function returns must be such a value, memory of pawl_alloc() or pawl_work_alloc(), or
+ * static. What clients get out (pawl_outcome, pawl_info, texts) is theirs to free, on any thread,
+ * also after pawl_close(). Duplicate keys: the first one counts.
+ *
+ * THREADS.  A `pawl *` may be used by any number of threads at once, except for pawl_close(). A
+ * `pawl_run *` belongs to its workflow function, a `pawl_work *` to its work function: use them on
+ * the thread that was given them, and not after the function has returned.
+ *
+ * FORK.  A handle does not survive fork(): in the child calls answer PAWL_FORKED, pawl_stop() and
+ * pawl_close() do nothing, and its database cannot be opened there (PAWL_MISUSE). Open after
+ * fork(), or exec().
+ *
+ * TIME.  int64_t milliseconds; names end in _ms. In waits 0 means "do not wait"; in options 0 means
+ * "the default". Instants are milliseconds since 1970, UTC, in the database's time.
+ *
+ * OPTIONS.  Every options struct begins with its size, which the macro fills in:
+ * PAWL_CALL(.attempts = 5). In C++: pawl_call_options o = {}; o.size = sizeof o; o.attempts = 5.
+ * Structs grow at the end only, have no padding on 64-bit systems, and what a library does not know
+ * must be zero.
+ * NULL means all defaults. Options and the texts in them are copied before the call returns.
+ *
+ * ERRORS.  Calls outside runs return a pawl_code; results go to out-parameters, first after the
+ * handle or last, and are NULL or 0 on failure. pawl_errmsg(p) has the last error of the calling
+ * thread. Unless a call says otherwise it may answer INVALID, LIMIT, NOMEM, FORKED, CLOSED, and the
+ * codes of storage: BUSY, UNDECIDED, FULL, READONLY, IO, CORRUPT, STORAGE. After UNDECIDED nobody
+ * knows yet: repeat the call if it has an id or a key, for then that is safe; the table calls it
+ * not retryable because without one it is not.
+ *
+ * DURABLE.  What a call says is durable is synced to disk when it returns PAWL_OK.
+ *
+ * The library never writes to stdout or stderr, never exits, and installs no signal handlers; its
+ * threads block all signals.
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -22,21 +108,30 @@ extern "C" {
 #define PAWL_VERSION "0.1.0"
 #define PAWL_VERSION_NUMBER 100 /* major * 10000 + minor * 100 + patch */
 
+/* Until 1.0 the library must have the version of the header; after it the same major number, and
+ * not be older. Enums are int-sized. */
+
 #if defined(__GNUC__)
 #define PAWL_API __attribute__((visibility("default")))
 #else
 #define PAWL_API
 #endif
 
-/* ---- Codes ------------------------------------------------------------------------------------
+/* Marks a call that may not come back (FAILURE). Means nothing to the compiler. */
+#define PAWL_MAY_LEAVE
+
+/* Formats that the compiler can check. */
+#if defined(__GNUC__)
+#define PAWL_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PAWL_PRINTF(text, first)
+#endif
+
+/* ==== Codes ====================================================================================
  *
- * Every fallible call returns one of these. One table, from which the enum, pawl_code_name(),
- * pawl_code_text() and pawl_code_retryable() are made:
- *
+ * One table, from which the enum and the functions below are made:
  *   name, number (never changes), retryable, HTTP status, exit code of the tool, text
- *
- * Retryable means: the same call may succeed later without anything being changed in it.
- */
+ * Retryable: the same call may succeed later without anything being changed in it. */
 #define PAWL_CODES(X)                                                                              \
     X(OK, 0, 0, 200, 0, "done")                                                                    \
     X(INVALID, 1, 0, 400, 2, "an argument is not what the call takes")                             \
@@ -50,6 +145,14 @@ extern "C" {
     X(UNDECIDED, 9, 0, 503, 75, "the storage has not said yet whether it is durable")              \
     X(CLOSED, 10, 0, 503, 69, "the engine is closing")                                             \
     X(INTERNAL, 11, 0, 500, 70, "a fault of pawl itself")                                          \
+    X(FORKED, 12, 0, 500, 70, "the handle belongs to the parent process")                          \
+    X(NOTFOUND, 13, 0, 404, 1, "there is no such thing")                                           \
+    X(CONFLICT, 14, 0, 409, 1, "the name is taken by something else")                              \
+    X(ENDED, 15, 0, 409, 1, "the run has ended already")                                           \
+    X(FAILED, 16, 0, 422, 1, "the run or the call has failed")                                     \
+    X(CANCELLED, 17, 0, 409, 1, "it was cancelled")                                                \
+    X(HELD, 18, 0, 423, 1, "the run is held")                                                      \
+    X(SUSPENDED, 19, 1, 503, 75, "the run waits; return from the function")                        \
     X(CANTOPEN, 20, 1, 503, 66, "the database cannot be opened")                                   \
     X(NOTADB, 21, 0, 500, 65, "the file is not a database")                                        \
     X(FOREIGN, 22, 0, 500, 65, "the database has pawl tables that are not pawl's")                 \
@@ -68,71 +171,155 @@ typedef enum pawl_code {
 #define PAWL_CODE_ENUM(name, number, retry, http, exit_code, text) PAWL_##name = number,
     PAWL_CODES(PAWL_CODE_ENUM)
 #undef PAWL_CODE_ENUM
+        PAWL_CODE_LAST_ = 0x7fffffff /* so that every number is a value of the type */
 } pawl_code;
 
 /* "PAWL_BUSY"; "PAWL_?" for a number that is no code. Static text. */
 PAWL_API const char *pawl_code_name(pawl_code code);
 
-/* One sentence from the table above. Static text. */
+/* One sentence from the table. Static text. */
 PAWL_API const char *pawl_code_text(pawl_code code);
 
 /* 1 if the same call may succeed later unchanged. */
 PAWL_API int pawl_code_retryable(pawl_code code);
 
-/* Version of the library at run time, as PAWL_VERSION was when it was compiled. Static text. */
+/* The version of the library that is running; compare with PAWL_VERSION. Static text; a number. */
 PAWL_API const char *pawl_version(void);
+PAWL_API int pawl_version_number(void);
 
-/* ---- Limits -----------------------------------------------------------------------------------
- * What comes from outside is checked at the edge; beyond these the answer is PAWL_LIMIT. */
+/* ==== Limits ===================================================================================
+ *
+ * What comes from outside is checked at the edge; beyond these the answer is PAWL_LIMIT. Names and
+ * ids are UTF-8 without NUL; anything else is PAWL_INVALID. */
 #define PAWL_MAX_PAYLOAD (16 * 1024 * 1024) /* one value, in bytes */
-#define PAWL_MAX_NAME 256                   /* a name: workflow, work, mailbox, queue … */
-#define PAWL_MAX_ID 512                     /* the id of a run, an idempotency key */
+#define PAWL_MAX_NAME 256                   /* a name: workflow, work, mailbox, queue, tag … */
+#define PAWL_MAX_ID 512                     /* the id of a run, an idempotency key, a session */
 #define PAWL_MAX_URL 4096                   /* a database URL */
 #define PAWL_MAX_DEPTH 128                  /* nesting of a JSON value */
+#define PAWL_MAX_STATUS 1024                /* a custom status */
+#define PAWL_MAX_ATTRIBUTES 32              /* attributes of a run */
+#define PAWL_MAX_FUTURES 100000             /* futures of a run at one time */
 
-/* ---- Opening --------------------------------------------------------------------------------- */
+/* ==== Time ==================================================================================== */
+#define PAWL_FOREVER INT64_MAX
+#define PAWL_SECONDS(n) ((int64_t)(n)*1000)
+#define PAWL_MINUTES(n) ((int64_t)(n)*60000)
+#define PAWL_HOURS(n) ((int64_t)(n)*3600000)
+#define PAWL_DAYS(n) ((int64_t)(n)*86400000)
 
-typedef struct pawl pawl; /* the engine: one handle on one database */
+/* ==== The nouns ================================================================================
+ *
+ *   workflow    a registered function; a *run* is one execution of it, known by its id
+ *   op          one durable call of a run; the *journal* is the list of its ops with their results
+ *   generation  a fresh journal of the same run, by pawl_again() or pawl_redrive()
+ *   work        a function that does something outside: as a *step* here, as a *task* anywhere
+ *   node        an engine that drives runs; its *claim* on a run is its right to, while it lives
+ *   park        where a run waits: sleep, receive, await, call. Cancellation is told there
+ *   held        in trouble that is not the run's fault: visible, with a reason, resumable
+ *   mailbox     where messages for a run wait; a *receipt* is the remembered answer to a key
+ *   outbox      where starts and messages from your own transactions wait for their turn
+ */
+typedef struct pawl pawl;                 /* the engine: one handle on one database */
+typedef struct pawl_run pawl_run;         /* a run, as its workflow function sees it */
+typedef struct pawl_work pawl_work;       /* one attempt of a work function */
+typedef struct pawl_future pawl_future;   /* something that a run has started and not yet awaited */
+typedef struct pawl_outcome pawl_outcome; /* how a run or a call has ended */
+typedef struct pawl_info pawl_info;       /* what is known about a run */
+
+/* A workflow: gives its result as JSON text, NULL only after a failed call (RETURNING). */
+typedef const char *pawl_workflow_fn(pawl_run *run, const char *input);
+
+/* Work: gives its result as JSON text, or NULL by way of pawl_work_fail() and its relatives (NULL
+ * without them counts as a transient failure). */
+typedef const char *pawl_work_fn(pawl_work *work, const char *input);
+
+/* Work inside a transaction: `native` is a `sqlite3 *` or `PGconn *`. See pawl_transact(). */
+typedef const char *pawl_transact_fn(pawl_work *work, void *native, const char *input);
+
+/* ==== Opening ==================================================================================
+ */
+
+/* Time and randomness from outside, for tests (pawl_test.h does this for you). Called from any
+ * thread that pawl uses; `arg` must live until pawl_close(). */
+typedef struct pawl_hooks {
+    size_t size;
+    int64_t (*now_ms)(void *arg);                        /* since 1970, UTC */
+    int64_t (*mono_ns)(void *arg);                       /* never goes back */
+    int (*random)(void *arg, void *bytes, size_t count); /* 0, or -1 */
+    void *arg;
+} pawl_hooks;
 
 typedef struct pawl_options {
-    size_t size; /* sizeof(pawl_options); the macro PAWL_OPTIONS() fills it in */
+    size_t size;
 
-    /* Called for every connection that pawl makes, before it is used: `native` is a `sqlite3 *`.
-     * Return 0 to go on; anything else refuses the connection with PAWL_CANTOPEN. The connection's
-     * wal_hook is pawl's. NULL: nothing. */
+    /* Called for every connection that pawl makes, before it is used: `native` is a `sqlite3 *` or
+     * a `PGconn *`. Return 0 to go on; anything else refuses the connection with PAWL_CANTOPEN.
+     * SQLite's wal_hook is pawl's. */
     int (*on_connect)(void *native, void *arg);
     void *on_connect_arg;
 
-    /* One call per event: level 0 debug, 1 info, 2 warning, 3 error; `event` a short name;
-     * `fields` a list "key=value key=value", values quoted where they need it. May be called
-     * from any thread that pawl uses; must not call pawl. NULL: nothing is logged. */
+    /* One call per event: level 0 debug, 1 info, 2 warning, 3 error; `event` a short name; `fields`
+     * a list "key=value key=value", values quoted where they need it. May be called from any thread
+     * that pawl uses; must not call pawl. NULL: nothing is logged. */
     void (*log)(void *arg, int level, const char *event, const char *fields);
     void *log_arg;
 
-    /* 1: an existing database that is not in WAL mode is switched to it for good.
-     * 0: such a database is refused with PAWL_NOTWAL, because other users of the file would
-     * notice. A file that pawl creates is always in WAL mode. */
+    /* 1: an existing SQLite database that is not in WAL mode is switched to it for good. 0: it is
+     * refused with PAWL_NOTWAL, because its other users would notice. New files always are. */
     int64_t switch_to_wal;
 
-    /* Size in bytes at which the write-ahead log is copied back into the file and begun anew.
-     * 0: 64 MiB. */
+    /* Size in bytes at which SQLite's write-ahead log is copied back and begun anew. 0: 64 MiB. */
     int64_t wal_bytes;
 
-    /* How long a start or a message may wait for room in a full queue, or for a locked
-     * database, before it is answered PAWL_BUSY. 0: 5000. */
+    /* How long a start or a message may wait for room in a full queue, or for a locked database,
+     * before it is answered PAWL_BUSY. 0: 5000. */
     int64_t busy_ms;
-} pawl_options;
 
-#ifndef __cplusplus
-#define PAWL_OPTIONS(...) (&(pawl_options){.size = sizeof(pawl_options), __VA_ARGS__})
-#endif
+    /* The name space of all ids and names of this handle; it sees and drives no other. NULL: "". */
+    const char *tenant;
+
+    /* Who this is, for people: "node" in the list of nodes, "by" of starts and messages.
+     * NULL: the host's name and the process id. */
+    const char *name;
+
+    /* What of the program runs here, for instance a commit id. A run that was held because this
+     * build could not go on is tried again by another one. NULL: the build id of the executable. */
+    const char *build;
+
+    /* Threads that drive runs and work under pawl_serve(): at first, and at most while work
+     * functions block. -1: none, the caller drives by pawl_poll(). 0: one per processor; at most
+     * 64, or `threads` if that is more. */
+    int64_t threads;
+    int64_t threads_max;
+
+    /* Parked runs that are kept in memory, in bytes together. The rest is rebuilt by replay. 0: 256
+     * MiB. */
+    int64_t warm_bytes;
+
+    /* Tags whose tasks this node takes, with commas between; "*": all. NULL: only untagged ones. */
+    const char *tags;
+
+    /* How long a node may be silent before others take over its runs, where its death does not show
+     * by itself (PostgreSQL). 0: 5000. */
+    int64_t claim_ms;
+
+    /* How long pawl_stop() lets work functions go on before pawl_serve() returns without them. 0:
+     * 10000. */
+    int64_t drain_ms;
+
+    /* Finished runs are deleted this long after their end. 0: never. */
+    int64_t keep_ms;
+
+    /* NULL: the system's clock and randomness. */
+    const pawl_hooks *hooks;
+} pawl_options;
 
 /* Open the engine on a database.
  *
- *   url       "app.db" or "sqlite:app.db"     a SQLite file, made if it is not there
+ *   url       "app.db" or "sqlite:app.db"         a SQLite file, made if it is not there
  *             "sqlite:app.db?durability=relaxed"  may lose the last commits at a power failure
- *             "memory:"                        gone with the handle
- *             "postgres://…"                   not built in yet: PAWL_UNSUPPORTED
+ *             "memory:"                           gone with the handle
+ *             "postgres://…"                      not built in yet: PAWL_UNSUPPORTED
  *   options   NULL for the defaults; borrowed for the call
  *   out       always gets a handle, even on failure (to be asked and then closed); NULL only
  *             when memory is out
@@ -140,22 +327,717 @@ typedef struct pawl_options {
  * pawl lives beside an application's own tables: all of its tables are called pawl_…, and it
  * leaves user_version and application_id alone.
  *
- * Errors: INVALID, LIMIT, MISUSE, UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
- * READONLY, FULL, IO, CORRUPT, STORAGE, NOTDURABLE, BUSY, NOMEM.
- * Durable at return: the tables.  Blocks: on the disk; up to busy_ms on a locked database. */
+ * Errors: MISUSE (see FORK), UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS, NOTDURABLE.
+ * Durable: the tables. Blocks: on the disk; up to busy_ms on a locked database. */
 PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options);
 
-/* Close the engine and free the handle. NULL is allowed. No other thread may be using it. */
+/* Close the engine and free the handle. NULL is allowed. No other thread may be using it, and
+ * pawl_serve() must have returned; waits for work functions that are still running. What it owns
+ * becomes free for other nodes at once. */
 PAWL_API void pawl_close(pawl *p);
 
-/* ---- Errors -----------------------------------------------------------------------------------
- * The last error of the calling thread on this handle: what happened; the specifics (a path, a
- * number, what was found); what to do next. Never NULL, "" when there is nothing to say. The
- * text is good until the same thread's next failing call on this handle, or pawl_close(). */
+/* The last error of the calling thread on this handle: what happened; the specifics (a path, a
+ * number, what was found); what to do next. Never NULL, "" when there is nothing to say; `p` may be
+ * NULL. The text
+ * is good until the same thread's next failing call on this handle, or pawl_close(). */
 PAWL_API pawl_code pawl_errcode(pawl *p);
 PAWL_API const char *pawl_errmsg(pawl *p);
 PAWL_API const char *pawl_errdetail(pawl *p);
 PAWL_API const char *pawl_errhint(pawl *p);
+
+/* All three in one text, for a log or a terminal: "message: detail (hint)". */
+PAWL_API const char *pawl_errtext(pawl *p);
+
+#define PAWL_ID_SIZE 37
+
+/* A fresh id for a run that has no better one: a UUIDv7. PAWL_OK, or STORAGE without randomness. */
+PAWL_API pawl_code pawl_id_new(char out[PAWL_ID_SIZE]);
+
+/* Free what pawl has allocated for you where a call says so. NULL is allowed. */
+PAWL_API void pawl_free(void *memory);
+
+/* ==== Registering ==============================================================================
+ *
+ * At any time: a run that waited for it goes on. Names are copied; functions and args are used
+ * until pawl_close() returns. The same name (and version) with another function or arg is
+ * PAWL_CONFLICT. Not durable. The first error sticks: serve, poll and finish answer it, so that a
+ * row of registrations needs no checks. Names and ids that begin with "pawl." are reserved
+ * (INVALID). */
+
+typedef struct pawl_workflow_options {
+    size_t size;
+    const char *version;    /* a run is pinned to the version it started with; several may be
+                               registered, new runs take the one registered last. NULL: "1" */
+    void *arg;              /* for pawl_arg() */
+    int64_t returns_errors; /* 1: see RETURNING */
+} pawl_workflow_options;
+
+typedef struct pawl_work_options {
+    size_t size;
+    void *arg;        /* for pawl_work_arg() */
+    int64_t at_most;  /* calls of it at one time in this process; 0: no limit */
+    int64_t no_tasks; /* 1: this node runs it as a step only, and takes no tasks of that name */
+} pawl_work_options;
+
+/* Register a workflow, or a version of one. */
+PAWL_API pawl_code pawl_register_workflow(pawl *p, const char *name, pawl_workflow_fn *fn,
+                                          const pawl_workflow_options *options);
+
+/* Register a work function: needed for pawl_call(), pawl_undo() and pawl_finally(). */
+PAWL_API pawl_code pawl_register_work(pawl *p, const char *name, pawl_work_fn *fn,
+                                      const pawl_work_options *options);
+
+/* ==== Driving ==================================================================================
+ *
+ * An engine becomes a node, which claims runs and does work, at its first serve, poll or finish; a
+ * pure client never does. */
+
+/* Drive runs and work on the engine's threads until pawl_stop(). Then no more is claimed, what is
+ * under way gets drain_ms to end, and the rest is given back. PAWL_OK after a stop. */
+PAWL_API pawl_code pawl_serve(pawl *p);
+
+/* Ask pawl_serve(), pawl_finish() and everything that waits on this handle to return (CLOSED); kept
+ * for the next one if none is under way. One write to a pipe: may be called from a signal handler
+ * and from any thread, any number of times. */
+PAWL_API void pawl_stop(pawl *p);
+
+/* Drive in the calling thread, as far as there is something to do now, and return. Work functions
+ * run inside this call. *did, if not NULL: the number of things done; 0 means idle. */
+PAWL_API pawl_code pawl_poll(pawl *p, int64_t *did);
+
+/* For an event loop around pawl_poll(): a descriptor that becomes readable when there is something
+ * to do (pawl_poll() empties it; do not read it; it is closed by pawl_close()), -1 on failure; and
+ * the time in ms, as poll(2) takes it, until pawl_poll() wants to be called anyway: -1 never, 0 now
+ * (also before the first poll); after a poll that failed, its back-off. */
+PAWL_API int pawl_fd(pawl *p);
+PAWL_API int pawl_timeout(pawl *p);
+
+/* Drive one run, over all its generations, with the tasks and children it waits for, until it has
+ * ended; claims nothing else. The workflow and its steps run in the calling thread; later forms of
+ * steps run one after the other in it while the run waits. If another live node owns the run, wait
+ * for it. Returns as pawl_wait() does; on TIMEOUT, and after pawl_stop() (CLOSED), what it owned is
+ * given back. */
+PAWL_API pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
+
+/* ==== Clients ==================================================================================
+ *
+ * Any thread, any process; no node needed. */
+
+typedef struct pawl_start_options {
+    size_t size;
+    const char *version;    /* NULL: the one registered last, here or on the node that claims it */
+    const char *attributes; /* a JSON object of strings, numbers, booleans; see pawl_attr() */
+    int64_t delay_ms;       /* not before */
+    int64_t deadline_ms;    /* cancelled, with its clean-ups, this long after its start; 0: never */
+    int64_t *created; /* if not NULL: 1 when this call has made the run, 0 when it was there */
+} pawl_start_options;
+
+/* Start a run. If a run of this id is there already, live or ended, with the same workflow and the
+ * same input (of its first generation), that is PAWL_OK too: repeating a start is harmless. `id`
+ * NULL is not allowed: choose one that means something, or pawl_id_new().
+ * Errors: CONFLICT (the id belongs to a run of another workflow or input). A workflow that no node
+ * knows is no error: the run waits for one that does. Durable: the run. */
+PAWL_API pawl_code pawl_start(pawl *p, const char *workflow, const char *id, const char *input,
+                              const pawl_start_options *options);
+
+typedef struct pawl_send_options {
+    size_t size;
+    const char *key; /* idempotency key: delivered once, for the life of the run. The same key with
+                        another message is CONFLICT */
+    const char *start; /* workflow to start under that id, in the same commit, if there is no run */
+    const char *start_input; /* its input */
+    const pawl_start_options *start_options;
+    int64_t *seq; /* if not NULL: number of the message, from 1, in the order of arrival */
+} pawl_send_options;
+
+/* Send a message into a run's mailbox. It stays until the run receives it, also over
+ * continue-as-new. Errors: NOTFOUND, ENDED. Durable: the message. */
+PAWL_API pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *message,
+                             const pawl_send_options *options);
+
+/* Wait for the end of a run. PAWL_OK: it is done. FAILED, CANCELLED: *out says why, and so does
+ * pawl_errmsg(). TIMEOUT: it goes on. HELD: it is in trouble, *out says why; it may go on later.
+ * *out (`out` may be NULL) is yours: pawl_outcome_free(). Errors: NOTFOUND. */
+PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
+
+/* Ask a run to stop. It is told at its next park; its undos and finallys are carried out. Repeating
+ * is harmless; a run that has ended is ENDED. `reason` may be NULL. Works on held runs. Errors:
+ * NOTFOUND. Durable: the request. */
+PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
+
+/* The same inside a transaction of your own: `native` is your connection (`sqlite3 *` or
+ * `PGconn *`) to this handle's database, in a transaction that you commit. The start or message
+ * happens if and when you do, with the durability of your connection. What turns out wrong only
+ * later (the run has ended) stays as a failed row of the outbox, for people to see. Errors:
+ * NOTFOUND, CONFLICT as far as can be seen; MISUSE if there is no transaction. */
+PAWL_API pawl_code pawl_start_in(pawl *p, void *native, const char *workflow, const char *id,
+                                 const char *input, const pawl_start_options *options);
+PAWL_API pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbox,
+                                const char *message, const pawl_send_options *options);
+
+/* Carry out what is committed in the outbox, in this thread: at PAWL_OK your start is a run, your
+ * message is in its mailbox. Without it a node does so within a second. */
+PAWL_API pawl_code pawl_kick(pawl *p);
+
+/* Complete a task from outside with the ticket that its work function gave out
+ * (pawl_work_ticket()). `key` as in pawl_send_options, may be NULL. Errors: NOTFOUND (no such
+ * ticket), ENDED (completed already, timed out or cancelled). Durable: the result. */
+PAWL_API pawl_code pawl_complete(pawl *p, const char *ticket, const char *result, const char *key);
+PAWL_API pawl_code pawl_complete_failed(pawl *p, const char *ticket, const char *name,
+                                        const char *message, const char *key);
+
+/* A value of a run's state (pawl_state_set()), live or ended. *out is yours: pawl_free(). Errors:
+ * NOTFOUND (no run, or no such key). */
+PAWL_API pawl_code pawl_read_state(pawl *p, const char *id, const char *key, char **out);
+
+/* ---- Outcomes: how a run or call has ended ---- */
+
+/* The result as JSON text; "null" when there is none. Good as long as the outcome. (NULL is allowed
+ * in all of these; the answers are "" or 0.) */
+PAWL_API const char *pawl_outcome_value(const pawl_outcome *o);
+
+/* PAWL_OK; FAILED: attempts used up, or a permanent failure; TIMEOUT: a time limit of the call, or
+ * of a receive; CANCELLED; HELD (of runs only). */
+PAWL_API pawl_code pawl_outcome_code(const pawl_outcome *o);
+
+/* Of a failure: its name ("rejected", as given to pawl_fail()), what happened, and where: the op
+ * and run that failed first. "" when there is none. */
+PAWL_API const char *pawl_outcome_name(const pawl_outcome *o);
+PAWL_API const char *pawl_outcome_message(const pawl_outcome *o);
+PAWL_API const char *pawl_outcome_where(const pawl_outcome *o);
+
+PAWL_API void pawl_outcome_free(pawl_outcome *o); /* NULL is allowed; not for those of pawl_try() */
+
+/* ==== Workflows: what a run can do =============================================================
+ *
+ * All of these are for the workflow function, on its own thread (elsewhere: MISUSE). "Recorded"
+ * means: the answer is in the journal, and every replay gives the same. Buffered ones are committed
+ * with the next op that waits or does something; all are durable before anything outside is done.
+ *
+ * Any of them leaves when it is given a wrong argument (INVALID, LIMIT: a mistake in the workflow,
+ * so the run is held and a corrected build can go on) or when memory is out (the run is given back
+ * and tried later). Where it says "never leaves" that means: not for waiting, failure or cancel. */
+
+/* ---- Work ---- */
+
+typedef struct pawl_call_options {
+    size_t size;
+    int64_t attempts;       /* at most; 1: no retry. 0: 3; PAWL_FOREVER: until it succeeds */
+    int64_t backoff_ms;     /* before the second attempt. 0: 1000 */
+    int64_t backoff_max_ms; /* cap. 0: 60000 */
+    int64_t backoff_kind;   /* PAWL_EXPONENTIAL (default), PAWL_LINEAR, PAWL_CONSTANT */
+    int64_t no_jitter;      /* 1: exactly these times; otherwise up to a quarter less */
+    int64_t attempt_ms;     /* time limit of one attempt; 0: none. A function is never interrupted:
+                               pawl_work_cancelled() becomes 1, its late result is dropped, and the
+                               next attempt may begin beside it */
+    int64_t overall_ms;     /* of all attempts together. 0: none */
+    const char *undo;       /* work that undoes it, registered together with the call; called, if
+                               the call was ever handed out, with {"input":…,"result":…}, result
+                               null when it is not known. See pawl_undo() */
+    const char *queue;      /* pawl_call() only, as are all below. NULL: "default" */
+    const char *tag;        /* only nodes with this tag take it */
+    const char *affinity;   /* session: all tasks with it go to one node, as long as that lives */
+    const char *fair_key;   /* tasks of different keys take turns; limits may count per key */
+    int64_t priority;       /* higher first; 0 is the middle */
+    void *arg;              /* of steps: for pawl_work_arg(), instead of the registration's; not
+                               recorded, must live until pawl_close() returns */
+} pawl_call_options;
+
+enum { PAWL_EXPONENTIAL = 0, PAWL_LINEAR = 1, PAWL_CONSTANT = 2 };
+
+/* Step or call? The promise is the same: at least once until recorded, never again after. A step
+ * runs in this process and needs no registration; a call is queued, may run on any node, and has
+ * tags, limits, tickets. */
+
+/* Run a work function here and now, on the thread's own stack, and record its result. Never again
+ * once recorded; perhaps again if the process dies before. `name` tells it apart in the journal and
+ * need not be registered. Leaves when the attempts are used up, or at a permanent failure. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_step(pawl_run *run, const char *name, pawl_work_fn *fn,
+                                              const char *input, const pawl_call_options *options);
+
+/* Have a registered work function called by any node that has it, at least once, and wait for the
+ * result. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_call(pawl_run *run, const char *work, const char *input,
+                                              const pawl_call_options *options);
+
+/* Run `fn` inside the very transaction that records it: rows that it writes through `native` and
+ * the record commit together, exactly once. `fn` may be called again before that. If it fails
+ * (pawl_work_fail(), NULL) its rows are rolled back. It must neither commit nor roll back itself,
+ * and must not call pawl except on its own `work` (MISUSE, and the step fails for good). */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_transact(pawl_run *run, const char *name,
+                                                  pawl_transact_fn *fn, const char *input,
+                                                  const pawl_call_options *options);
+
+/* ---- Waiting ---- */
+
+/* Sleep; wake-ups survive everything. An instant in the past returns at once; a negative duration
+ * is a wrong argument. For "every night at two" compute the instant in a step, which may use the
+ * clock and the time zone. */
+PAWL_API PAWL_MAY_LEAVE pawl_code pawl_sleep(pawl_run *run, int64_t ms);
+PAWL_API PAWL_MAY_LEAVE pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms);
+
+/* The next message of a mailbox, in the order of arrival. OK or TIMEOUT; *message is "null" then.
+ * With timeout 0 only what is there already. If a message and the time-out are both there, the
+ * message wins; what arrives after it stays for the next receive, so let messages say what they
+ * are about. */
+PAWL_API PAWL_MAY_LEAVE pawl_code pawl_receive(pawl_run *run, const char *mailbox,
+                                               int64_t timeout_ms, const char **message);
+
+/* Call a step again and again, `every_ms` apart, until it gives something other than null or false;
+ * that is the value. "null" after `timeout_ms`. Only the last call is recorded. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_until(pawl_run *run, const char *name, pawl_work_fn *fn,
+                                               const char *input, int64_t every_ms,
+                                               int64_t timeout_ms);
+
+/* Send a message to another run, once: its key is this op. OK, NOTFOUND or ENDED, recorded. */
+PAWL_API PAWL_MAY_LEAVE pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox,
+                                            const char *message);
+
+/* Who sent the message that was received last, as the sender's engine is named (not a proof);
+ * recorded with it; "" before the first. */
+PAWL_API const char *pawl_sender(pawl_run *run);
+
+/* ---- Children ---- */
+
+typedef struct pawl_child_options {
+    size_t size;
+    const char *id;      /* NULL: made from the parent's id, generation and position; unique */
+    const char *version; /* NULL: the one registered last */
+    int64_t detached; /* 1: a run of its own; pawl_child() gives its id as a JSON string at once */
+} pawl_child_options;
+
+/* Start another run and wait for its result. It is cancelled with its parent, and its failure is
+ * the failure of this call. Leaves also when the id belongs to a run of somebody else. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workflow,
+                                               const char *input,
+                                               const pawl_child_options *options);
+
+/* ---- Futures: several things at once ----
+ *
+ * The _later form of an op starts it and gives a future at once; it never leaves. A future belongs
+ * to its run and is freed with it. NULL (memory, a wrong argument) is accepted everywhere a future
+ * is and fails there. pawl_step_later() runs on another thread of this process. */
+PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
+                                      const char *input, const pawl_call_options *options);
+PAWL_API pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
+                                      const pawl_call_options *options);
+PAWL_API pawl_future *pawl_sleep_later(pawl_run *run, int64_t ms);
+PAWL_API pawl_future *pawl_sleep_until_later(pawl_run *run, int64_t at_ms);
+PAWL_API pawl_future *pawl_until_later(pawl_run *run, const char *name, pawl_work_fn *fn,
+                                       const char *input, int64_t every_ms, int64_t timeout_ms);
+PAWL_API pawl_future *pawl_receive_later(pawl_run *run, const char *mailbox, int64_t timeout_ms);
+PAWL_API pawl_future *pawl_child_later(pawl_run *run, const char *workflow, const char *input,
+                                       const pawl_child_options *options);
+
+/* All of several as one future: its value is the JSON array of their values, in order. Or the first
+ * of several: {"index":…,"value":…}; the others are cancelled. For nesting. */
+PAWL_API pawl_future *pawl_all_later(pawl_run *run, pawl_future *const *futures, size_t count);
+PAWL_API pawl_future *pawl_any_later(pawl_run *run, pawl_future *const *futures, size_t count);
+
+/* Wait for a future: its value, as its op would have given it. Leaves when it failed. A sleep and a
+ * receive that timed out have the value null (pawl_try() tells the latter from a message "null" by
+ * its code, TIMEOUT). */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_await(pawl_run *run, pawl_future *future);
+
+/* Wait until all are done; leaves at the first failure. Then ask pawl_value(). */
+PAWL_API PAWL_MAY_LEAVE pawl_code pawl_all(pawl_run *run, pawl_future *const *futures,
+                                           size_t count);
+
+/* Wait for the first, and give its index; the others are cancelled before this returns, and leave
+ * nothing behind. PAWL_KEEP: they go on. Leaves when the first to end has failed; with
+ * PAWL_FAILURES it comes back then too, ask pawl_try(). -1 only when RETURNING. */
+PAWL_API PAWL_MAY_LEAVE int64_t pawl_any(pawl_run *run, pawl_future *const *futures, size_t count,
+                                         int64_t flags);
+enum { PAWL_KEEP = 1, PAWL_FAILURES = 2 };
+
+/* Wait for a future and give how it ended, failure included. Comes back, except when the run itself
+ * is cancelled. The outcome is borrowed, like a value. */
+PAWL_API PAWL_MAY_LEAVE const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future);
+
+/* Cancel what a future stands for. Its outcome becomes CANCELLED if it was not there already. */
+PAWL_API pawl_code pawl_abandon(pawl_run *run, pawl_future *future);
+
+/* The value of a future that is done (pawl_all, pawl_any have seen it); NULL if it is not. Does not
+ * wait. */
+PAWL_API const char *pawl_value(pawl_future *future);
+
+/* ---- Undo, finally, defer ---- */
+
+/* Register a compensation: if the run fails, is cancelled or times out, `work` is called with
+ * `input`, last registered first, each with its own retries, from the journal: even if this code is
+ * gone. Recorded at once (buffered); cancellation is never delivered between the op before and this
+ * call. */
+PAWL_API pawl_code pawl_undo(pawl_run *run, const char *work, const char *input);
+
+/* The same, but at every end of the run, after the undos. */
+PAWL_API pawl_code pawl_finally(pawl_run *run, const char *work, const char *input);
+
+/* Local clean-up: fn(arg) is called whenever pawl leaves the function, for whatever reason (end,
+ * failure, waiting without memory), last first, on some thread's own stack. Not recorded; must not
+ * make durable calls. */
+PAWL_API pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg);
+
+/* Fail the run for good, with a name for programs and a message (printf) for people. Leaves. Gives
+ * NULL, so that `return pawl_fail(…)` reads well and is right when RETURNING. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_fail(pawl_run *run, const char *name, const char *format,
+                                              ...) PAWL_PRINTF(3, 4);
+
+/* Continue as new: end this generation and begin the next one with `input` and an empty journal.
+ * Whatever is pending (later forms, attached children) is cancelled, finallys are carried out,
+ * undos are forgotten; messages, receipts, state, status and the run's deadline stay. `version`
+ * NULL: the one registered last. Old generations stay readable until pawl_prune(). Leaves; gives
+ * NULL for `return pawl_again(…)`. */
+PAWL_API PAWL_MAY_LEAVE const char *pawl_again(pawl_run *run, const char *input,
+                                               const char *version);
+
+/* 1 when the journal has grown long (10,000 ops) and pawl_again() would be wise. Recorded. */
+PAWL_API int pawl_should_continue(pawl_run *run);
+
+/* ---- What is recorded at once (buffered; these never leave) ---- */
+
+/* The time, never going back within a run. Take this, not the clock. */
+PAWL_API int64_t pawl_now(pawl_run *run);
+
+/* A UUIDv7; 64 random bits. */
+PAWL_API const char *pawl_uuid(pawl_run *run);
+PAWL_API uint64_t pawl_random(pawl_run *run);
+
+/* 1 if this generation reached this point first with code that has the change called `name`; 0 if
+ * its journal went past it before the change. Recorded:
+ *   if (pawl_patch(run, "two-step-charge")) { new way } else { old way } */
+PAWL_API int pawl_patch(pawl_run *run, const char *name);
+
+/* What clients see as the custom status; JSON text. */
+PAWL_API pawl_code pawl_set_status(pawl_run *run, const char *status);
+
+/* An attribute: a string, number or boolean, as JSON; indexed, for pawl_list(). "null" takes it
+ * away. */
+PAWL_API pawl_code pawl_attr(pawl_run *run, const char *name, const char *value);
+
+/* Key-value state of the run, kept over generations and readable from outside; setting "null" takes
+ * a key away, and "null" is what is not there. pawl_state_of() reads that of another run, as it is
+ * at the first execution ("null" if there is no such run). */
+PAWL_API pawl_code pawl_state_set(pawl_run *run, const char *key, const char *value);
+PAWL_API const char *pawl_state_get(pawl_run *run, const char *key);
+PAWL_API PAWL_MAY_LEAVE const char *pawl_state_of(pawl_run *run, const char *id, const char *key);
+
+/* One log line, through the engine's log callback, once: not again at replay. */
+PAWL_API pawl_code pawl_log(pawl_run *run, int level, const char *format, ...) PAWL_PRINTF(3, 4);
+
+/* ---- About the run ---- */
+
+/* RETURNING: PAWL_OK while the run goes on; otherwise the code with which every call now returns,
+ * PAWL_SUSPENDED or that of the first error. In other workflows always PAWL_OK. */
+PAWL_API pawl_code pawl_run_error(pawl_run *run);
+
+/* Its id, workflow, version, generation (from 1), and the `arg` of its registration. */
+PAWL_API const char *pawl_run_id(pawl_run *run);
+PAWL_API const char *pawl_run_workflow(pawl_run *run);
+PAWL_API const char *pawl_run_version(pawl_run *run);
+PAWL_API int64_t pawl_run_generation(pawl_run *run);
+PAWL_API void *pawl_arg(pawl_run *run);
+
+/* ---- Memory and values of a run ---- */
+
+/* Zeroed memory that goes with the function, whenever pawl leaves it. Never NULL, except when
+ * RETURNING: a branch on it would not be the same at replay. */
+PAWL_API PAWL_MAY_LEAVE void *pawl_alloc(pawl_run *run, size_t size);
+
+/* Give a value, or memory from pawl_alloc(), back early: for loops of a million steps. */
+PAWL_API pawl_code pawl_drop(pawl_run *run, const void *value);
+
+/* Write JSON: see VALUES below. */
+PAWL_API const char *pawl_json(pawl_run *run, const char *format, ...);
+
+/* A part of a JSON value as a value of its own: for the input of the next call. NULL if it is not
+ * there. */
+PAWL_API const char *pawl_part(pawl_run *run, const char *json, const char *pointer);
+
+/* Text out of JSON: the string at `pointer`, unescaped. */
+PAWL_API const char *pawl_text(pawl_run *run, const char *json, const char *pointer,
+                               const char *fallback);
+
+/* ==== Work functions ===========================================================================
+ *
+ * Ordinary C on a thread's own stack: may block, use any library, start threads. May be called
+ * again after a crash, so use pawl_work_key() where the outside can tell duplicates apart. Values
+ * in and out live until the function returns. */
+
+/* Stable over all attempts of this call, and different for every other: an idempotency key. */
+PAWL_API const char *pawl_work_key(pawl_work *work);
+
+/* Fail this attempt. `kind` PAWL_TRANSIENT: to be retried by the call's policy; PAWL_PERMANENT:
+ * not. Gives NULL:
+ *     return pawl_work_fail(work, PAWL_PERMANENT, "declined", "card ends in %s", last4); */
+PAWL_API const char *pawl_work_fail(pawl_work *work, int kind, const char *name, const char *format,
+                                    ...) PAWL_PRINTF(4, 5);
+enum { PAWL_TRANSIENT = 0, PAWL_PERMANENT = 1 };
+
+/* Fail this attempt, and have the next one not before `ms` from now (a Retry-After header). Gives
+ * NULL. */
+PAWL_API const char *pawl_work_retry(pawl_work *work, int64_t ms, const char *format, ...)
+    PAWL_PRINTF(3, 4);
+
+/* Leave the task open, to be completed by pawl_complete() with a ticket (a URL-safe text). Only for
+ * tasks (pawl_call); attempt_ms still counts. Return pawl_work_pending(work) after the ticket was
+ * handed out; it gives NULL. */
+PAWL_API const char *pawl_work_ticket(pawl_work *work);
+PAWL_API const char *pawl_work_pending(pawl_work *work);
+
+/* 1 when nobody needs the result any more: the run was cancelled, the attempt timed out, the node
+ * lost its claim, or the engine stops. Long work asks now and then. */
+PAWL_API int pawl_work_cancelled(pawl_work *work);
+
+/* Note how far the work has got, as JSON; the next attempt can ask pawl_work_progress() (NULL:
+ * nothing noted). Durable a little later. */
+PAWL_API pawl_code pawl_work_note(pawl_work *work, const char *progress);
+PAWL_API const char *pawl_work_progress(pawl_work *work);
+
+/* A number that rises whenever the run changes hands, to be given outside as a fence. */
+PAWL_API int64_t pawl_work_fence(pawl_work *work);
+
+/* About this attempt: its number, from 1; what is called, and for which run; the `arg` of its
+ * registration (NULL for a step whose name is not registered). */
+PAWL_API int64_t pawl_work_attempt(pawl_work *work);
+PAWL_API const char *pawl_work_name(pawl_work *work);
+PAWL_API const char *pawl_work_run_id(pawl_work *work);
+PAWL_API void *pawl_work_arg(pawl_work *work);
+
+/* As pawl_log(), pawl_alloc(), pawl_json(), pawl_part() and pawl_text(); memory lives until the
+ * function returns. */
+PAWL_API pawl_code pawl_work_log(pawl_work *work, int level, const char *format, ...)
+    PAWL_PRINTF(3, 4);
+PAWL_API void *pawl_work_alloc(pawl_work *work, size_t size);
+PAWL_API const char *pawl_work_json(pawl_work *work, const char *format, ...);
+PAWL_API const char *pawl_work_part(pawl_work *work, const char *json, const char *pointer);
+PAWL_API const char *pawl_work_text(pawl_work *work, const char *json, const char *pointer,
+                                    const char *fallback);
+
+/* ==== Values ===================================================================================
+ *
+ * Reading: by JSON Pointer (RFC 6901): "" is the whole, "/items/0/name" a part. The fallback is for
+ * what is not there or of another kind. Nothing is allocated. Any thread, anywhere, on any JSON
+ * text that pawl gave out or checked; on other text the answer is the fallback. */
+
+/* A number without fraction or exponent that fits 64 bits; any number; true or false. */
+PAWL_API int64_t pawl_get_int(const char *json, const char *pointer, int64_t fallback);
+PAWL_API double pawl_get_real(const char *json, const char *pointer, double fallback);
+PAWL_API int pawl_get_bool(const char *json, const char *pointer, int fallback);
+
+/* How many elements an array has, or members an object; -1 for anything else. */
+PAWL_API int64_t pawl_get_count(const char *json, const char *pointer);
+
+/* What is there: */
+typedef enum pawl_kind {
+    PAWL_NOTHING = 0,
+    PAWL_NULL,
+    PAWL_FALSE,
+    PAWL_TRUE,
+    PAWL_NUMBER,
+    PAWL_STRING,
+    PAWL_ARRAY,
+    PAWL_OBJECT
+} pawl_kind;
+PAWL_API pawl_kind pawl_get_kind(const char *json, const char *pointer);
+
+/* The string at `pointer`, unescaped, into `out` with a NUL; cut if it does not fit. Gives its full
+ * length in bytes, as snprintf(3) does; -1 (and out "") if there is no string. */
+PAWL_API int64_t pawl_get_text(const char *json, const char *pointer, char *out, size_t room);
+
+/* The part at `pointer` as JSON text, into `out`, likewise. */
+PAWL_API int64_t pawl_get_json(const char *json, const char *pointer, char *out, size_t room);
+
+/* PAWL_OK, INVALID or LIMIT; *at, if not NULL, is the position of the first byte that is wrong. */
+PAWL_API pawl_code pawl_json_check(const char *json, size_t *at);
+
+/* Writing: a format with ' in the place of ", so that it can be read in C:
+ *
+ *     pawl_json(run, "{'id':%s,'cents':%d,'paid':%b,'stock':%j}", id, 100, 1, stock)
+ *
+ *   %s    const char *   a string, escaped, and quoted unless it stands inside quotes
+ *                        ('Hello, %s!'); NULL: null
+ *   %j    const char *   JSON text as it is; NULL: null
+ *   %d    int            %i int64_t, %ld long, %lld long long
+ *   %g    double         infinities and NaN are errors
+ *   %b    int            true or false
+ *   %%    a percent sign; \\' an apostrophe inside a string
+ *
+ * The compiler does not check these: mind the types. The result is checked. NULL when it is not
+ * JSON, too large, or memory is out; a run or work function that goes on with it then fails with
+ * PAWL_INVALID. */
+
+/* The same for clients: yours, pawl_free(). NULL on error. */
+PAWL_API char *pawl_json_new(const char *format, ...);
+
+/* ==== Looking at runs and managing them ========================================================
+ */
+
+/* What has become of a run now. *out is yours: pawl_info_free(). Errors: NOTFOUND. */
+PAWL_API pawl_code pawl_status(pawl *p, const char *id, pawl_info **out);
+
+/* Wait until the custom status has changed since `seen` (pawl_info_status_seq(); 0: any), or the
+ * run has ended. TIMEOUT. */
+PAWL_API pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeout_ms,
+                                    pawl_info **out);
+
+typedef enum pawl_phase {
+    PAWL_RUN_LIVE = 0,
+    PAWL_RUN_DONE = 1,
+    PAWL_RUN_FAILED = 2,
+    PAWL_RUN_CANCELLED = 3,
+    PAWL_RUN_FAILING = 4, /* its undos and finallys are being carried out */
+    PAWL_RUN_HELD = 5     /* in trouble that is not its fault; see pawl_why() */
+} pawl_phase;
+
+/* "live", "done", "failed", "cancelled", "failing", "held"; "?" for another number. Static text. */
+PAWL_API const char *pawl_phase_name(pawl_phase phase);
+
+/* What an info says. Texts are good as long as it is. NULL is allowed; the answers are "" or 0. */
+PAWL_API const char *pawl_info_id(const pawl_info *i);
+PAWL_API const char *pawl_info_workflow(const pawl_info *i);
+PAWL_API const char *pawl_info_version(const pawl_info *i);
+PAWL_API pawl_phase pawl_info_phase(const pawl_info *i);
+PAWL_API int64_t pawl_info_generation(const pawl_info *i);
+PAWL_API const char *pawl_info_status(const pawl_info *i); /* custom status, "null" if none */
+PAWL_API int64_t pawl_info_status_seq(const pawl_info *i); /* rises with each change of it */
+PAWL_API const char *pawl_info_held(const pawl_info *i);   /* why it is held, "" if not */
+PAWL_API const char *pawl_info_parent(const pawl_info *i); /* id, "" if none */
+PAWL_API int64_t pawl_info_depth(const pawl_info *i);      /* in pawl_tree(): 0 is the root */
+PAWL_API const char *pawl_info_by(const pawl_info *i);     /* who started it */
+PAWL_API int64_t pawl_info_created_ms(const pawl_info *i);
+PAWL_API int64_t pawl_info_updated_ms(const pawl_info *i);
+PAWL_API int64_t pawl_info_finished_ms(const pawl_info *i); /* 0: not yet */
+PAWL_API int64_t pawl_info_wake_ms(const pawl_info *i);     /* when it is due; 0: by an arrival */
+PAWL_API void pawl_info_free(pawl_info *i);                 /* NULL is allowed */
+
+/* The functions below that take a callback call it for each thing found, in order, with a pointer
+ * that is good during the call only, on the calling thread, while no snapshot of the database is
+ * held. It returns 0 to go on, anything else to end the list (the answer is PAWL_OK then). It may
+ * call pawl, but not pawl_close(). */
+typedef int pawl_info_fn(void *arg, const pawl_info *info);
+
+typedef struct pawl_filter {
+    size_t size;
+    const char *workflow;  /* NULL: all */
+    const char *id_prefix; /* NULL: all */
+    const char *attribute; /* with attribute_value, a JSON scalar: runs that have exactly this */
+    const char *attribute_value;
+    int64_t phases;             /* bits: 1 << PAWL_RUN_HELD …; 0: all */
+    int64_t created_after_ms;   /* 0: from the beginning */
+    int64_t created_before_ms;  /* 0: until now */
+    int64_t finished_before_ms; /* 0: does not matter */
+    const char *after_id;       /* go on behind this run of an earlier list */
+    int64_t oldest_first;       /* 1; otherwise newest first */
+    int64_t limit;              /* 0: 100 */
+} pawl_filter;
+
+/* List runs. Cost grows with what is listed, not with what there is. */
+PAWL_API pawl_code pawl_list(pawl *p, const pawl_filter *filter, pawl_info_fn *fn, void *arg);
+
+/* A run and its children, parents first. Errors: NOTFOUND. */
+PAWL_API pawl_code pawl_tree(pawl *p, const char *id, pawl_info_fn *fn, void *arg);
+
+/* The journal of a generation (0: the current one), from behind `after_seq`. `kind` is a word
+ * ("step", "sleep", "message"), `data` JSON text. Errors: NOTFOUND. */
+typedef struct pawl_event pawl_event;
+typedef int pawl_event_fn(void *arg, const pawl_event *event);
+PAWL_API pawl_code pawl_history(pawl *p, const char *id, int64_t generation, int64_t after_seq,
+                                pawl_event_fn *fn, void *arg);
+PAWL_API int64_t pawl_event_seq(const pawl_event *e);
+PAWL_API int64_t pawl_event_generation(const pawl_event *e);
+PAWL_API const char *pawl_event_kind(const pawl_event *e);
+PAWL_API const char *pawl_event_name(const pawl_event *e);
+PAWL_API int64_t pawl_event_at_ms(const pawl_event *e);
+PAWL_API const char *pawl_event_data(const pawl_event *e);
+
+/* What a run waits for, and what would make it go on, in sentences for people. *out is yours:
+ * pawl_free(). Errors: NOTFOUND. */
+PAWL_API pawl_code pawl_why(pawl *p, const char *id, char **out);
+
+/* Stop driving a run until pawl_release(), with a reason for people; let a held one go on. Errors:
+ * NOTFOUND, ENDED. Durable: the hold. */
+PAWL_API pawl_code pawl_hold(pawl *p, const char *id, const char *reason);
+PAWL_API pawl_code pawl_release(pawl *p, const char *id);
+
+typedef struct pawl_redrive_options {
+    size_t size;
+    const char *key;  /* idempotency key: repeating is harmless */
+    const char *from; /* name of the op from which on everything is done again. NULL: the first that
+                         has failed */
+    int64_t whole;    /* 1: everything */
+    const char *version; /* NULL: the one it has */
+} pawl_redrive_options;
+
+/* Have a failed, cancelled or held run go on as a new generation whose journal begins with a copy
+ * of the ops that are kept. The old generation stays readable. Errors: NOTFOUND, REFUSED (it is
+ * live, or done). Durable: the new generation. */
+PAWL_API pawl_code pawl_redrive(pawl *p, const char *id, const pawl_redrive_options *options);
+
+/* Delete a run that has ended, with its children and everything recorded of them; with `force` also
+ * a live one, which is then gone without any clean-up. Errors: NOTFOUND, REFUSED (live, or the
+ * child of another run). */
+PAWL_API pawl_code pawl_delete(pawl *p, const char *id, int force);
+
+/* Delete all ended runs that the filter finds (roots only, with their children), at most
+ * filter->limit; and, of the runs that stay, all but the newest `keep_generations` (0: keep all).
+ * *deleted, if not NULL: how many. */
+PAWL_API pawl_code pawl_prune(pawl *p, const pawl_filter *filter, int64_t keep_generations,
+                              int64_t *deleted);
+
+/* What has changed, for caches and dashboards: the runs that changed since *position (0: from now
+ * on), each at least once and none skipped; waits up to `timeout_ms` for the first, TIMEOUT if
+ * there is none. *position moves on. */
+PAWL_API pawl_code pawl_changes(pawl *p, int64_t *position, int64_t timeout_ms, pawl_info_fn *fn,
+                                void *arg);
+
+/* ---- Queues ---- */
+
+typedef struct pawl_queue_options {
+    size_t size;
+    int64_t paused;      /* 1: nothing is handed out */
+    int64_t running_max; /* tasks under way at one time, over all nodes; 0: no limit */
+    int64_t per_key_max; /* the same per fair_key */
+    int64_t rate;        /* tasks handed out per rate_ms; 0: no limit */
+    int64_t rate_ms;
+} pawl_queue_options;
+
+/* Set the rules of a queue, for all nodes. Limits count live claims and are exact for those.
+ * Durable. */
+PAWL_API pawl_code pawl_queue_set(pawl *p, const char *queue, const pawl_queue_options *options);
+
+/* Tasks waiting and under way. Errors: NOTFOUND (never used). */
+PAWL_API pawl_code pawl_queue_depth(pawl *p, const char *queue, int64_t *waiting, int64_t *running);
+
+/* ---- Nodes and metrics ---- */
+
+/* Each live node: its number, name, build, and since when. */
+typedef int pawl_node_fn(void *arg, int64_t node, const char *name, const char *build,
+                         int64_t since_ms);
+PAWL_API pawl_code pawl_nodes(pawl *p, pawl_node_fn *fn, void *arg);
+
+/* Each figure of this engine: "pawl_commits_total", kind "counter", "gauge" or "histogram" (then
+ * once per bucket, with labels "le=…"); labels "key=value,…" or "". In memory; cheap. */
+typedef int pawl_metric_fn(void *arg, const char *name, const char *kind, const char *labels,
+                           double value);
+PAWL_API pawl_code pawl_metrics(pawl *p, pawl_metric_fn *fn, void *arg);
+
+/* ==== Options, filled in (C only) ==============================================================
+ */
+#ifndef __cplusplus
+#define PAWL_OPTIONS(...) (&(pawl_options){.size = sizeof(pawl_options), __VA_ARGS__})
+#define PAWL_HOOKS(...) (&(pawl_hooks){.size = sizeof(pawl_hooks), __VA_ARGS__})
+#define PAWL_WORKFLOW(...)                                                                         \
+    (&(pawl_workflow_options){.size = sizeof(pawl_workflow_options), __VA_ARGS__})
+#define PAWL_WORK(...) (&(pawl_work_options){.size = sizeof(pawl_work_options), __VA_ARGS__})
+#define PAWL_START(...) (&(pawl_start_options){.size = sizeof(pawl_start_options), __VA_ARGS__})
+#define PAWL_SEND(...) (&(pawl_send_options){.size = sizeof(pawl_send_options), __VA_ARGS__})
+#define PAWL_CALL(...) (&(pawl_call_options){.size = sizeof(pawl_call_options), __VA_ARGS__})
+#define PAWL_CHILD(...) (&(pawl_child_options){.size = sizeof(pawl_child_options), __VA_ARGS__})
+#define PAWL_FILTER(...) (&(pawl_filter){.size = sizeof(pawl_filter), __VA_ARGS__})
+#define PAWL_REDRIVE(...)                                                                          \
+    (&(pawl_redrive_options){.size = sizeof(pawl_redrive_options), __VA_ARGS__})
+#define PAWL_QUEUE(...) (&(pawl_queue_options){.size = sizeof(pawl_queue_options), __VA_ARGS__})
+#endif
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,7 @@
 
 const char *pawl_code_name(pawl_code code)
 {
-    switch (code) {
+    switch ((int)code) {
 #define NAME(name, number, retry, http, exit_code, text)                                           \
     case PAWL_##name:                                                                              \
         return "PAWL_" #name;
@@ -16,7 +16,7 @@ const char *pawl_code_name(pawl_code code)
 
 const char *pawl_code_text(pawl_code code)
 {
-    switch (code) {
+    switch ((int)code) {
 #define TEXT(name, number, retry, http, exit_code, text)                                           \
     case PAWL_##name:                                                                              \
         return text;
@@ -28,7 +28,7 @@ const char *pawl_code_text(pawl_code code)
 
 int pawl_code_retryable(pawl_code code)
 {
-    switch (code) {
+    switch ((int)code) {
 #define RETRY(name, number, retry, http, exit_code, text)                                          \
     case PAWL_##name:                                                                              \
         return retry;
@@ -41,4 +41,9 @@ int pawl_code_retryable(pawl_code code)
 const char *pawl_version(void)
 {
     return PAWL_VERSION;
+}
+
+int pawl_version_number(void)
+{
+    return PAWL_VERSION_NUMBER;
 }

@@ -14,12 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/text.h"
 
+typedef struct record {
+    error last;
+    char text[sizeof(error)]; /* all of it in one */
+} record;
+
 struct error_store {
     pthread_mutex_t mutex;
-    map records; /* of error, by thread */
+    map records; /* of record, by thread */
 };
 
 /* The largest size up to `size` that does not end inside a character. */
@@ -98,9 +104,9 @@ void error_store_free(error_store *s)
         return;
     size_t cursor = 0;
     uint64_t key;
-    void *record;
-    while (map_next(&s->records, &cursor, &key, &record))
-        free(record);
+    void *each;
+    while (map_next(&s->records, &cursor, &key, &each))
+        free(each);
     map_free(&s->records);
     pthread_mutex_destroy(&s->mutex);
     free(s);
@@ -112,34 +118,58 @@ static uint64_t thread_key(void)
     return (uint64_t)(uintptr_t)pthread_self();
 }
 
-static error *new_record(error_store *s, uint64_t key)
+static record *new_record(error_store *s, uint64_t key)
 {
-    error *record = malloc(sizeof *record);
-    if (record && map_put(&s->records, key, record) != 0) {
-        free(record);
+    record *r = malloc(sizeof *r);
+    if (r && map_put(&s->records, key, r) != 0) {
+        free(r);
         return NULL;
     }
-    return record;
+    return r;
+}
+
+static void write_text(record *r)
+{
+    const error *e = &r->last;
+    buf b;
+    buf_init_fixed(&b, r->text, sizeof r->text);
+    buf_text(&b, e->message);
+    if (e->detail[0])
+        buf_printf(&b, ": %s", e->detail);
+    if (e->hint[0])
+        buf_printf(&b, " (%s)", e->hint);
 }
 
 pawl_code error_store_put(error_store *s, const error *err)
 {
     uint64_t key = thread_key();
     pthread_mutex_lock(&s->mutex);
-    error *record = map_get(&s->records, key);
-    if (!record)
-        record = new_record(s, key);
-    if (record) /* without memory the caller still has the code */
-        *record = *err;
+    record *r = map_get(&s->records, key);
+    if (!r)
+        r = new_record(s, key);
+    if (r) { /* without memory the caller still has the code */
+        r->last = *err;
+        write_text(r);
+    }
     pthread_mutex_unlock(&s->mutex);
     return err->code;
 }
 
+static const record *get_record(error_store *s)
+{
+    static const record none = {.last = {.code = PAWL_OK}};
+    pthread_mutex_lock(&s->mutex);
+    const record *r = map_get(&s->records, thread_key());
+    pthread_mutex_unlock(&s->mutex);
+    return r ? r : &none;
+}
+
 const error *error_store_get(error_store *s)
 {
-    static const error none = {.code = PAWL_OK};
-    pthread_mutex_lock(&s->mutex);
-    const error *record = map_get(&s->records, thread_key());
-    pthread_mutex_unlock(&s->mutex);
-    return record ? record : &none;
+    return &get_record(s)->last;
+}
+
+const char *error_store_text(error_store *s)
+{
+    return get_record(s)->text;
 }

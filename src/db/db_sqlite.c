@@ -573,6 +573,7 @@ static const db_macro MACROS[] = {
     {"KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"},
     {"INT", "INTEGER"},
     {"TEXT", "TEXT"},
+    {"REAL", "REAL"},
     {"BYTES", "BLOB"},
     {"BUSY", ""},
     {"LOCK_SHARED", ""},

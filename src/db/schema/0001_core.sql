@@ -1,7 +1,8 @@
 -- The core tables. docs/format.md describes every column; read it first.
 -- {name} is a table of pawl's. Capitals in braces are macros of the driver: {KEY} a primary key
 -- given by the database and never given again, {INT} 64-bit integer, {TEXT} text compared
--- bytewise, {BYTES} any bytes, {BUSY} storage settings of a table whose rows change often.
+-- bytewise, {REAL} a double, {BYTES} any bytes, {BUSY} storage settings of a table whose rows
+-- change often.
 
 CREATE TABLE {meta} (
     name              {TEXT} NOT NULL PRIMARY KEY,
@@ -49,7 +50,9 @@ CREATE TABLE {runs} (
     created_at        {INT} NOT NULL,
     updated_at        {INT} NOT NULL,
     finished_at       {INT},
+    deadline_at       {INT},
     custom_status     {TEXT},
+    custom_seq        {INT} NOT NULL DEFAULT 0,
     enc               {INT} NOT NULL DEFAULT 0,
     input             {BYTES},
     output            {BYTES},
@@ -125,15 +128,20 @@ CREATE TABLE {tasks} (
     name              {TEXT} NOT NULL,
     owner             {INT} NOT NULL DEFAULT 0,
     fence             {INT} NOT NULL DEFAULT 0,
+    tag               {TEXT} NOT NULL DEFAULT '',
+    affinity          {TEXT} NOT NULL DEFAULT '',
+    fair_key          {TEXT} NOT NULL DEFAULT '',
     priority          {INT} NOT NULL DEFAULT 0,
+    place             {INT} NOT NULL DEFAULT 0,
     visible_at        {INT} NOT NULL,
+    progress          {BYTES},
     at                {INT} NOT NULL,
     enc               {INT} NOT NULL DEFAULT 0,
     input             {BYTES}
 ) {BUSY};
 
 CREATE UNIQUE INDEX pawl_tasks_op ON {tasks} (run, generation, op);
-CREATE INDEX pawl_tasks_due ON {tasks} (owner, queue, priority, visible_at, task);
+CREATE INDEX pawl_tasks_due ON {tasks} (owner, queue, tag, priority, place, visible_at, task);
 
 CREATE TABLE {outbox} (
     pos               {KEY},
@@ -150,6 +158,44 @@ CREATE TABLE {outbox} (
     enc               {INT} NOT NULL DEFAULT 0,
     data              {BYTES}
 );
+
+CREATE TABLE {attributes} (
+    run               {INT} NOT NULL,
+    name              {TEXT} NOT NULL,
+    kind              {INT} NOT NULL,
+    number            {REAL},
+    value             {TEXT},
+    PRIMARY KEY (run, name)
+);
+
+CREATE INDEX pawl_attributes_value ON {attributes} (name, value, number);
+
+CREATE TABLE {state} (
+    run               {INT} NOT NULL,
+    key               {TEXT} NOT NULL,
+    generation        {INT} NOT NULL,
+    at                {INT} NOT NULL,
+    enc               {INT} NOT NULL DEFAULT 0,
+    data              {BYTES},
+    PRIMARY KEY (run, key)
+);
+
+CREATE TABLE {queues} (
+    tenant            {TEXT} NOT NULL,
+    queue             {TEXT} NOT NULL,
+    paused            {INT} NOT NULL DEFAULT 0,
+    running_max       {INT} NOT NULL DEFAULT 0,
+    per_key_max       {INT} NOT NULL DEFAULT 0,
+    rate              {INT} NOT NULL DEFAULT 0,
+    rate_ms           {INT} NOT NULL DEFAULT 0,
+    updated_at        {INT} NOT NULL,
+    PRIMARY KEY (tenant, queue)
+);
+
+CREATE TABLE {commits} (
+    slot              {INT} NOT NULL PRIMARY KEY,
+    unit              {TEXT} NOT NULL
+) {BUSY};
 
 INSERT INTO {meta} (name, number, value) VALUES
     ('format', 1, 'pawl'),
