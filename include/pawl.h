@@ -327,7 +327,8 @@ typedef struct pawl_options {
  * pawl lives beside an application's own tables: all of its tables are called pawl_…, and it
  * leaves user_version and application_id alone.
  *
- * Errors: MISUSE (see FORK), UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS, NOTDURABLE.
+ * Errors: MISUSE (see FORK), UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
+ * NOTDURABLE.
  * Durable: the tables. Blocks: on the disk; up to busy_ms on a locked database. */
 PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options);
 
