@@ -40,11 +40,11 @@
  * FAILURE.  A durable call gives you its value or does not come back. When it fails for good
  * (attempts used up, child failed, run cancelled) pawl leaves your function at that call, as
  * exit(3) leaves main: nothing behind it runs, no destructor, no cleanup attribute, no unlock. So
- * take memory from pawl_alloc(); hand files and sockets to pawl_defer(), or better, keep
- * them inside work functions, which are ordinary C and always return. To deal with a failure
- * yourself, start the call with its _later form and ask pawl_try(), which comes back (around a
- * pawl_transact(), put it into a child). Every call
- * that may not come back carries the (empty) marker PAWL_MAY_LEAVE.
+ * take memory from pawl_alloc(); hand files and sockets to pawl_defer(), or better, keep them
+ * inside work functions, which are ordinary C and always return. Never hold a lock over a durable
+ * call. To deal with a failure yourself, start the call with its _later form and ask pawl_try(),
+ * which comes back (a pawl_transact() has none: put it into a child). Every call that may not come
+ * back carries the (empty) marker PAWL_MAY_LEAVE.
  *
  * RETURNING.  With `.returns_errors = 1` at registration every call comes back. A failed one gives
  * NULL, 0, -1 or a code, all later durable calls on that run return at once likewise, and your
@@ -58,7 +58,7 @@
  * else. No exception may leave a function that pawl calls; catch it and answer with
  * pawl_work_fail() or pawl_fail(). No durable call inside a catch block.
  *
- * VALUES.  Payloads are JSON text in UTF-8, without \\u0000 and unpaired surrogates (INVALID), so
+ * VALUES.  Payloads are JSON text in UTF-8, without \u0000 and unpaired surrogates (INVALID), so
  * that no text given out holds a NUL. `const char *` in: validated and copied before the call
  * returns; NULL is PAWL_INVALID, "nothing" is "null". `const char *` out: valid until the workflow
  * or work function has returned and its result is copied, or pawl_drop(); never yours to free. What
@@ -80,8 +80,8 @@
  * OPTIONS.  Every options struct begins with its size, which the macro fills in:
  * PAWL_CALL(.attempts = 5). In C++: pawl_call_options o = {}; o.size = sizeof o; o.attempts = 5.
  * Structs grow at the end only, have no padding on 64-bit systems, and what a library does not know
- * must be zero.
- * NULL means all defaults. Options and the texts in them are copied before the call returns.
+ * must be zero. NULL means all defaults. Options and the texts in them are copied before the call
+ * returns; functions and their args are used until pawl_close() returns.
  *
  * ERRORS.  Calls outside runs return a pawl_code; results go to out-parameters, first after the
  * handle or last, and are NULL or 0 on failure. pawl_errmsg(p) has the last error of the calling

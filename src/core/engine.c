@@ -181,29 +181,41 @@ pawl_code engine_unsupported(pawl *p, const char *what)
     return error_store_put(p->errors, &err);
 }
 
+/* In a child of fork() the store may be locked for ever: it is not asked there. */
+static const error *last_error(pawl *p)
+{
+    static const error none = {.code = PAWL_INVALID, .message = "no handle"};
+    static const error forked = {.code = PAWL_FORKED,
+                                 .message = "the handle belongs to the parent process",
+                                 .hint = "open it after fork(), or exec() a program in the child"};
+    if (!p)
+        return &none;
+    return is_forked(p) ? &forked : error_store_get(p->errors);
+}
+
 pawl_code pawl_errcode(pawl *p)
 {
-    return p ? error_store_get(p->errors)->code : PAWL_INVALID;
+    return last_error(p)->code;
 }
 
 const char *pawl_errmsg(pawl *p)
 {
-    return p ? error_store_get(p->errors)->message : "no handle";
+    return last_error(p)->message;
 }
 
 const char *pawl_errdetail(pawl *p)
 {
-    return p ? error_store_get(p->errors)->detail : "";
+    return last_error(p)->detail;
 }
 
 const char *pawl_errhint(pawl *p)
 {
-    return p ? error_store_get(p->errors)->hint : "";
+    return last_error(p)->hint;
 }
 
 const char *pawl_errtext(pawl *p)
 {
-    return p ? error_store_text(p->errors) : "no handle";
+    return p && !is_forked(p) ? error_store_text(p->errors) : last_error(p)->message;
 }
 
 pawl_code pawl_id_new(char out[PAWL_ID_SIZE])
