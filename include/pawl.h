@@ -466,8 +466,8 @@ PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_o
  * NOTFOUND. Durable: the request. */
 PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
 
-/* The same inside a transaction of your own: `native` is your connection (`sqlite3 *` or
- * `PGconn *`) to this handle's database, in a transaction that you commit. The start or message
+/* pawl_start() and pawl_send() inside a transaction of your own: `native` is your connection
+ * (`sqlite3 *` or `PGconn *`) to this handle's database, in a transaction that you commit. The start or message
  * happens if and when you do, with the durability of your connection. What turns out wrong only
  * later (the run has ended) stays as a failed row of the outbox, for people to see. Errors:
  * NOTFOUND, CONFLICT as far as can be seen; MISUSE if there is no transaction. */
@@ -507,7 +507,8 @@ PAWL_API const char *pawl_outcome_name(const pawl_outcome *o);
 PAWL_API const char *pawl_outcome_message(const pawl_outcome *o);
 PAWL_API const char *pawl_outcome_where(const pawl_outcome *o);
 
-PAWL_API void pawl_outcome_free(pawl_outcome *o); /* NULL is allowed; not for those of pawl_try() */
+/* NULL is allowed. Not for the outcomes of pawl_try(), which are borrowed. */
+PAWL_API void pawl_outcome_free(pawl_outcome *o);
 
 /* ==== Workflows: what a run can do =============================================================
  *
@@ -535,7 +536,7 @@ typedef struct pawl_call_options {
     const char *undo;       /* work that undoes it, registered together with the call; called, if
                                the call was ever handed out, with {"input":…,"result":…}, result
                                null when it is not known. See pawl_undo() */
-    const char *queue;      /* pawl_call() only, as are all below. NULL: "default" */
+    const char *queue;      /* pawl_call() only, down to priority. NULL: "default" */
     const char *tag;        /* only nodes with this tag take it */
     const char *affinity;   /* session: all tasks with it go to one node, as long as that lives */
     const char *fair_key;   /* tasks of different keys take turns; limits may count per key */
@@ -616,8 +617,7 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workfl
 /* ---- Futures: several things at once ----
  *
  * The _later form of an op starts it and gives a future at once; it never leaves. A future belongs
- * to its run and is freed with it. NULL (memory, a wrong argument) is accepted everywhere a future
- * is and fails there. pawl_step_later() runs on another thread of this process. */
+ * to its run and is freed with it. pawl_step_later() runs on another thread of this process. */
 PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
                                       const char *input, const pawl_call_options *options);
 PAWL_API pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
