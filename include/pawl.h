@@ -467,10 +467,10 @@ PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_o
 PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
 
 /* pawl_start() and pawl_send() inside a transaction of your own: `native` is your connection
- * (`sqlite3 *` or `PGconn *`) to this handle's database, in a transaction that you commit. The start or message
- * happens if and when you do, with the durability of your connection. What turns out wrong only
- * later (the run has ended) stays as a failed row of the outbox, for people to see. Errors:
- * NOTFOUND, CONFLICT as far as can be seen; MISUSE if there is no transaction. */
+ * (`sqlite3 *` or `PGconn *`) to this handle's database, in a transaction that you commit. The
+ * start or message happens if and when you do, with the durability of your connection. What turns
+ * out wrong only later (the run has ended) stays as a failed row of the outbox, for people to see.
+ * Errors: NOTFOUND, CONFLICT as far as can be seen; MISUSE if there is no transaction. */
 PAWL_API pawl_code pawl_start_in(pawl *p, void *native, const char *workflow, const char *id,
                                  const char *input, const pawl_start_options *options);
 PAWL_API pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbox,
