@@ -44,7 +44,11 @@ PKG_LIBS := $(shell pkg-config --libs $(PKGS))
 
 PAWL_CPPFLAGS := -Iinclude -Isrc -D_POSIX_C_SOURCE=200809L $(PKG_CFLAGS)
 PAWL_CFLAGS := -std=c17 $(WARNINGS) -fvisibility=hidden -fPIC -pthread $(MODE)
-PAWL_LIBS := $(PKG_LIBS) -pthread -lm
+PAWL_LIBS := $(PKG_LIBS) -pthread -lm -ldl
+
+# The driver for PostgreSQL is a library of its own, made where libpq is.
+PG_CFLAGS := $(shell pkg-config --silence-errors --cflags libpq)
+PG_LIBS := $(shell pkg-config --silence-errors --libs libpq)
 
 # A shared library with undefined symbols is found here, not by the first program that loads it.
 # The sanitizers leave theirs to the program.
@@ -70,7 +74,9 @@ TOOLS := tidy demo
 # The public header is the only place that states the version.
 VERSION := $(shell sed -n 's/^\#define PAWL_VERSION "\(.*\)"/\1/p' include/pawl.h 2>/dev/null)
 VERSION := $(or $(VERSION),0.0.0)
-SONAME := libpawl.so.$(firstword $(subst ., ,$(VERSION)))
+MAJOR := $(firstword $(subst ., ,$(VERSION)))
+SONAME := libpawl.so.$(MAJOR)
+PG_SONAME := libpawl-pg.so.$(MAJOR)
 
 LIB_FOLDERS := $(wildcard $(LIB_DIRS:%=src/%))
 LIB_SRCS := $(wildcard $(LIB_FOLDERS:%=%/*.c))
@@ -78,6 +84,8 @@ SCHEMA := $(sort $(wildcard src/db/schema/*.sql))
 LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(if $(SCHEMA),$(B)/schema.o)
 LIB_A := $(B)/libpawl.a
 LIB_SO := $(B)/libpawl.so.$(VERSION)
+PG_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard src/pg/*.c))
+PG_SO := $(if $(PG_LIBS),$(B)/libpawl-pg.so.$(VERSION))
 
 SUPPORT_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard test/support/*.c))
 TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard $(TIERS:%=test/%/*.c)))
@@ -103,14 +111,14 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(LIB_A) $(LIB_SO)
-tests: $(TEST_BINS) $(EXAMPLES)
-bench: $(BENCH_BINS)
+all: $(LIB_A) $(LIB_SO) $(PG_SO)
+tests: $(TEST_BINS) $(EXAMPLES) $(PG_SO)
+bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
 
 help:
 	@echo "make [BUILD=release|debug|asan|tsan] [CC=gcc|clang] [V=1] [TARGET...]"
-	@echo "  all           libpawl.a and libpawl.so in $(B)/"
+	@echo "  all           libpawl.a, libpawl.so and, where libpq is, libpawl-pg.so in $(B)/"
 	@echo "  tests         the test programs, $(B)/test/TIER/NAME, and the examples, $(B)/examples/NAME"
 	@echo "  bench         the benchmarks, $(B)/bench/NAME"
 	@echo "  tools         the tools, $(B)/tools/NAME"
@@ -146,8 +154,19 @@ $(LIB_A): $(LIB_OBJS) $(LIB_FOLDERS)
 $(LIB_SO): $(LIB_OBJS) $(LIB_FOLDERS)
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	$(Q)$(LINK) -shared $(SO_FLAGS) -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJS) $(PAWL_LIBS)
+	$(Q)$(LINK) -shared $(SO_FLAGS) -Wl,-soname,$(SONAME) -Wl,-rpath,'$$ORIGIN' -o $@ \
+		$(LIB_OBJS) $(PAWL_LIBS)
 	$(Q)ln -sf libpawl.so.$(VERSION) $(B)/$(SONAME) && ln -sf $(SONAME) $(B)/libpawl.so
+
+# It takes what it needs of libpawl with it, hidden, so that programs may link libpawl either way.
+$(B)/src/pg/%.o: PAWL_CPPFLAGS += $(PG_CFLAGS)
+$(B)/src/db/open.o: PAWL_CPPFLAGS += -DPOSTGRES_LIBRARY='"$(PG_SONAME)"'
+$(PG_SO): $(PG_OBJS) $(LIB_A) src/pg
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -shared $(SO_FLAGS) -Wl,-soname,$(PG_SONAME) -o $@ $(PG_OBJS) $(LIB_A) \
+		$(PG_LIBS) -pthread -lm
+	$(Q)ln -sf libpawl-pg.so.$(VERSION) $(B)/$(PG_SONAME)
 
 $(B)/test/support.a: $(SUPPORT_OBJS) $(wildcard test/support)
 	@mkdir -p $(@D)
@@ -161,11 +180,11 @@ $(B)/test/%.o: PAWL_CPPFLAGS += -Itest
 # them alone: it has a second opinion on JSON.
 $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A)
 	@echo "  LD    $@"
-	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PAWL_LIBS)
+	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PAWL_LIBS) -Wl,-rpath,'$$ORIGIN/../..'
 
 $(BENCH_BINS): $(B)/%: $(B)/%.o $(BENCH_SHARED) $(LIB_A)
 	@echo "  LD    $@"
-	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS) -Wl,-rpath,'$$ORIGIN/..'
 
 # Examples see the public header and the shared library only: no hidden function is within reach.
 $(B)/examples/%.o: PAWL_CPPFLAGS := -Iinclude
@@ -189,6 +208,8 @@ install: all
 	install -m 755 $(LIB_SO) $(DESTDIR)$(PREFIX)/lib
 	ln -sf libpawl.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libpawl.so
+	$(if $(PG_SO),install -m 755 $(PG_SO) $(DESTDIR)$(PREFIX)/lib)
+	$(if $(PG_SO),ln -sf libpawl-pg.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(PG_SONAME))
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' \
 		pawl.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/pawl.pc
 
@@ -202,11 +223,11 @@ format-check:
 	clang-format --dry-run --Werror $(SOURCES)
 
 # One target per file, so that -j spreads them.
-LINTS := $(LIB_SRCS:%=lint/%)
+LINTS := $(LIB_SRCS:%=lint/%) $(patsubst %,lint/%,$(wildcard src/pg/*.c))
 .PHONY: $(LINTS)
 lint: $(LINTS)
 $(LINTS): lint/%:
 	@echo "  TIDY  $*"
-	$(Q)clang-tidy --quiet $* -- $(PAWL_CPPFLAGS) -std=c17 -pthread
+	$(Q)clang-tidy --quiet $* -- $(PAWL_CPPFLAGS) $(PG_CFLAGS) -DPOSTGRES_LIBRARY='""' -std=c17 -pthread
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -165,7 +165,12 @@ extern "C" {
     X(CORRUPT, 29, 0, 500, 65, "the database is damaged")                                          \
     X(NOTDURABLE, 30, 0, 500, 78, "the database would not keep what it acknowledges")              \
     X(STORAGE, 31, 1, 503, 74, "the database answered with an error")                              \
-    X(DATA, 32, 0, 500, 65, "a row breaks a rule of the database")
+    X(DATA, 32, 0, 500, 65, "a row breaks a rule of the database")                                 \
+    X(UNREACHABLE, 33, 1, 503, 69, "the database server cannot be reached")                        \
+    X(DENIED, 34, 0, 500, 77, "the database server does not allow it")                             \
+    X(NODATABASE, 35, 0, 500, 66, "the database server has no such database")                      \
+    X(POOLER, 36, 0, 500, 78, "a pooler stands between pawl and the database server")              \
+    X(FENCED, 37, 0, 503, 75, "this node was closed by another one")
 
 typedef enum pawl_code {
 #define PAWL_CODE_ENUM(name, number, retry, http, exit_code, text) PAWL_##name = number,

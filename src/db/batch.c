@@ -37,7 +37,17 @@ static void answer(unit *u, unit_answer what, pawl_code code)
     u->code = code;
 }
 
-static void fail(unit *u, const error *err)
+int batch_is_passing(pawl_code code)
+{
+    return code == PAWL_BUSY || code == PAWL_UNREACHABLE;
+}
+
+void batch_commit_unit(unit *u)
+{
+    answer(u, UNIT_COMMITTED, PAWL_OK);
+}
+
+void batch_fail(unit *u, const error *err)
 {
     answer(u, UNIT_FAILED, err->code);
     u->refused = NULL;
@@ -45,21 +55,34 @@ static void fail(unit *u, const error *err)
     u->message = copy ? copy : pawl_code_text(err->code);
 }
 
-static void refuse(unit *u, const char *why)
+/* A closed node refuses everything that it is asked: it is no fault of the unit. */
+void batch_fail_all(unit **units, size_t count, const error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (err->code == PAWL_FENCED)
+            batch_refuse(units[i], "node");
+        else
+            batch_fail(units[i], err);
+    }
+}
+
+void batch_refuse(unit *u, const char *why)
 {
     answer(u, UNIT_REFUSED, PAWL_REFUSED);
     u->refused = why;
 }
 
 /* Where its arena was before the first attempt: what an attempt adds goes before the next one. */
-static void remember(unit *u)
+void batch_remember(unit **units, size_t count)
 {
-    if (!u->marked)
-        u->mark = arena_mark_now(u->arena);
-    u->marked = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (!units[i]->marked)
+            units[i]->mark = arena_mark_now(units[i]->arena);
+        units[i]->marked = 1;
+    }
 }
 
-static void start_over(unit *u)
+void batch_start_over(unit *u)
 {
     arena_rewind(u->arena, u->mark);
     for (unit_stmt *s = u->first; s; s = s->next)
@@ -100,7 +123,7 @@ static pawl_code copy_row(unit *u, db_stmt *s, unit_row ***tail, error *err)
 }
 
 /* The parameter itself, or what an earlier statement of the unit has returned for it. */
-static pawl_code resolve(const unit *u, const db_value *v, const db_value **out, error *err)
+pawl_code batch_resolve(const unit *u, const db_value *v, const db_value **out, error *err)
 {
     *out = v;
     if (v->type != DB_FROM)
@@ -116,7 +139,7 @@ static pawl_code bind_all(const unit *u, const unit_stmt *what, db_stmt *s, erro
 {
     for (int i = 0; i < what->count; i++) {
         const db_value *v;
-        pawl_code rc = resolve(u, &what->values[i], &v, err);
+        pawl_code rc = batch_resolve(u, &what->values[i], &v, err);
         if (rc == PAWL_OK)
             rc = s->conn->driver->bind(s, i + 1, v, err);
         if (rc != PAWL_OK)
@@ -156,14 +179,14 @@ static pawl_code run_all(pass *p, unit *u)
             return rc;
         if (s->kind != UNIT_GUARD || s->rows)
             continue;
-        refuse(u, s->name);
+        batch_refuse(u, s->name);
         if (s->next && s->next->kind == UNIT_FOUND) {
             rc = run(p, u, s->next);
             u->found = s->next->rows;
         }
         return rc;
     }
-    answer(u, UNIT_COMMITTED, PAWL_OK);
+    batch_commit_unit(u);
     return PAWL_OK;
 }
 
@@ -182,7 +205,7 @@ static int apply(pass *p, unit *u)
 {
     submitter *owner = u->submitter;
     if (owner && (unit_is_cut_off(u) || owner->broken_in == p->number)) {
-        refuse(u, "prefix");
+        batch_refuse(u, "prefix");
         return 1;
     }
     int mark = p->marks && u->needs_mark;
@@ -198,14 +221,14 @@ static int apply(pass *p, unit *u)
     if (rc == PAWL_OK && !u->needs_mark)
         return 1; /* refused before anything was written */
     if (rc != PAWL_OK)
-        fail(u, p->err);
+        batch_fail(u, p->err);
     drop(p, mark);
     return p->conn->driver->in_transaction(p->conn);
 }
 
 /* ---- One pass over some units: one transaction ---- */
 
-typedef enum { PASS_DONE, PASS_BUSY, PASS_GONE, PASS_SPOILT, PASS_UNDECIDED } pass_end;
+typedef enum { PASS_DONE, PASS_LATER, PASS_GONE, PASS_SPOILT, PASS_UNDECIDED } pass_end;
 
 /* A lone unit that was refused or has failed needs no transaction at all: its answer stands. */
 static int lone_answer(const pass *p, const unit *u)
@@ -224,26 +247,31 @@ static pass_end end_pass(pass *p, unit **units, size_t count)
         return PASS_UNDECIDED;
     db_rollback(p->conn);
     if (rc == PAWL_BUSY)
-        return PASS_BUSY;
+        return PASS_LATER;
     if (count > 1)
         return PASS_SPOILT;
-    fail(units[0], p->err);
+    batch_fail(units[0], p->err);
     return PASS_DONE;
 }
 
 static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
 {
     pawl_code rc = db_begin(p->conn, p->err);
-    if (rc == PAWL_BUSY)
-        return PASS_BUSY;
+    if (batch_is_passing(rc))
+        return PASS_LATER;
     if (rc != PAWL_OK) {
-        for (size_t i = 0; i < count; i++)
-            fail(units[i], p->err);
+        batch_fail_all(units, count, p->err);
         return PASS_DONE;
     }
     for (size_t i = 0; i < count; i++) {
-        start_over(units[i]);
-        if (!apply(p, units[i]) && !lone_answer(p, units[i])) {
+        batch_start_over(units[i]);
+        int there = apply(p, units[i]);
+        if (units[i]->answer == UNIT_FAILED && batch_is_passing(units[i]->code)) {
+            if (there)
+                db_rollback(p->conn);
+            return PASS_LATER;
+        }
+        if (!there && !lone_answer(p, units[i])) {
             *guilty = i;
             return PASS_GONE;
         }
@@ -253,7 +281,7 @@ static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
     return end_pass(p, units, count);
 }
 
-static void break_submitters(unit **units, size_t count)
+void batch_break_submitters(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (units[i]->answer != UNIT_COMMITTED)
@@ -261,7 +289,7 @@ static void break_submitters(unit **units, size_t count)
 }
 
 /* The answers may be right or wrong; keep them until the fate of the commit is known. */
-static void make_undecided(unit **units, size_t count, const error *err)
+void batch_undecided(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
         units[i]->provisional = units[i]->answer;
@@ -275,8 +303,7 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
 {
     batch_result r = {0};
     size_t most = count, usual = count;
-    for (size_t i = 0; i < count; i++)
-        remember(units[i]);
+    batch_remember(units, count);
     while (r.taken < count) {
         size_t left = count - r.taken;
         size_t n = left < most ? left : most;
@@ -284,8 +311,8 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
         size_t guilty = 0;
         pass p = {c, ++*passes, n > 1, err};
         pass_end end = run_pass(&p, some, n, &guilty);
-        if (end == PASS_BUSY) {
-            r.code = PAWL_BUSY;
+        if (end == PASS_LATER) {
+            r.code = err->code;
             return r;
         }
         if (end == PASS_GONE || end == PASS_SPOILT) {
@@ -295,10 +322,10 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
             continue;
         }
         if (end == PASS_UNDECIDED) {
-            make_undecided(some, n, err);
+            batch_undecided(some, n, err);
             r.undecided = n;
         }
-        break_submitters(some, n);
+        batch_break_submitters(some, n);
         r.taken += n;
         most = usual;
         if (r.undecided)

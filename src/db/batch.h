@@ -10,7 +10,8 @@
 typedef struct batch_result {
     size_t taken;     /* how many units, from the first, have an answer */
     size_t undecided; /* how many of these, at the end, are undecided: ask driver->settle() */
-    pawl_code code;   /* PAWL_BUSY: the rest could not be begun, come back later; or PAWL_OK */
+    pawl_code code;   /* the rest was not applied, come back later: PAWL_BUSY, PAWL_UNREACHABLE;
+                         or PAWL_OK */
     int restarts;     /* how often the database threw a transaction away */
 } batch_result;
 
@@ -18,5 +19,29 @@ typedef struct batch_result {
  * that is refused or fails leaves nothing behind and harms no other. Answers are written into
  * the units; nobody is called. `pass` counts passes over the life of the connection. */
 batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *pass, error *err);
+
+/* ---- What drivers with an apply() of their own share with it ---- */
+
+/* Somebody else is in the way, or the server is; nothing was written, and the same may work later. */
+int batch_is_passing(pawl_code code);
+
+/* Before the first attempt of a batch; and before each attempt at a unit: forget the last one. */
+void batch_remember(unit **units, size_t count);
+void batch_start_over(unit *u);
+
+/* Provisional answers. */
+void batch_commit_unit(unit *u);
+void batch_refuse(unit *u, const char *why);
+void batch_fail(unit *u, const error *err);
+void batch_fail_all(unit **units, size_t count, const error *err);
+
+/* The end of a transaction: its answer is lost, and the answers to its units with it … */
+void batch_undecided(unit **units, size_t count, const error *err);
+
+/* … or is there; either way submitters of units that are not committed are broken now. */
+void batch_break_submitters(unit **units, size_t count);
+
+/* The parameter itself, or what an earlier statement of the unit has returned for it. */
+pawl_code batch_resolve(const unit *u, const db_value *v, const db_value **out, error *err);
 
 #endif

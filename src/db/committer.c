@@ -46,6 +46,7 @@ struct committer {
     uint64_t passes;
     int64_t retry_ns;
     int64_t retry_ms;
+    pawl_code trouble; /* why it has to be tried again; PAWL_OK: it has not */
 
     int closing;
     int helper_wanted;
@@ -140,7 +141,10 @@ static void set_failed(unit *u, pawl_code code, const char *message)
 
 static void set_busy(committer *k, unit *u)
 {
-    set_failed(u, PAWL_BUSY, "no room, or the database stayed locked; nothing was written");
+    if (k->trouble == PAWL_UNREACHABLE)
+        set_failed(u, PAWL_UNREACHABLE, "the server could not be reached; nothing was written");
+    else
+        set_failed(u, PAWL_BUSY, "no room, or the database stayed locked; nothing was written");
     k->stats.busy++;
 }
 
@@ -242,13 +246,14 @@ static void commit_batch(committer *k)
     error err = {0};
     pthread_mutex_unlock(&k->lock);
     int64_t began = now_ns(k);
-    batch_result r = batch_apply(k->conn, k->batch, count, &k->passes, &err);
+    batch_result r = k->conn->driver->apply(k->conn, k->batch, count, &k->passes, &err);
     int64_t took = now_ns(k) - began;
     pthread_mutex_lock(&k->lock);
 
     count_batch(k, &r, took);
     queue_put_back(&k->queue, k->batch + r.taken, count - r.taken);
-    if (r.code == PAWL_BUSY || r.undecided)
+    k->trouble = r.code;
+    if (r.code != PAWL_OK || r.undecided)
         retry_later(k);
     else
         retry_now(k);
@@ -523,7 +528,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     k->batch = calloc((size_t)k->options.batch_units, sizeof *k->batch);
     pawl_code rc = k->batch ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
     if (rc == PAWL_OK)
-        rc = db_connect(d, DB_WRITER, &k->conn, err);
+        rc = db_connect(d, DB_COMMITTER, &k->conn, err);
     if (rc == PAWL_OK && !k->options.by_hand) {
         k->helper_runs = thread_start(&k->helper, help, k);
         if (!k->helper_runs)

@@ -1,7 +1,7 @@
 /* The seam: what pawl asks of a database, and nothing else.
  *
- * A driver is a table of functions (`db_driver`); db_sqlite.c is one, db_fault.c wraps any other
- * and breaks it on purpose. Everything above this header is written once and never asks which
+ * A driver is a table of functions (`db_driver`); db_sqlite.c is one, src/pg/db_postgres.c another,
+ * db_fault.c wraps any of them and breaks it on purpose. Everything above this header is written once and never asks which
  * driver it is on.
  *
  * SQL is written once too, in the file of the feature that owns it, as a static `db_sql` with
@@ -55,14 +55,19 @@ typedef enum { DB_ROW, DB_DONE, DB_FAILED } db_step;
 /* What became of a commit whose answer was lost. */
 typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
 
-/* What a connection is for. A writer waits its turn among the processes that share the file. */
-typedef enum { DB_READER, DB_WRITER } db_role;
+/* What a connection is for. A writer is alone among the writers of the database until the end of
+ * its transaction: migrations, tests. A committer's connection is the one whose lost answers can be
+ * found out about (settle); on a database with one writer at a time it is a writer like any other.
+ * A waker's only listens and notifies. */
+typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_WAKER } db_role;
 
 /* What a driver can promise beyond the rest (C1: memory cannot promise any of it). */
 enum {
     DB_DURABLE = 1,  /* what is committed is there after a crash */
     DB_ISOLATED = 2, /* two connections do not see each other's open transactions */
     DB_SHARED = 4,   /* several processes may open it at once */
+    DB_FILE = 8,     /* it is a file of this host: locks beside it tell who is alive */
+    DB_TURNS = 16,   /* one transaction writes at a time; nobody deadlocks, nobody is overtaken */
 };
 
 typedef struct db_macro {
@@ -83,12 +88,17 @@ typedef struct db_options {
     int by_hand;           /* never block on others: answer PAWL_BUSY and be asked again */
     int64_t wal_bytes;     /* bound of the write-ahead log; 0: 64 MiB */
     int64_t busy_ms;       /* how long to wait for others; 0: 5000 */
+    int64_t claim_ms;      /* how long a silent node keeps its claims; a server's locks and answers
+                              are waited for less long than that; 0: 5000 */
     const char *vfs;       /* SQLite: the VFS to open with; NULL: the default */
     int64_t (*fs_magic)(const char *path); /* type of the file system at path, as statfs(2) has
                                               it; NULL: ask the system */
 } db_options;
 
 /* ---- The driver table ---- */
+
+struct unit;
+struct batch_result;
 
 typedef struct db_driver {
     const char *name;
@@ -102,7 +112,9 @@ typedef struct db_driver {
     void (*disconnect)(db_conn *c);
 
     /* A writer's transaction sees no other writer until its end; a reader's sees one state of
-     * the database. PAWL_BUSY: somebody else writes; nothing has happened. */
+     * the database. PAWL_BUSY: somebody else writes; PAWL_UNREACHABLE: no server; nothing has
+     * happened, it may be asked again. If the connection is a node's (db_conn.node), its row is
+     * locked first; PAWL_FENCED: that row is closed. */
     pawl_code (*begin)(db_conn *c, error *err);
 
     /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, may be asked again. PAWL_DATA: still
@@ -133,7 +145,21 @@ typedef struct db_driver {
      * place (SQLite: the log, when it has passed its bound). */
     void (*between)(db_conn *c);
 
-    void *(*native)(db_conn *c); /* sqlite3 * */
+    /* Apply units as batch_apply() does (batch.h), in the way that is quick on this database. */
+    struct batch_result (*apply)(db_conn *c, struct unit **units, size_t count, uint64_t *passes,
+                                 error *err);
+
+    /* The database's time, in ms since 1970 UTC, outside a transaction. */
+    pawl_code (*now_ms)(db_conn *c, int64_t *out, error *err);
+
+    /* A waker's connection (waker.h). listen() makes *fd readable when this node (0: everybody) is
+     * notified; heard() takes what has come, 1 if it was anything, -1 if the connection is lost.
+     * notify() wakes those who listen for each of the targets. -1 as *fd: only polling helps. */
+    pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
+    int (*heard)(db_conn *c);
+    pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
+
+    void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
 } db_driver;
 
 struct db {
@@ -146,6 +172,8 @@ struct db_conn {
     db *db;
     db_role role;
     map statements; /* address of a db_sql -> db_stmt */
+    int64_t node;   /* the node that commits through it, and which of its rows; 0: none */
+    int64_t slot;
 };
 
 struct db_stmt {
@@ -155,7 +183,7 @@ struct db_stmt {
 
 /* ---- What the rest of pawl calls ---- */
 
-/* Open the database of options->url and bring its tables to this version (migrate.h). */
+/* Open the database of options->url and bring its tables to this version (open.c). */
 pawl_code db_open(db **out, const db_options *options, error *err);
 void db_close(db *d);
 
@@ -199,6 +227,11 @@ static inline void db_reset(db_stmt *s)
 {
     s->conn->driver->reset(s);
 }
+
+/* Lock the row of the connection's node for the rest of the transaction, if it has one. PAWL_FENCED:
+ * the row is closed, and the node may not write any more. */
+pawl_code db_lock_node(db_conn *c, error *err);
+pawl_code db_fenced(const db_conn *c, error *err); /* the error for that */
 
 /* Run a statement that gives no rows, or whose rows do not matter. */
 pawl_code db_run(db_conn *c, const db_sql *sql, const db_value *values, int count, error *err);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "db/batch.h"
+
 typedef struct fault_db {
     db base;
     db_driver driver; /* this table, with the inner driver's names and promises */
@@ -98,8 +100,11 @@ static void disconnect(db_conn *c)
 
 static pawl_code begin(db_conn *c, error *err)
 {
+    db_conn *inner = conn_of(c)->inner;
+    inner->node = c->node;
+    inner->slot = c->slot;
     pawl_code rc = strike(c, FAULT_CALL_BEGIN, "BEGIN", err);
-    return rc == PAWL_OK ? db_begin(conn_of(c)->inner, err) : rc;
+    return rc == PAWL_OK ? db_begin(inner, err) : rc;
 }
 
 static void rollback(db_conn *c)
@@ -238,6 +243,30 @@ static void between(db_conn *c)
     inner->driver->between(inner);
 }
 
+static pawl_code now_ms(db_conn *c, int64_t *out, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->now_ms(inner, out, err);
+}
+
+static pawl_code listen(db_conn *c, int64_t node, int *fd, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->listen(inner, node, fd, err);
+}
+
+static int heard(db_conn *c)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->heard(inner);
+}
+
+static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->notify(inner, targets, count, err);
+}
+
 static void *native(db_conn *c)
 {
     db_conn *inner = conn_of(c)->inner;
@@ -271,6 +300,11 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .reset = reset,
         .script = script,
         .between = between,
+        .apply = batch_apply,
+        .now_ms = now_ms,
+        .listen = listen,
+        .heard = heard,
+        .notify = notify,
         .native = native,
     };
     d->base = (db){.driver = &d->driver, .options = inner->options};

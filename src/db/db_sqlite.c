@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/batch.h"
 #include "db/sqlite_open.h"
 #include "db/turnstile.h"
 
@@ -132,7 +133,7 @@ static int prepare_plain(sqlite_conn *c, const char *sql, sqlite3_stmt **out)
 
 static pawl_code prepare_brackets(sqlite_conn *c, error *err)
 {
-    int writes = c->base.role == DB_WRITER;
+    int writes = c->base.role != DB_READER;
     int rc = prepare_plain(c, writes ? "BEGIN IMMEDIATE" : "BEGIN", &c->begin);
     if (rc == SQLITE_OK)
         rc = prepare_plain(c, "COMMIT", &c->commit);
@@ -201,7 +202,7 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     if (d->memory)
         return PAWL_OK;
     pawl_code rc = sqlite_open_native(d->path, d->relaxed, o, &c->native, err);
-    if (rc != PAWL_OK || c->base.role != DB_WRITER)
+    if (rc != PAWL_OK || c->base.role == DB_READER)
         return rc;
     rc = need_nodes(d, err);
     if (rc != PAWL_OK || !d->nodes)
@@ -286,8 +287,12 @@ static pawl_code begin(db_conn *base, error *err)
         return PAWL_BUSY;
     }
     int rc = step_once(c->begin);
-    if (rc == SQLITE_OK)
-        return PAWL_OK;
+    if (rc == SQLITE_OK) {
+        here = db_lock_node(base, err);
+        if (here != PAWL_OK)
+            rollback(base);
+        return here;
+    }
     pawl_code code = db_sqlite_error(c->native, rc, "begin a transaction in", err);
     leave(c);
     return code;
@@ -386,6 +391,15 @@ db_sqlite_stats db_sqlite_figures(db_conn *base)
         s.turns_given_up = turnstile_given_up(c->turn);
     }
     return s;
+}
+
+/* The database's time is the host's: all its processes are on this host. */
+static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
+{
+    (void)err;
+    clock_source *clock = base->db->options.clock;
+    *out = clock->now_ms(clock);
+    return PAWL_OK;
 }
 
 /* ---- Statements ---- */
@@ -588,8 +602,10 @@ static const db_macro MACROS[] = {
     .disconnect = disconnect, .begin = begin, .commit = commit, .rollback = rollback,              \
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
-    .script = script, .between = between, .native = native
+    .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms, .native = native
 
-static const db_driver DRIVER_FILE = {
-    .name = "sqlite", .promises = DB_DURABLE | DB_ISOLATED | DB_SHARED, FUNCTIONS};
-static const db_driver DRIVER_MEMORY = {.name = "memory", .promises = 0, FUNCTIONS};
+static const db_driver DRIVER_FILE = {.name = "sqlite",
+                                      .promises =
+                                          DB_DURABLE | DB_ISOLATED | DB_SHARED | DB_FILE | DB_TURNS,
+                                      FUNCTIONS};
+static const db_driver DRIVER_MEMORY = {.name = "memory", .promises = DB_TURNS, FUNCTIONS};

@@ -47,7 +47,8 @@ typedef struct unit_stmt {
     unit_row *rows;
     int count;
     unit_kind kind;
-    uint64_t key; /* the row it locks or writes, as unit_key() names it */
+    uint64_t key; /* the row it locks, reads or writes, as unit_key() names it; 0: one that no other
+                     unit at this time knows of */
 } unit_stmt;
 
 /* Units of one submitter keep their order, and once one of them was not committed, or is
@@ -124,7 +125,8 @@ void unit_break_submitter(unit *u);
 int unit_is_cut_off(const unit *u);
 
 /* A name for a row, equal for equal rows: the table's name and the row's id, or its key text.
- * Drivers that take locks row by row take them in this order. */
+ * Drivers that take locks row by row take them in this order, and put statements of different
+ * units together only where their keys say that nobody could tell. */
 uint64_t unit_key(const char *table, int64_t id);
 uint64_t unit_key_text(const char *table, slice text);
 

@@ -193,12 +193,16 @@ CREATE TABLE {queues} (
 );
 
 CREATE TABLE {commits} (
-    slot              {INT} NOT NULL PRIMARY KEY,
-    unit              {TEXT} NOT NULL
+    ring              {INT} NOT NULL,
+    place             {INT} NOT NULL,
+    number            {INT} NOT NULL,
+    at                {INT} NOT NULL,
+    PRIMARY KEY (ring, place)
 ) {BUSY};
 
 INSERT INTO {meta} (name, number, value) VALUES
     ('format', 1, 'pawl'),
     ('settled', 0, NULL),
     ('next_run', 1, NULL),
-    ('next_node', 2, NULL);
+    ('next_node', 2, NULL),
+    ('next_ring', 1, NULL);
