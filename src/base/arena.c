@@ -189,6 +189,11 @@ void arena_free(arena *a)
     free(a);
 }
 
+size_t arena_room(const arena *a)
+{
+    return a->limit == PTRDIFF_MAX ? SIZE_MAX : a->limit - a->total;
+}
+
 size_t arena_used(const arena *a)
 {
     return a->total;

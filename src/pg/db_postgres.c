@@ -1,0 +1,436 @@
+/* The seam on PostgreSQL: transactions, statements one at a time, and the driver's table.
+ *
+ * A reader sees one state (REPEATABLE READ, read only). A writer is alone among writers by an
+ * advisory lock. A committer's connection runs beside all others under READ COMMITTED: what must
+ * hold is a guard that locks, and the record of the transaction comes first (pg_ring.c).
+ *
+ * After an error the server refuses everything but the end of the transaction, so every error but
+ * those behind a savepoint costs the transaction. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/plugin.h"
+#include "pg/pg.h"
+
+static const db_sql BEGIN_READ = {"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ""};
+static const db_sql BEGIN_WRITE = {"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ""};
+static const db_sql BE_ALONE = {"SELECT pg_advisory_xact_lock($1)", "i"};
+static const db_sql COMMIT = {"COMMIT", ""};
+static const db_sql ROLLBACK = {"ROLLBACK", ""};
+
+/* Behind a pooler a session's settings do not last; these last as long as they are needed. */
+static const db_sql SET_LOCAL = {
+    "SELECT set_config('lock_timeout', ($1::bigint)::text, true),"
+    " set_config('idle_in_transaction_session_timeout', ($2::bigint)::text, true),"
+    " set_config('synchronous_commit', CASE WHEN $3 = 1 THEN 'off' WHEN"
+    " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
+    " ELSE 'on' END, true)",
+    "iii"};
+
+static const int64_t LOCK_ID = INT64_C(0x7061776c); /* "pawl" */
+
+/* ---- Connections ---- */
+
+static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
+{
+    error own;
+    err = err ? err : &own;
+    *out = NULL;
+    pg_conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    const db_options *o = &base->options;
+    c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
+    c->epoch = 1;
+    c->patience_ms = o->claim_ms * 4 / 5 + (role == DB_WRITER ? o->busy_ms : 0);
+    c->scratch = arena_new(0);
+    pawl_code rc = c->scratch ? pg_ensure(c, err) : error_set(err, PAWL_NOMEM, "out of memory");
+    if (rc != PAWL_OK) {
+        db_disconnect(&c->base);
+        return rc;
+    }
+    *out = &c->base;
+    return PAWL_OK;
+}
+
+static int in_transaction(db_conn *base)
+{
+    pg_conn *c = (pg_conn *)base;
+    if (!c->native)
+        return 0;
+    PGTransactionStatusType status = PQtransactionStatus(c->native);
+    return status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
+}
+
+static void disconnect(db_conn *base)
+{
+    pg_conn *c = (pg_conn *)base;
+    if (!in_transaction(base))
+        pg_ring_drop(c);
+    pg_forget(c);
+    free(c->pending);
+    arena_free(c->scratch);
+    free(c);
+}
+
+static void *native(db_conn *base)
+{
+    return ((pg_conn *)base)->native;
+}
+
+/* ---- Transactions ---- */
+
+static pawl_code push(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err)
+{
+    db_stmt *s;
+    pawl_code rc = db_prepare(&c->base, sql, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    pg_params p = {0};
+    for (int i = 0; i < count; i++)
+        pg_param(&p, &values[i]);
+    return pg_push(c, (pg_stmt *)s, &p, err);
+}
+
+static pawl_code push_settings(pg_conn *c, error *err)
+{
+    const db_options *o = &c->base.db->options;
+    int alone = c->base.role == DB_WRITER;
+    db_value values[] = {db_int(pg_lock_ms(c)), db_int(alone ? 0 : o->claim_ms * 3 / 5),
+                         db_int(pg_db_of(c)->relaxed)};
+    return push(c, &SET_LOCAL, values, 3, err);
+}
+
+pawl_code pg_push_begin(pg_conn *c, error *err)
+{
+    db_value lock = db_int(LOCK_ID);
+    db_role role = c->base.role;
+    pawl_code rc = push(c, role == DB_READER ? &BEGIN_READ : &BEGIN_WRITE, NULL, 0, err);
+    if (rc == PAWL_OK && pg_db_of(c)->pooler)
+        rc = push_settings(c, err);
+    if (rc == PAWL_OK && role == DB_WRITER)
+        rc = push(c, &BE_ALONE, &lock, 1, err);
+    if (rc == PAWL_OK && role == DB_COMMITTER)
+        rc = pg_ring_push(c, err);
+    return rc;
+}
+
+/* Not PAWL_OK: the transaction is over. */
+pawl_code pg_take_begin(pg_conn *c, error *err)
+{
+    int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER) +
+                (c->base.role == DB_COMMITTER);
+    for (int i = 0; i < count; i++) {
+        PGresult *r = pg_take(c, err);
+        if (r && pg_ok(r)) {
+            PQclear(r);
+            continue;
+        }
+        int refused = r && pg_is_refusal(r);
+        pawl_code rc = pg_fail(c, r, "begin a transaction in", err);
+        pg_rollback(&c->base);
+        return refused ? pg_ring_lost(c, err) : rc;
+    }
+    return PAWL_OK;
+}
+
+static pawl_code begin_once(pg_conn *c, error *err)
+{
+    pawl_code rc = pg_ensure(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_push_begin(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_take_begin(c, err);
+    return rc == PAWL_OK ? pg_skip(c, err) : rc;
+}
+
+/* A connection that has stood idle may be dead without our knowing: then a new one is tried. */
+static pawl_code begin(db_conn *base, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    error own;
+    err = err ? err : &own;
+    int old = c->native != NULL;
+    pawl_code rc = begin_once(c, err);
+    if (rc == PAWL_UNREACHABLE && old && !c->native)
+        rc = begin_once(c, err);
+    return rc;
+}
+
+pawl_code pg_push_commit(pg_conn *c, error *err)
+{
+    return push(c, &COMMIT, NULL, 0, err);
+}
+
+/* An error that leaves the session alive says that nothing was committed. Anything else (a server
+ * that goes down, a connection that breaks, silence) says nothing. */
+pawl_code pg_take_commit(pg_conn *c, error *err)
+{
+    PGresult *r = pg_take(c, err);
+    if (!r)
+        return PAWL_UNREACHABLE;
+    if (pg_ok(r)) {
+        int committed = strcmp(PQcmdStatus(r), "COMMIT") == 0;
+        PQclear(r);
+        pg_skip(c, NULL); /* whatever comes now, it is durable */
+        return committed ? PAWL_OK : error_set(err, PAWL_DATA, "the transaction had failed before");
+    }
+    int decided = PQresultStatus(r) != PGRES_PIPELINE_ABORTED && !pg_is_fatal(r) && c->native &&
+                  PQstatus(c->native) == CONNECTION_OK;
+    pawl_code rc = pg_fail(c, r, "commit to", err);
+    if (decided)
+        return rc == PAWL_BUSY ? PAWL_BUSY : PAWL_DATA;
+    pg_forget(c);
+    return rc == PAWL_BUSY || rc == PAWL_DATA ? PAWL_UNREACHABLE : rc;
+}
+
+static pawl_code commit(db_conn *base, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    error own;
+    err = err ? err : &own;
+    pawl_code rc = pg_push_commit(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_take_commit(c, err);
+    if (rc == PAWL_OK)
+        c->number += 2;
+    else if (rc != PAWL_BUSY && rc != PAWL_DATA)
+        c->doubtful = 1;
+    return rc;
+}
+
+/* Where not even that is answered the connection goes, and the transaction with it. */
+void pg_rollback(db_conn *base)
+{
+    pg_conn *c = (pg_conn *)base;
+    error err = {0};
+    if (c->native && c->pending_head < c->pending_tail)
+        pg_skip(c, &err);
+    if (!in_transaction(base))
+        return;
+    pawl_code rc = push(c, &ROLLBACK, NULL, 0, &err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, &err);
+    PGresult *r = rc == PAWL_OK ? pg_take(c, &err) : NULL;
+    int done = r && pg_ok(r);
+    PQclear(r);
+    if (!done || pg_skip(c, &err) != PAWL_OK)
+        pg_forget(c);
+}
+
+/* ---- Statements, one at a time ---- */
+
+static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
+{
+    pg_stmt *s = (pg_stmt *)base;
+    if (index < 1 || index > s->count || v->type == DB_FROM)
+        return error_set(err, PAWL_DATA, "a statement has no such parameter");
+    s->values[index - 1] = *v;
+    return PAWL_OK;
+}
+
+static pawl_code execute(pg_stmt *s, error *err)
+{
+    pg_conn *c = (pg_conn *)s->base.conn;
+    pg_params p = {0};
+    for (int i = 0; i < s->count; i++)
+        pg_param(&p, &s->values[i]);
+    pawl_code rc = pg_push(c, s, &p, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    PGresult *r = pg_take(c, err);
+    if (!r || !pg_ok(r))
+        return pg_fail(c, r, "use", err);
+    s->result = r;
+    s->row = -1;
+    return pg_skip(c, err);
+}
+
+static db_step next(db_stmt *base, error *err)
+{
+    pg_stmt *s = (pg_stmt *)base;
+    error own;
+    if (!s->executed) {
+        s->executed = 1;
+        if (execute(s, err ? err : &own) != PAWL_OK)
+            return DB_FAILED;
+    }
+    if (!s->result)
+        return DB_DONE;
+    return ++s->row < PQntuples(s->result) ? DB_ROW : DB_DONE;
+}
+
+static int columns(db_stmt *base)
+{
+    const pg_stmt *s = (pg_stmt *)base;
+    return s->result ? PQnfields(s->result) : 0;
+}
+
+static void column(db_stmt *base, int index, db_value *out)
+{
+    pg_stmt *s = (pg_stmt *)base;
+    *out = pg_column(s->result, s->row, index, s->number);
+}
+
+static void reset(db_stmt *base)
+{
+    pg_stmt *s = (pg_stmt *)base;
+    PQclear(s->result);
+    s->result = NULL;
+    s->executed = 0;
+}
+
+/* Several statements in one text need the simple protocol, which a pipeline does not have. */
+static pawl_code script(db_conn *base, const char *text, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    if (!c->native || !PQexitPipelineMode(c->native))
+        return pg_error_connecting(c->native, err);
+    PQsetnonblocking(c->native, 0);
+    PGresult *r = PQexec(c->native, text);
+    pawl_code rc = pg_ok(r) ? PAWL_OK : pg_error(c, r, "change the tables of", err);
+    PQclear(r);
+    PQsetnonblocking(c->native, 1);
+    if (!PQenterPipelineMode(c->native))
+        pg_forget(c);
+    return rc;
+}
+
+static void between(db_conn *c)
+{
+    (void)c;
+}
+
+static const char NOW[] = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text";
+
+static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    error own;
+    err = err ? err : &own;
+    pawl_code rc = pg_ensure(c, err);
+    PGresult *r = rc == PAWL_OK ? pg_once(c, NOW, NULL, err) : NULL;
+    if (!r)
+        return rc == PAWL_OK ? err->code : rc;
+    *out = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+    PQclear(r);
+    return PAWL_OK;
+}
+
+/* ---- The database ---- */
+
+static const char TABLES[] =
+    "(SELECT relname AS name, CASE relkind WHEN 'r' THEN 'table' ELSE 'other' END AS type"
+    " FROM pg_class WHERE relkind IN ('r', 'v', 'm', 'p', 'f') AND relnamespace ="
+    " (SELECT oid FROM pg_namespace WHERE nspname = 'pawl'))";
+
+static const db_macro MACROS[] = {
+    {"KEY", "bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"},
+    {"INT", "bigint"},
+    {"TEXT", "text COLLATE \"C\""},
+    {"REAL", "double precision"},
+    {"BYTES", "bytea"},
+    {"BUSY", "WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02,"
+             " autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0)"},
+    {"LOCK_SHARED", "FOR SHARE"},
+    {"OUR_TABLES", TABLES},
+    {NULL, NULL},
+};
+
+static void close_db(db *base)
+{
+    pg_db *d = (pg_db *)base;
+    PQconninfoFree(d->info);
+    free(d);
+}
+
+static const db_driver DRIVER = {
+    .name = "postgres",
+    .table_prefix = "pawl.",
+    .macros = MACROS,
+    .promises = DB_DURABLE | DB_ISOLATED | DB_SHARED,
+    .close = close_db,
+    .connect = connect,
+    .disconnect = disconnect,
+    .begin = begin,
+    .commit = commit,
+    .rollback = pg_rollback,
+    .in_transaction = in_transaction,
+    .settle = pg_settle,
+    .prepare = pg_stmt_prepare,
+    .finalize = pg_stmt_free,
+    .bind = bind,
+    .next = next,
+    .columns = columns,
+    .column = column,
+    .reset = reset,
+    .script = script,
+    .between = between,
+    .apply = pg_apply,
+    .now_ms = now_ms,
+    .listen = pg_listen,
+    .heard = pg_heard,
+    .notify = pg_notify,
+    .native = native,
+};
+
+static const db_sql HAS_SCHEMA = {"SELECT 1 WHERE to_regnamespace('pawl') IS NOT NULL", ""};
+
+/* One who finds it missing makes it, alone; of several who do, the later ones find it there. */
+static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
+{
+    db_conn *c;
+    int64_t one;
+    pawl_code rc = connect(&d->base, role, &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = begin(c, err);
+    if (rc == PAWL_OK)
+        rc = db_number(c, &HAS_SCHEMA, NULL, 0, &one, there, err);
+    if (rc == PAWL_OK && !*there && role == DB_WRITER)
+        rc = script(c, "CREATE SCHEMA pawl", err);
+    if (rc == PAWL_OK)
+        rc = commit(c, err);
+    db_disconnect(c);
+    if (rc == PAWL_DENIED)
+        error_hint(err, "let the user make the schema (GRANT CREATE ON DATABASE), or make it for"
+                        " the user: CREATE SCHEMA pawl AUTHORIZATION …");
+    return rc;
+}
+
+/* The schema is made here and not by a migration: looking for the tables needs it. */
+static pawl_code make_schema(pg_db *d, error *err)
+{
+    int there = 0;
+    pawl_code rc = need_schema(d, DB_READER, &there, err);
+    return rc == PAWL_OK && !there ? need_schema(d, DB_WRITER, &there, err) : rc;
+}
+
+static pawl_code open(db **out, slice url, const db_options *options, error *err)
+{
+    *out = NULL;
+    pg_db *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    d->base = (db){.driver = &DRIVER, .options = *options};
+    error own;
+    err = err ? err : &own;
+    pawl_code rc = pg_read_url(d, url, err);
+    if (rc == PAWL_OK)
+        rc = make_schema(d, err);
+    if (rc != PAWL_OK) {
+        close_db(&d->base);
+        return rc;
+    }
+    *out = &d->base;
+    return PAWL_OK;
+}
+
+__attribute__((visibility("default"))) extern const db_plugin pawl_db_plugin;
+const db_plugin pawl_db_plugin = {PAWL_VERSION, DB_PLUGIN_SIZES, open};

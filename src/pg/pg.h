@@ -1,0 +1,191 @@
+/* What the files of the PostgreSQL driver share.
+ *
+ * A connection is always in libpq's pipeline mode: statements are *pushed*, a *sync* sends them,
+ * results are *taken* in order. One trip to the server is one sync, however many statements it
+ * carries. A connection that breaks is forgotten at once and made anew by the next begin().
+ *
+ * Everything that waits for the server has a deadline in real time, below the life of a claim: a
+ * node that hears nothing must stop waiting before others may take its work. */
+#ifndef PG_PG_H
+#define PG_PG_H
+
+#include <libpq-fe.h>
+
+#include "db/batch.h"
+#include "db/db.h"
+
+enum {
+    PG_PARAMETERS = 32,
+    PG_OID_BYTES = 17,
+    PG_OID_INT = 20,
+    PG_OID_TEXT = 25,
+    PG_RING = 64, /* places of a ring, see pg_ring.c */
+};
+
+typedef struct pg_db {
+    db base;
+    PQconninfoOption *info; /* the URL, taken apart; may hold a password */
+    int relaxed;            /* durability=relaxed */
+    int pooler;             /* pooler=transaction: nothing of a session may be relied on */
+} pg_db;
+
+typedef struct pg_stmt pg_stmt;
+
+typedef struct pg_conn {
+    db_conn base;
+    PGconn *native;    /* NULL: not connected */
+    uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
+    unsigned names;    /* of statements given so far */
+    pg_stmt **pending; /* pushed and not taken: the statement it prepares, NULL: an execution */
+    size_t pending_size;
+    size_t pending_head;
+    size_t pending_tail;
+    int synced; /* syncs sent and not taken */
+    int64_t patience_ms;
+    int64_t deadline_ns; /* of the trip under way */
+    int64_t time_offset; /* the server's clock minus our monotonic one, in ms */
+
+    int64_t ring;   /* see pg_ring.c; 0: none yet */
+    int64_t number; /* of the next transaction */
+    int doubtful;   /* the transaction with that number has no answer */
+
+    arena *scratch; /* of the batch under way */
+} pg_conn;
+
+/* A prepared statement, in the form that was written, and in the forms made from it. */
+struct pg_stmt {
+    db_stmt base;
+    char *text;
+    char name[24];
+    int count; /* of parameters */
+    Oid types[PG_PARAMETERS];
+    uint64_t prepared_in; /* epoch */
+    uint64_t ready_in;    /* epoch in which the server has said so */
+    db_value values[PG_PARAMETERS];
+    PGresult *result; /* of the execution that next() walks along */
+    int row;
+    int executed;
+    char number[32]; /* of a column that is a double */
+    pg_stmt *array;  /* for many sets of values at once … */
+    pg_stmt *must;   /* a guard that fails instead of giving no row … */
+    int no_array;    /* … unless its text does not allow it */
+};
+
+static inline pg_db *pg_db_of(const pg_conn *c)
+{
+    return (pg_db *)c->base.db;
+}
+
+/* ---- Connecting (pg_connect.c) ---- */
+
+/* Connect if there is no connection. */
+pawl_code pg_ensure(pg_conn *c, error *err);
+
+/* Forget a connection that is broken, or whose server does not answer. */
+void pg_forget(pg_conn *c);
+
+/* Take a URL apart into d->info and the switches. */
+pawl_code pg_read_url(pg_db *d, slice url, error *err);
+
+/* How long this connection waits for a lock. */
+int64_t pg_lock_ms(const pg_conn *c);
+
+/* The database's time as this connection reckons it. */
+int64_t pg_time_ms(const pg_conn *c);
+
+/* ---- Errors (pg_error.c) ---- */
+
+/* What the result says; `doing` as in "cannot DOING the database". */
+pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err);
+
+/* Why a connection could not be made, or was lost. */
+pawl_code pg_error_connecting(const PGconn *native, error *err);
+pawl_code pg_error_silent(error *err);
+
+/* Is it the division by zero of a statement that must give a row? */
+int pg_is_refusal(const PGresult *r);
+
+/* Has the server ended more than the statement: does nobody know what became of a commit? */
+int pg_is_fatal(const PGresult *r);
+
+/* ---- Trips (pg_pipe.c) ---- */
+
+typedef struct pg_params {
+    int count;
+    const char *values[PG_PARAMETERS]; /* binary; NULL: NULL */
+    int sizes[PG_PARAMETERS];
+    int formats[PG_PARAMETERS];
+    char ints[PG_PARAMETERS][8];
+} pg_params;
+
+void pg_param(pg_params *p, const db_value *v);
+
+pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err);
+pawl_code pg_sync(pg_conn *c, error *err);
+
+/* The next result, to be cleared by the caller; NULL: the connection is lost, err says how. */
+PGresult *pg_take(pg_conn *c, error *err);
+
+/* Leave the rest of the trip unread. PAWL_OK unless the connection is lost. */
+pawl_code pg_skip(pg_conn *c, error *err);
+
+/* A result that is not what was hoped for: skip the rest, give its code. Clears the result. */
+pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err);
+
+/* Statements outside the seam, once each: NULL or a result of one trip. */
+PGresult *pg_once(pg_conn *c, const char *sql, const pg_params *p, error *err);
+
+int pg_ok(const PGresult *r);
+
+/* ---- Values (pg_value.c) ---- */
+
+db_value pg_column(const PGresult *r, int row, int column, char number[32]);
+
+/* Copy a row, from column `from` on, into the unit's arena, behind `tail`. */
+pawl_code pg_copy_row(unit *u, const PGresult *r, int row, int from, unit_row ***tail, error *err);
+
+/* ---- Statements and their forms (pg_stmt.c) ---- */
+
+pawl_code pg_stmt_prepare(db_conn *c, const db_sql *sql, const char *text, db_stmt **out,
+                          error *err);
+void pg_stmt_free(db_stmt *s);
+
+/* The form for many sets of values: $1 … are arrays. NULL: there is none. */
+pg_stmt *pg_stmt_array(pg_stmt *s);
+
+/* The form of a guard that fails instead of giving no row. NULL: memory is out. */
+pg_stmt *pg_stmt_must(pg_stmt *s);
+
+/* An array of one parameter of many members, in binary form. */
+void pg_array_begin(buf *b, Oid type);
+void pg_array_add(buf *b, const db_value *v);
+void pg_array_end(buf *b, size_t count);
+
+/* ---- Transactions (pg_ring.c, db_postgres.c) ---- */
+
+/* Push what begins a transaction of this connection. */
+pawl_code pg_push_begin(pg_conn *c, error *err);
+pawl_code pg_take_begin(pg_conn *c, error *err);
+
+/* Push COMMIT; take its answer: as db_driver.commit says. */
+pawl_code pg_push_commit(pg_conn *c, error *err);
+pawl_code pg_take_commit(pg_conn *c, error *err);
+
+void pg_rollback(db_conn *c);
+
+/* Make the ring of a committer's connection; find out what became of a commit. */
+pawl_code pg_ring_make(pg_conn *c, error *err);
+void pg_ring_drop(pg_conn *c);
+pawl_code pg_ring_push(pg_conn *c, error *err);
+pawl_code pg_ring_lost(pg_conn *c, error *err);
+db_fate pg_settle(db_conn *c, error *err);
+
+/* ---- Batches (pg_batch.c), waking (pg_wake.c) ---- */
+
+batch_result pg_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err);
+
+pawl_code pg_listen(db_conn *c, int64_t node, int *fd, error *err);
+int pg_heard(db_conn *c);
+pawl_code pg_notify(db_conn *c, const int64_t *targets, size_t count, error *err);
+
+#endif

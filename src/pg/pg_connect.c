@@ -1,0 +1,318 @@
+/* Connecting: the URL, the settings of a session, and what is refused.
+ *
+ * A session is asked what it is after the application's on_connect has had its say: a server or a
+ * session that would not keep what it acknowledges is refused (guarantee 8). What limits waiting
+ * (locks, a transaction that stands still, a peer that is gone) is set below the life of a claim, so
+ * that a node that has stopped in the middle of a transaction does not hold its locks for longer
+ * than its claims.
+ *
+ * Behind a pooler that changes servers between two transactions nothing of a session lasts. It is
+ * recognised by its process id, which is not the one that the server has; with ?pooler=transaction
+ * settings go into every transaction, and statements have no names. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pg/pg.h"
+
+enum { OLDEST = 130000, OPTIONS_MAX = 64, BY_HAND_MS = 10 };
+
+/* ---- The URL ---- */
+
+static int is_ours(pg_db *d, slice parameter, pawl_code *rc, error *err)
+{
+    static const char HINT[] =
+        "it may be pooler=transaction, durability=full or durability=relaxed";
+    int pooler = slice_starts(parameter, SLICE_LIT("pooler="));
+    if (!pooler && !slice_starts(parameter, SLICE_LIT("durability=")))
+        return 0;
+    if (slice_equal(parameter, SLICE_LIT("pooler=transaction")))
+        d->pooler = 1;
+    else if (slice_equal(parameter, SLICE_LIT("durability=relaxed")))
+        d->relaxed = 1;
+    else if (!slice_equal(parameter, SLICE_LIT("durability=full"))) {
+        *rc = error_set(err, PAWL_INVALID, "the database URL has a parameter with a wrong value");
+        error_detail(err, "%s", pooler ? "pooler" : "durability");
+        error_hint(err, HINT);
+    }
+    return 1;
+}
+
+/* Copy the URL without the parameters that are ours: libpq knows those that are left. */
+static pawl_code strip(pg_db *d, slice url, buf *out, error *err)
+{
+    pawl_code rc = PAWL_OK;
+    const char *end = url.at + url.size;
+    const char *mark = memchr(url.at, '?', url.size);
+    buf_add(out, (slice){url.at, (size_t)((mark ? mark : end) - url.at)});
+    char between = '?';
+    while (mark && mark < end) {
+        const char *from = mark + 1;
+        mark = memchr(from, '&', (size_t)(end - from));
+        slice parameter = {from, (size_t)((mark ? mark : end) - from)};
+        if (is_ours(d, parameter, &rc, err))
+            continue;
+        buf_char(out, between);
+        buf_add(out, parameter);
+        between = '&';
+    }
+    return rc;
+}
+
+pawl_code pg_read_url(pg_db *d, slice url, error *err)
+{
+    buf text;
+    buf_init(&text, PAWL_MAX_URL + 16);
+    const char *rest = memchr(url.at, ':', url.size);
+    buf_text(&text, "postgresql");
+    pawl_code rc = strip(d, (slice){rest, url.size - (size_t)(rest - url.at)}, &text, err);
+    if (rc == PAWL_OK && text.failed)
+        rc = error_set(err, PAWL_NOMEM, "out of memory");
+    char *why = NULL;
+    if (rc == PAWL_OK && slice_starts((slice){rest, 3}, SLICE_LIT("://")))
+        d->info = PQconninfoParse(buf_str(&text), &why);
+    PQfreemem(why); /* it may quote the password */
+    buf_free(&text);
+    if (rc != PAWL_OK || d->info)
+        return rc;
+    error_set(err, PAWL_INVALID, "the database URL is not one of PostgreSQL's");
+    error_hint(err, "it looks like postgres://user:password@host:5432/database?sslmode=require");
+    return PAWL_INVALID;
+}
+
+/* ---- Making a connection ---- */
+
+static void ignore_notice(void *arg, const PGresult *r)
+{
+    (void)arg;
+    (void)r;
+}
+
+static PGconn *start(pg_conn *c)
+{
+    const char *keys[OPTIONS_MAX] = {0}, *values[OPTIONS_MAX] = {0};
+    char limit[24];
+    int n = 0;
+    buf b;
+    buf_init_fixed(&b, limit, sizeof limit);
+    buf_printf(&b, "%lld", (long long)c->patience_ms);
+    static const char *const OWN[][2] = {
+        {"application_name", "pawl"}, {"keepalives_idle", "5"}, {"keepalives_interval", "2"}};
+    for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++, n++) {
+        keys[n] = OWN[i][0];
+        values[n] = OWN[i][1];
+    }
+    keys[n] = "tcp_user_timeout";
+    values[n++] = limit;
+    /* What the URL says counts more, being later … */
+    for (PQconninfoOption *o = pg_db_of(c)->info; o->keyword && n < OPTIONS_MAX - 3; o++) {
+        if (!o->val || !*o->val)
+            continue;
+        keys[n] = o->keyword;
+        values[n++] = o->val;
+    }
+    keys[n] = "client_encoding"; /* … but for this */
+    values[n++] = "UTF8";
+    return PQconnectStartParams(keys, values, 0);
+}
+
+/* Poll until the connection stands, or fails, or the time is over. */
+static pawl_code await_connection(pg_conn *c, PGconn *native, error *err)
+{
+    clock_source *real = clock_system();
+    int64_t deadline = clock_deadline(real->mono_ns(real), c->patience_ms);
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    while (status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED) {
+        int64_t left = deadline - real->mono_ns(real);
+        if (left <= 0)
+            return pg_error_silent(err);
+        struct pollfd p = {PQsocket(native), status == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
+        int64_t ms = left / 1000000 + 1;
+        if (poll(&p, 1, ms > 60000 ? 60000 : (int)ms) != 0)
+            status = PQconnectPoll(native);
+    }
+    return status == PGRES_POLLING_OK ? PAWL_OK : pg_error_connecting(native, err);
+}
+
+static pawl_code check_version(const PGconn *native, error *err)
+{
+    int version = PQserverVersion(native);
+    if (version >= OLDEST)
+        return PAWL_OK;
+    error_set(err, PAWL_UNSUPPORTED, "the database server is too old");
+    error_detail(err, "it is PostgreSQL %d", version / 10000);
+    error_hint(err, "PostgreSQL %d is the oldest that will do", OLDEST / 10000);
+    return PAWL_UNSUPPORTED;
+}
+
+static pawl_code tell_application(pg_conn *c, error *err)
+{
+    const db_options *o = &c->base.db->options;
+    if (!o->on_connect || o->on_connect(c->native, o->on_connect_arg) == 0)
+        return PAWL_OK;
+    error_set(err, PAWL_CANTOPEN, "the application's on_connect refused the connection");
+    error_hint(err, "on_connect gives 0 when the connection may be used");
+    return PAWL_CANTOPEN;
+}
+
+/* ---- Settings ---- */
+
+static void add_number(pg_params *p, char text[24], int64_t number)
+{
+    buf b;
+    buf_init_fixed(&b, text, 24);
+    buf_printf(&b, "%lld", (long long)number);
+    db_value v = db_text(slice_of(text));
+    pg_param(p, &v);
+}
+
+int64_t pg_lock_ms(const pg_conn *c)
+{
+    const db_options *o = &c->base.db->options;
+    if (o->by_hand)
+        return BY_HAND_MS;
+    return c->base.role == DB_WRITER ? o->busy_ms : o->claim_ms * 2 / 5;
+}
+
+/* Locks are waited for less long than a claim lives; a transaction that stands still ends. No limit
+ * on a statement: the server would cancel a commit that waits for its standby, and call it done. */
+static const char SET[] =
+    "SELECT set_config('lock_timeout', $1::text, false),"
+    " set_config('idle_in_transaction_session_timeout', $2::text, false),"
+    " set_config('statement_timeout', '0', false),"
+    " set_config('synchronous_commit', CASE WHEN $3::text = 'relaxed' THEN 'off' WHEN"
+    " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
+    " ELSE 'on' END, false)";
+
+static pawl_code set_session(pg_conn *c, error *err)
+{
+    const db_options *o = &c->base.db->options;
+    pg_params p = {0};
+    char lock[24], idle[24];
+    int alone = c->base.role == DB_WRITER;
+    add_number(&p, lock, pg_lock_ms(c));
+    add_number(&p, idle, alone ? 0 : o->claim_ms * 3 / 5);
+    db_value how = db_text(slice_of(pg_db_of(c)->relaxed ? "relaxed" : "full"));
+    pg_param(&p, &how);
+    PGresult *r = pg_once(c, SET, &p, err);
+    PQclear(r);
+    return r ? PAWL_OK : err->code;
+}
+
+static const char LOOK[] =
+    "SELECT current_setting('fsync'), current_setting('synchronous_commit'),"
+    " current_setting('server_encoding'), pg_is_in_recovery()::text, pg_backend_pid()::text,"
+    " (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text";
+
+static pawl_code refuse_settings(const char *fsync, const char *commit, error *err)
+{
+    error_set(err, PAWL_NOTDURABLE, "the database would not keep what it acknowledges");
+    error_detail(err, "fsync is %s, synchronous_commit is %s", fsync, commit);
+    error_hint(err, "set fsync = on at the server, or say durability=relaxed in the URL");
+    return PAWL_NOTDURABLE;
+}
+
+static pawl_code refuse_pooler(error *err)
+{
+    error_set(err, PAWL_POOLER, "a pooler stands between pawl and the database server");
+    error_detail(err, "the process that answers is not the one that was connected to");
+    error_hint(err, "add ?pooler=transaction to the URL, or connect to the server itself");
+    return PAWL_POOLER;
+}
+
+static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
+{
+    const char *fsync = PQgetvalue(r, 0, 0), *commit = PQgetvalue(r, 0, 1);
+    const char *encoding = PQgetvalue(r, 0, 2);
+    pg_db *d = pg_db_of(c);
+    if (strcmp(encoding, "UTF8") != 0) {
+        error_set(err, PAWL_UNSUPPORTED, "the database keeps its text in %s", encoding);
+        error_hint(err, "make a database with ENCODING 'UTF8'");
+        return PAWL_UNSUPPORTED;
+    }
+    if (strcmp(PQgetvalue(r, 0, 3), "true") == 0) {
+        error_set(err, PAWL_READONLY, "the database server is a standby");
+        error_hint(err, "give the URL of the primary, or target_session_attrs=read-write");
+        return PAWL_READONLY;
+    }
+    if (!d->pooler && atoi(PQgetvalue(r, 0, 4)) != PQbackendPID(c->native))
+        return refuse_pooler(err);
+    int kept = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0 || d->pooler;
+    if (!d->relaxed && (strcmp(fsync, "on") != 0 || !kept))
+        return refuse_settings(fsync, commit, err);
+    return PAWL_OK;
+}
+
+static pawl_code look(pg_conn *c, error *err)
+{
+    clock_source *mono = c->base.db->options.clock;
+    int64_t before = mono->mono_ns(mono);
+    PGresult *r = pg_once(c, LOOK, NULL, err);
+    if (!r)
+        return err->code;
+    int64_t middle = before + (mono->mono_ns(mono) - before) / 2;
+    c->time_offset = strtoll(PQgetvalue(r, 0, 5), NULL, 10) - middle / 1000000;
+    pawl_code rc = judge(c, r, err);
+    PQclear(r);
+    return rc;
+}
+
+int64_t pg_time_ms(const pg_conn *c)
+{
+    clock_source *mono = c->base.db->options.clock;
+    return mono->mono_ns(mono) / 1000000 + c->time_offset;
+}
+
+/* ---- All of it ---- */
+
+void pg_forget(pg_conn *c)
+{
+    if (c->native)
+        PQfinish(c->native);
+    c->native = NULL;
+    c->epoch++;
+    c->pending_head = c->pending_tail = 0;
+    c->synced = 0;
+}
+
+static pawl_code set_up(pg_conn *c, error *err)
+{
+    pawl_code rc = check_version(c->native, err);
+    if (rc == PAWL_OK)
+        rc = tell_application(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (PQsetnonblocking(c->native, 1) != 0 || !PQenterPipelineMode(c->native))
+        return pg_error_connecting(c->native, err);
+    if (!pg_db_of(c)->pooler)
+        rc = set_session(c, err);
+    if (rc == PAWL_OK)
+        rc = look(c, err);
+    if (rc == PAWL_OK && c->base.role == DB_COMMITTER && c->ring == 0)
+        rc = pg_ring_make(c, err);
+    return rc;
+}
+
+pawl_code pg_ensure(pg_conn *c, error *err)
+{
+    if (c->native && PQstatus(c->native) == CONNECTION_OK)
+        return PAWL_OK;
+    pg_forget(c);
+    PGconn *native = start(c);
+    if (!native)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
+    PQsetNoticeReceiver(native, ignore_notice, NULL);
+    pawl_code rc = PQstatus(native) == CONNECTION_BAD ? pg_error_connecting(native, err)
+                                                      : await_connection(c, native, err);
+    if (rc != PAWL_OK) {
+        PQfinish(native);
+        return rc;
+    }
+    c->native = native;
+    rc = set_up(c, err);
+    if (rc != PAWL_OK)
+        pg_forget(c);
+    return rc;
+}

@@ -1,0 +1,132 @@
+/* What the server says, in pawl's codes.
+ *
+ * The server's first line is kept as the detail; its DETAIL is not, since that may quote values. A
+ * connection that is refused has no result to ask, so its five-letter state is read from the
+ * message, which is asked for in the verbose form: that does not depend on the language. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pg/pg.h"
+
+typedef struct rule {
+    const char *state; /* its beginning: the longest that fits stands first */
+    pawl_code code;
+} rule;
+
+static const rule RULES[] = {
+    {"08", PAWL_UNREACHABLE},    {"57P", PAWL_UNREACHABLE}, {"25P03", PAWL_UNREACHABLE},
+    {"53300", PAWL_UNREACHABLE}, {"28", PAWL_DENIED},       {"42501", PAWL_DENIED},
+    {"3D000", PAWL_NODATABASE},  {"40", PAWL_BUSY},         {"55P03", PAWL_BUSY},
+    {"57014", PAWL_BUSY},        {"53100", PAWL_FULL},      {"53200", PAWL_NOMEM},
+    {"53", PAWL_BUSY},           {"58", PAWL_IO},           {"XX001", PAWL_CORRUPT},
+    {"XX002", PAWL_CORRUPT},     {"25006", PAWL_READONLY},  {"21", PAWL_DATA},
+    {"22", PAWL_DATA},           {"23", PAWL_DATA},         {"54", PAWL_DATA},
+    {"26000", PAWL_POOLER},      {"42P05", PAWL_POOLER},    {"3F000", PAWL_FOREIGN},
+};
+
+static pawl_code code_of(const char *state)
+{
+    for (size_t i = 0; i < sizeof RULES / sizeof *RULES; i++)
+        if (strncmp(state, RULES[i].state, strlen(RULES[i].state)) == 0)
+            return RULES[i].code;
+    return PAWL_STORAGE;
+}
+
+static const char *way_out(pawl_code code, const char *state)
+{
+    if (strcmp(state, "53300") == 0)
+        return "raise max_connections, or close some; work goes on by itself then";
+    switch (code) {
+    case PAWL_UNREACHABLE:
+        return "look whether the server runs and is reachable; work goes on by itself then";
+    case PAWL_DENIED:
+        return "look at user and password, at pg_hba.conf, and at GRANT for the schema pawl";
+    case PAWL_NODATABASE:
+        return "make it with createdb, or correct the name in the URL";
+    case PAWL_BUSY:
+        return "somebody else holds a lock for long; try again when that is done";
+    case PAWL_FULL:
+        return "make room on the server's disk; work goes on by itself then";
+    case PAWL_IO:
+        return "look at the server's disk and log; work goes on when the cause is gone";
+    case PAWL_READONLY:
+        return "this server only reads, as a standby does; give the URL of the primary";
+    case PAWL_CORRUPT:
+        return "look at the server's log; restore a backup";
+    case PAWL_POOLER:
+        return "add ?pooler=transaction to the URL, or connect to the server itself";
+    default:
+        return "look at the detail and at the server's log";
+    }
+}
+
+static pawl_code fill(const char *state, const char *text, const char *doing, error *err)
+{
+    pawl_code code = code_of(state);
+    size_t line = strcspn(text, "\n");
+    error_set(err, code, "cannot %s the database: %s", doing, pawl_code_text(code));
+    error_detail(err, "%.*s (PostgreSQL %s)", (int)line, text, state);
+    error_hint(err, "%s", way_out(code, state));
+    return code;
+}
+
+static const char *field(const PGresult *r, int which)
+{
+    const char *text = PQresultErrorField(r, which);
+    return text ? text : "";
+}
+
+pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err)
+{
+    const char *state = field(r, PG_DIAG_SQLSTATE);
+    if (*state)
+        return fill(state, field(r, PG_DIAG_MESSAGE_PRIMARY), doing, err);
+    return pg_error_connecting(c->native, err);
+}
+
+/* "FATAL:  28P01: password authentication failed for user …" has its state between two colons.
+ * Several hosts give several lines; the last one was tried last. */
+static const char *find_state(const char *text, char state[6])
+{
+    const char *found = NULL;
+    for (const char *p = strchr(text, ':'); p; p = strchr(p + 1, ':')) {
+        const char *word = p + 1 + strspn(p + 1, " ");
+        size_t size = strspn(word, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        if (size == 5 && word[5] == ':') {
+            memcpy(state, word, 5);
+            state[5] = 0;
+            found = word + 6 + strspn(word + 6, " ");
+        }
+    }
+    return found;
+}
+
+pawl_code pg_error_connecting(const PGconn *native, error *err)
+{
+    const char *text = native ? PQerrorMessage(native) : "";
+    char state[6];
+    const char *said = find_state(text, state);
+    if (said)
+        return fill(state, said, "reach", err);
+    if (strstr(text, "password")) /* libpq itself: none was given, and one is asked for */
+        return fill("28P01", "the server asks for a password", "reach", err);
+    if (strstr(text, "SSL") || strstr(text, "certificate"))
+        return fill("28000", text, "reach", err);
+    return fill("08006", *text ? text : "the connection is lost", "reach", err);
+}
+
+pawl_code pg_error_silent(error *err)
+{
+    return fill("08006", "the server has not answered in time", "reach", err);
+}
+
+int pg_is_refusal(const PGresult *r)
+{
+    return strcmp(field(r, PG_DIAG_SQLSTATE), "22012") == 0;
+}
+
+int pg_is_fatal(const PGresult *r)
+{
+    const char *severity = field(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    return strcmp(severity, "ERROR") != 0;
+}

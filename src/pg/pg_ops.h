@@ -1,0 +1,65 @@
+/* Statements of several units, put together for one trip.
+ *
+ * An *op* is one execution: a statement of one unit, or the same statement of several with arrays as
+ * its parameters. Statements are added in queue order; where each of them goes is decided when it
+ * is added, so that nobody can tell the result from one after the other. */
+#ifndef PG_PG_OPS_H
+#define PG_PG_OPS_H
+
+#include "pg/pg.h"
+
+typedef enum {
+    PG_OP_PLAIN,
+    PG_OP_MUST, /* fails where it gives no row */
+} pg_op_how;
+
+typedef struct pg_member {
+    struct pg_member *next;
+    unit *unit;
+    unit_stmt *stmt;
+} pg_member;
+
+typedef struct pg_op {
+    struct pg_op *next;
+    pg_stmt *stmt; /* in the form for one */
+    pg_op_how how;
+    uint64_t key; /* of its first member */
+    size_t order; /* its place in the list, from 1 */
+    size_t count;
+    pg_member *first;
+    pg_member *last;
+} pg_op;
+
+typedef struct pg_ops {
+    pg_conn *conn;
+    pg_op *first;
+    pg_op *last;
+    size_t count; /* ops */
+    int failed;   /* memory is out, or a statement could not be made */
+    int narrow;   /* there is a unit that may not have the room for its rows */
+    map groups;   /* address of a db_sql -> the op that takes more of its kind */
+    map touched;  /* key of a row -> the last op that touches it */
+} pg_ops;
+
+/* Everything in them is in the connection's scratch arena. */
+void pg_ops_init(pg_ops *ops, pg_conn *c);
+
+void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how);
+
+/* To be called when all are added. */
+void pg_ops_seal(pg_ops *ops);
+
+/* In the order of keys, and within a key in the order they were added; then those of one kind that
+ * are neighbours become one. */
+void pg_ops_sort(pg_ops *ops);
+
+pawl_code pg_ops_push(pg_conn *c, pg_ops *ops, error *err);
+
+/* Take the results; rows go to the units. A unit whose memory is too small for them is answered
+ * FAILED, and its statements have been executed all the same: the caller rolls back, or says so. */
+pawl_code pg_ops_take(pg_conn *c, pg_ops *ops, error *err);
+
+/* A trip of their own. */
+pawl_code pg_ops_run(pg_conn *c, pg_ops *ops, error *err);
+
+#endif

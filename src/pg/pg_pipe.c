@@ -1,0 +1,261 @@
+/* Trips to the server: statements pushed, one sync, results taken in order.
+ *
+ * libpq's socket is not blocking here: while we still send, the server may already answer, and two
+ * full buffers would wait for each other for ever. A statement that this connection has not seen is
+ * prepared on the way, in the same trip. If that fails, everything behind it in the trip is
+ * skipped by the server, so nothing is executed that was not understood.
+ *
+ * The deadline is real time: what is waited for is a socket. */
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pg/pg.h"
+
+static int64_t real_ns(void)
+{
+    return clock_system()->mono_ns(clock_system());
+}
+
+/* ---- Parameters ---- */
+
+static void put_int(char to[8], int64_t i)
+{
+    uint64_t u = (uint64_t)i;
+    for (int k = 7; k >= 0; k--, u >>= 8)
+        to[k] = (char)(u & 0xff);
+}
+
+void pg_param(pg_params *p, const db_value *v)
+{
+    int i = p->count++;
+    assert(i < PG_PARAMETERS && v->type != DB_FROM);
+    p->formats[i] = 1;
+    p->values[i] = NULL;
+    p->sizes[i] = 0;
+    if (v->type == DB_INT) {
+        put_int(p->ints[i], v->i);
+        p->values[i] = p->ints[i];
+        p->sizes[i] = 8;
+    } else if (v->type != DB_NULL) {
+        p->values[i] = v->s.at ? v->s.at : "";
+        p->sizes[i] = (int)v->s.size;
+    }
+}
+
+/* ---- What is on its way ---- */
+
+/* Without memory for it nobody would know whose result is whose: then the connection goes. */
+static pawl_code expect(pg_conn *c, pg_stmt *prepares, error *err)
+{
+    if (c->pending_tail == c->pending_size) {
+        size_t size = c->pending_size ? 2 * c->pending_size : 64;
+        pg_stmt **more = realloc(c->pending, size * sizeof(pg_stmt *));
+        if (!more) {
+            pg_forget(c);
+            return error_set(err, PAWL_NOMEM, "out of memory");
+        }
+        c->pending = more;
+        c->pending_size = size;
+    }
+    c->pending[c->pending_tail++] = prepares;
+    return PAWL_OK;
+}
+
+static pawl_code lost(pg_conn *c, error *err)
+{
+    pawl_code rc = pg_error_connecting(c->native, err);
+    pg_forget(c);
+    return rc == PAWL_BUSY || rc == PAWL_UNREACHABLE ? PAWL_UNREACHABLE : rc;
+}
+
+static pawl_code push_prepare(pg_conn *c, pg_stmt *s, error *err)
+{
+    if (!PQsendPrepare(c->native, s->name, s->text, s->count, s->types))
+        return lost(c, err);
+    s->prepared_in = c->epoch;
+    return expect(c, s, err);
+}
+
+pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err)
+{
+    static const pg_params NONE = {0};
+    if (!p)
+        p = &NONE;
+    assert(p->count == s->count);
+    if (!c->native)
+        return pg_error_silent(err);
+    int sent;
+    if (pg_db_of(c)->pooler) {
+        sent = PQsendQueryParams(c->native, s->text, p->count, s->types, p->values, p->sizes,
+                                 p->formats, 1);
+    } else {
+        pawl_code rc = s->prepared_in == c->epoch ? PAWL_OK : push_prepare(c, s, err);
+        if (rc != PAWL_OK)
+            return rc;
+        sent =
+            PQsendQueryPrepared(c->native, s->name, p->count, p->values, p->sizes, p->formats, 1);
+    }
+    if (!sent)
+        return lost(c, err);
+    return expect(c, NULL, err);
+}
+
+pawl_code pg_sync(pg_conn *c, error *err)
+{
+    if (!c->native)
+        return pg_error_silent(err);
+    if (!PQpipelineSync(c->native))
+        return lost(c, err);
+    c->synced++;
+    c->deadline_ns = clock_deadline(real_ns(), c->patience_ms);
+    return PAWL_OK;
+}
+
+/* ---- Waiting ---- */
+
+/* Send what is left and read, until a result is there. */
+static pawl_code await(pg_conn *c, error *err)
+{
+    while (PQisBusy(c->native)) {
+        int unsent = PQflush(c->native);
+        int64_t left = c->deadline_ns - real_ns();
+        if (unsent < 0)
+            return lost(c, err);
+        if (left <= 0) {
+            pg_forget(c);
+            return pg_error_silent(err);
+        }
+        struct pollfd p = {PQsocket(c->native), POLLIN | (unsent ? POLLOUT : 0), 0};
+        int64_t ms = left / 1000000 + 1;
+        (void)poll(&p, 1, ms > 60000 ? 60000 : (int)ms);
+        if ((p.revents & ~POLLOUT) && !PQconsumeInput(c->native))
+            return lost(c, err);
+    }
+    return PAWL_OK;
+}
+
+static PGresult *next_result(pg_conn *c, error *err)
+{
+    if (!c->native) {
+        pg_error_silent(err);
+        return NULL;
+    }
+    if (PQflush(c->native) < 0 || await(c, err) != PAWL_OK) {
+        if (c->native)
+            lost(c, err);
+        return NULL;
+    }
+    PGresult *r = PQgetResult(c->native);
+    if (!r)
+        lost(c, err);
+    return r;
+}
+
+/* libpq puts a NULL behind the results of each statement. */
+static void end_of_statement(pg_conn *c, error *err)
+{
+    if (await(c, err) != PAWL_OK)
+        return;
+    PQclear(PQgetResult(c->native)); /* not NULL only when the connection has just broken */
+}
+
+int pg_ok(const PGresult *r)
+{
+    ExecStatusType status = PQresultStatus(r);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+/* Keep a failed preparation as the result of the execution behind it. */
+PGresult *pg_take(pg_conn *c, error *err)
+{
+    PGresult *bad = NULL;
+    for (;;) {
+        PGresult *r = next_result(c, err);
+        if (!r) {
+            PQclear(bad);
+            return NULL;
+        }
+        assert(c->pending_head < c->pending_tail);
+        pg_stmt *prepares = c->pending[c->pending_head++];
+        if (c->pending_head == c->pending_tail)
+            c->pending_head = c->pending_tail = 0;
+        /* A fatal error is followed by the end of the connection, not by the end of a statement. */
+        if (!pg_ok(r) && PQresultStatus(r) != PGRES_PIPELINE_ABORTED &&
+            PQstatus(c->native) == CONNECTION_BAD)
+            return r;
+        end_of_statement(c, err);
+        if (!prepares) {
+            if (!bad)
+                return r;
+            PQclear(r);
+            return bad;
+        }
+        if (pg_ok(r)) {
+            prepares->ready_in = c->epoch;
+            PQclear(r);
+        } else {
+            if (prepares->ready_in != c->epoch)
+                prepares->prepared_in = 0;
+            bad = r;
+        }
+        if (!c->native)
+            return bad;
+    }
+}
+
+pawl_code pg_skip(pg_conn *c, error *err)
+{
+    error own;
+    err = err ? err : &own;
+    while (c->native && c->pending_head < c->pending_tail)
+        PQclear(pg_take(c, err));
+    while (c->native && c->synced > 0) {
+        PGresult *r = next_result(c, err);
+        if (!r)
+            break;
+        if (PQresultStatus(r) == PGRES_PIPELINE_SYNC)
+            c->synced--;
+        PQclear(r);
+    }
+    return c->native ? PAWL_OK : PAWL_UNREACHABLE;
+}
+
+pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err)
+{
+    if (!r) /* the connection is lost, and err says how */
+        return err && err->code ? err->code : PAWL_UNREACHABLE;
+    pawl_code rc = pg_error(c, r, doing, err);
+    PQclear(r);
+    if (c->native && PQstatus(c->native) == CONNECTION_BAD)
+        pg_forget(c);
+    pg_skip(c, NULL);
+    return rc;
+}
+
+PGresult *pg_once(pg_conn *c, const char *sql, const pg_params *p, error *err)
+{
+    static const pg_params NONE = {0};
+    if (!p)
+        p = &NONE;
+    if (!c->native) {
+        pg_error_silent(err);
+        return NULL;
+    }
+    if (!PQsendQueryParams(c->native, sql, p->count, NULL, p->values, p->sizes, p->formats, 0)) {
+        lost(c, err);
+        return NULL;
+    }
+    if (expect(c, NULL, err) != PAWL_OK || pg_sync(c, err) != PAWL_OK)
+        return NULL;
+    PGresult *r = pg_take(c, err);
+    if (!r || !pg_ok(r)) {
+        pg_fail(c, r, "set up", err);
+        return NULL;
+    }
+    if (pg_skip(c, err) == PAWL_OK)
+        return r;
+    PQclear(r);
+    return NULL;
+}

@@ -1,0 +1,193 @@
+/* Statements, and the forms made from them.
+ *
+ * SQL is written once, for one set of values. Sent one by one, a thousand inserts cost a thousand
+ * executions; with arrays they cost one. So from
+ *     INSERT INTO t (a, b) VALUES ($1, $2) RETURNING pos
+ * this is made:
+ *     INSERT INTO t (a, b) SELECT u.p1, u.p2 FROM unnest($1::int8[], $2::text[])
+ *         WITH ORDINALITY AS u (p1, p2, o) RETURNING pos
+ * and from a guard that only looks (SELECT … FOR SHARE) a lateral join that says with each row
+ * whose it is. What does not look like either has no such form and is sent one by one.
+ *
+ * A guard can also be made to fail where it gives no row, so that a lone unit goes to the server
+ * and is committed in one trip: nothing behind a failure is executed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pg/pg.h"
+
+enum { TEXT_MAX = 64 * 1024 };
+
+static Oid type_of(char letter)
+{
+    return letter == 'i' ? PG_OID_INT : letter == 't' ? PG_OID_TEXT : PG_OID_BYTES;
+}
+
+static const char *array_of(char letter)
+{
+    return letter == 'i' ? "int8[]" : letter == 't' ? "text[]" : "bytea[]";
+}
+
+/* ---- Making and freeing ---- */
+
+static void name_it(pg_stmt *s, pg_conn *c)
+{
+    buf b;
+    buf_init_fixed(&b, s->name, sizeof s->name);
+    if (strcmp(s->text, "COMMIT") == 0)
+        buf_text(&b, "pawl_commit");
+    else
+        buf_printf(&b, "pawl_%u", ++c->names);
+}
+
+static pg_stmt *make(pg_conn *c, const db_sql *sql, slice text)
+{
+    pg_stmt *s = calloc(1, sizeof *s);
+    char *copy = s ? malloc(text.size + 1) : NULL;
+    if (!copy) {
+        free(s);
+        return NULL;
+    }
+    memcpy(copy, text.at, text.size);
+    copy[text.size] = 0;
+    s->base = (db_stmt){&c->base, sql};
+    s->text = copy;
+    s->count = (int)strlen(sql->binds);
+    for (int i = 0; i < s->count; i++)
+        s->types[i] = type_of(sql->binds[i]);
+    name_it(s, c);
+    return s;
+}
+
+pawl_code pg_stmt_prepare(db_conn *base, const db_sql *sql, const char *text, db_stmt **out,
+                          error *err)
+{
+    if (strlen(sql->binds) > PG_PARAMETERS)
+        return error_set(err, PAWL_INTERNAL, "a statement with too many parameters");
+    pg_stmt *s = make((pg_conn *)base, sql, slice_of(text));
+    if (!s)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    *out = &s->base;
+    return PAWL_OK;
+}
+
+void pg_stmt_free(db_stmt *base)
+{
+    pg_stmt *s = (pg_stmt *)base;
+    if (!s)
+        return;
+    pg_stmt_free(s->array ? &s->array->base : NULL);
+    pg_stmt_free(s->must ? &s->must->base : NULL);
+    PQclear(s->result);
+    free(s->text);
+    free(s);
+}
+
+/* ---- Forms ---- */
+
+/* Copy SQL with $3 written as u.p3. Gives how many there were. */
+static int add_renamed(buf *out, slice text)
+{
+    int count = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.at[i] == '$') {
+            buf_text(out, "u.p");
+            count++;
+        } else {
+            buf_char(out, text.at[i]);
+        }
+    }
+    return count;
+}
+
+/* unnest($1::int8[], …) WITH ORDINALITY AS u (p1, …, o) */
+static void add_unnest(buf *out, const char *binds)
+{
+    buf_text(out, "unnest(");
+    for (int i = 0; binds[i]; i++)
+        buf_printf(out, "%s$%d::%s", i ? ", " : "", i + 1, array_of(binds[i]));
+    buf_text(out, ") WITH ORDINALITY AS u (");
+    for (int i = 0; binds[i]; i++)
+        buf_printf(out, "p%d, ", i + 1);
+    buf_text(out, "o)");
+}
+
+/* The list in parentheses behind VALUES; its end. NULL: this is no such statement. */
+static const char *find_values(const char *text, slice *list)
+{
+    static const char WORD[] = " VALUES (";
+    const char *at = strncmp(text, "INSERT INTO ", 12) == 0 ? strstr(text, WORD) : NULL;
+    if (!at)
+        return NULL;
+    list->at = at + sizeof WORD - 1;
+    int depth = 1;
+    const char *p = list->at;
+    for (; *p && depth > 0; p++)
+        depth += (*p == '(') - (*p == ')');
+    if (depth > 0 || *p == ',' || strchr(list->at, '\''))
+        return NULL;
+    list->size = (size_t)(p - 1 - list->at);
+    return p;
+}
+
+static int array_of_insert(buf *out, const char *text, const char *binds)
+{
+    slice list;
+    const char *rest = find_values(text, &list);
+    if (!rest || strchr(rest, '$') || (strstr(rest, "ON CONFLICT") && strstr(rest, "RETURNING")))
+        return 0;
+    const char *values = list.at - strlen(" VALUES (");
+    buf_add(out, (slice){text, (size_t)(values - text)});
+    buf_text(out, " SELECT ");
+    add_renamed(out, list);
+    buf_text(out, " FROM ");
+    add_unnest(out, binds);
+    buf_text(out, rest);
+    return 1;
+}
+
+static int array_of_look(buf *out, const char *text, const char *binds)
+{
+    if (strncmp(text, "SELECT ", 7) != 0)
+        return 0;
+    buf_text(out, "SELECT u.o, g.* FROM ");
+    add_unnest(out, binds);
+    buf_text(out, " CROSS JOIN LATERAL (");
+    add_renamed(out, slice_of(text));
+    buf_text(out, ") AS g");
+    return 1;
+}
+
+pg_stmt *pg_stmt_array(pg_stmt *s)
+{
+    if (s->array || s->no_array)
+        return s->array;
+    const char *binds = s->base.sql->binds;
+    buf text;
+    buf_init(&text, TEXT_MAX);
+    int fits =
+        *binds && (array_of_insert(&text, s->text, binds) || array_of_look(&text, s->text, binds));
+    s->no_array = !fits || text.failed;
+    if (!s->no_array)
+        s->array = make((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+    buf_free(&text);
+    for (int i = 0; s->array && i < s->count; i++)
+        s->array->types[i] = 0; /* the text says it */
+    return s->array;
+}
+
+pg_stmt *pg_stmt_must(pg_stmt *s)
+{
+    if (s->must)
+        return s->must;
+    buf text;
+    buf_init(&text, TEXT_MAX);
+    buf_printf(&text,
+               "WITH g AS (%s) SELECT g.* FROM (SELECT 1 / count(*) AS one FROM g) AS must"
+               " LEFT JOIN g ON must.one >= 0",
+               s->text);
+    if (!text.failed)
+        s->must = make((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+    buf_free(&text);
+    return s->must;
+}
