@@ -277,7 +277,7 @@ typedef struct pawl_options {
     int64_t wal_bytes;
 
     /* How long a start or a message may wait for room in a full queue, or for a locked database,
-     * before it is answered PAWL_BUSY. 0: 5000. */
+     * before it is answered PAWL_BUSY, or for a server that is gone: PAWL_UNREACHABLE. 0: 5000. */
     int64_t busy_ms;
 
     /* The name space of all ids and names of this handle; it sees and drives no other. NULL: "". */
@@ -305,7 +305,7 @@ typedef struct pawl_options {
     const char *tags;
 
     /* How long a node may be silent before others take over its runs, where its death does not show
-     * by itself (PostgreSQL). 0: 5000. */
+     * by itself (PostgreSQL). The server's locks and answers are waited for less long. 0: 5000. */
     int64_t claim_ms;
 
     /* How long pawl_stop() lets work functions go on before pawl_serve() returns without them. 0:
@@ -324,17 +324,21 @@ typedef struct pawl_options {
  *   url       "app.db" or "sqlite:app.db"         a SQLite file, made if it is not there
  *             "sqlite:app.db?durability=relaxed"  may lose the last commits at a power failure
  *             "memory:"                           gone with the handle
- *             "postgres://…"                      not built in yet: PAWL_UNSUPPORTED
+ *             "postgres://user@host/db"           PostgreSQL 13 or newer, as libpq reads such URLs;
+ *                                                 also ?durability=relaxed, and, if a pooler stands
+ *                                                 before the server, ?pooler=transaction
  *   options   NULL for the defaults; borrowed for the call
  *   out       always gets a handle, even on failure (to be asked and then closed); NULL only
  *             when memory is out
  *
  * pawl lives beside an application's own tables: all of its tables are called pawl_…, and it
- * leaves user_version and application_id alone.
+ * leaves user_version and application_id alone. On PostgreSQL they are in a schema pawl, which is
+ * made if the user may; the driver is libpawl-pg.so, which needs libpq.
  *
- * Errors: MISUSE (see FORK), UNSUPPORTED, CANTOPEN, NOTADB, FOREIGN, NEWER, NOTWAL, NETWORKFS,
- * NOTDURABLE.
- * Durable: the tables. Blocks: on the disk; up to busy_ms on a locked database. */
+ * Errors: MISUSE (see FORK), UNSUPPORTED, FOREIGN, NEWER, NOTDURABLE, READONLY; of files CANTOPEN,
+ * NOTADB, NOTWAL, NETWORKFS; of servers UNREACHABLE, DENIED, NODATABASE, POOLER.
+ * Durable: the tables. Blocks: on the disk; up to busy_ms on a locked database; up to claim_ms on a
+ * server that does not answer. */
 PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options);
 
 /* Close the engine and free the handle. NULL is allowed. No other thread may be using it, and

@@ -122,6 +122,7 @@ static pawl_code open_all(pawl *p, const char *url, const pawl_options *given, e
         .switch_to_wal = o.switch_to_wal != 0,
         .wal_bytes = o.wal_bytes,
         .busy_ms = o.busy_ms,
+        .claim_ms = o.claim_ms,
     };
     rc = db_open(&p->db, &options, err);
     return rc == PAWL_OK ? committer_open(&p->committer, p->db, NULL, err) : rc;

@@ -22,7 +22,7 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *pass,
 
 /* ---- What drivers with an apply() of their own share with it ---- */
 
-/* Somebody else is in the way, or the server is; nothing was written, and the same may work later. */
+/* Somebody else is in the way, or the server is; nothing was written, and it may work later. */
 int batch_is_passing(pawl_code code);
 
 /* Before the first attempt of a batch; and before each attempt at a unit: forget the last one. */

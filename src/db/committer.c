@@ -463,6 +463,17 @@ committer_stats committer_stats_now(committer *k)
     return stats;
 }
 
+void committer_set_node(committer *k, int64_t node, int64_t slot)
+{
+    pthread_mutex_lock(&k->lock);
+    assert(!is_leader(k));
+    while (k->leading)
+        wait_for_change(k, &k->changed, INT64_MAX);
+    k->conn->node = node;
+    k->conn->slot = slot;
+    pthread_mutex_unlock(&k->lock);
+}
+
 db_conn *committer_connection(committer *k)
 {
     return k->conn;

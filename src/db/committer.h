@@ -80,6 +80,11 @@ void committer_flush(committer *k);
 
 committer_stats committer_stats_now(committer *k);
 
+/* From its next transaction on it commits for this node, under the lock of that row of {nodes}; a
+ * closed node's units are all refused ("node"). Waits while somebody leads; not to be called by a
+ * `done`. */
+void committer_set_node(committer *k, int64_t node, int64_t slot);
+
 /* The writing connection, to ask the driver for its figures; not to be used. */
 db_conn *committer_connection(committer *k);
 

@@ -1,8 +1,8 @@
 /* The seam: what pawl asks of a database, and nothing else.
  *
  * A driver is a table of functions (`db_driver`); db_sqlite.c is one, src/pg/db_postgres.c another,
- * db_fault.c wraps any of them and breaks it on purpose. Everything above this header is written once and never asks which
- * driver it is on.
+ * db_fault.c wraps any of them and breaks it on purpose. Everything above this header is written
+ * once and never asks which driver it is on.
  *
  * SQL is written once too, in the file of the feature that owns it, as a static `db_sql` with
  * parameters $1, $2 … Names in braces are the few differences between databases: {runs} is a
@@ -99,6 +99,7 @@ typedef struct db_options {
 
 struct unit;
 struct batch_result;
+struct nodes_file;
 
 typedef struct db_driver {
     const char *name;
@@ -159,6 +160,10 @@ typedef struct db_driver {
     int (*heard)(db_conn *c);
     pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
 
+    /* The byte locks beside a database that is a file of this host; NULL: it has none, and signs of
+     * life are rows. */
+    struct nodes_file *(*nodes)(db *d);
+
     void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
 } db_driver;
 
@@ -189,6 +194,12 @@ void db_close(db *d);
 
 pawl_code db_connect(db *d, db_role role, db_conn **out, error *err);
 void db_disconnect(db_conn *c); /* NULL is allowed */
+
+/* The byte locks beside the database (nodes_file.h), which belong to it; NULL: there are none. */
+static inline struct nodes_file *db_nodes(db *d)
+{
+    return d->driver->nodes ? d->driver->nodes(d) : NULL;
+}
 
 static inline pawl_code db_begin(db_conn *c, error *err)
 {
@@ -228,8 +239,8 @@ static inline void db_reset(db_stmt *s)
     s->conn->driver->reset(s);
 }
 
-/* Lock the row of the connection's node for the rest of the transaction, if it has one. PAWL_FENCED:
- * the row is closed, and the node may not write any more. */
+/* Lock the row of the connection's node for the rest of the transaction, if it has one.
+ * PAWL_FENCED: the row is closed, and the node may not write any more. */
 pawl_code db_lock_node(db_conn *c, error *err);
 pawl_code db_fenced(const db_conn *c, error *err); /* the error for that */
 

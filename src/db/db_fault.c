@@ -267,6 +267,11 @@ static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error 
     return inner->driver->notify(inner, targets, count, err);
 }
 
+static struct nodes_file *nodes(db *base)
+{
+    return db_nodes(((fault_db *)base)->inner);
+}
+
 static void *native(db_conn *c)
 {
     db_conn *inner = conn_of(c)->inner;
@@ -305,6 +310,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .listen = listen,
         .heard = heard,
         .notify = notify,
+        .nodes = nodes,
         .native = native,
     };
     d->base = (db){.driver = &d->driver, .options = inner->options};

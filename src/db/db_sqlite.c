@@ -10,13 +10,13 @@
 #include "db/db_sqlite.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "db/batch.h"
 #include "db/sqlite_open.h"
+#include "db/sqlite_wake.h"
 #include "db/turnstile.h"
 
 typedef struct sqlite_db {
@@ -37,6 +37,7 @@ typedef struct sqlite_conn {
     turnstile *turn;
     _Atomic(wal_keeper *) keeper; /* figures are asked for by any thread */
     sqlite_watch watch;           /* of a writer: are the files still the ones it opened? */
+    sqlite_wake *wake;            /* of a waker: all it has; NULL in memory */
     int locked;                   /* memory: we hold the mutex */
 } sqlite_conn;
 
@@ -54,74 +55,6 @@ static const db_driver DRIVER_MEMORY;
 static sqlite_db *db_of(db_conn *c)
 {
     return (sqlite_db *)c->db;
-}
-
-/* ---- Errors ---- */
-
-static pawl_code classify(sqlite3 *native, int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:
-        return PAWL_BUSY;
-    case SQLITE_FULL:
-        return PAWL_FULL;
-    case SQLITE_IOERR: {
-        int why = native ? sqlite3_system_errno(native) : 0;
-        return why == EFBIG || why == ENOSPC || why == EDQUOT ? PAWL_FULL : PAWL_IO;
-    }
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-        return PAWL_READONLY;
-    case SQLITE_CANTOPEN:
-        return PAWL_CANTOPEN;
-    case SQLITE_NOTADB:
-        return PAWL_NOTADB;
-    case SQLITE_CORRUPT:
-        return PAWL_CORRUPT;
-    case SQLITE_NOMEM:
-        return PAWL_NOMEM;
-    case SQLITE_CONSTRAINT:
-    case SQLITE_MISMATCH:
-    case SQLITE_TOOBIG:
-    case SQLITE_RANGE:
-        return PAWL_DATA;
-    }
-    return PAWL_STORAGE;
-}
-
-static const char *way_out(pawl_code code)
-{
-    switch (code) {
-    case PAWL_BUSY:
-        return "another program writes to the database; try again when it is done";
-    case PAWL_FULL:
-        return "make room on the disk; work goes on by itself then";
-    case PAWL_IO:
-        return "look at the disk and the system's log; work goes on when the cause is gone";
-    case PAWL_READONLY:
-        return "give this user the right to write the file and its directory";
-    case PAWL_CANTOPEN:
-        return "look at the path, its permissions and the limit on open files";
-    case PAWL_NOTADB:
-        return "give the name of a SQLite database, or of a file that does not exist yet";
-    case PAWL_CORRUPT:
-        return "restore a backup, or try sqlite3's .recover";
-    case PAWL_NOMEM:
-        return "free memory";
-    default:
-        return "look at the detail; the database itself is unharmed";
-    }
-}
-
-pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err)
-{
-    pawl_code code = classify(native, rc);
-    error_set(err, code, "cannot %s the database: %s", doing, pawl_code_text(code));
-    error_detail(err, "%s (SQLite %d)", native ? sqlite3_errmsg(native) : sqlite3_errstr(rc), rc);
-    error_hint(err, "%s", way_out(code));
-    return code;
 }
 
 /* ---- Connections ---- */
@@ -159,6 +92,7 @@ static void disconnect(db_conn *base)
         sqlite3_close(c->native);
     turnstile_free(c->turn);
     sqlite_watch_free(&c->watch);
+    sqlite_wake_close(c->wake);
     free(c);
 }
 
@@ -216,6 +150,12 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     return c->turn ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
 }
 
+/* A waker never asks the database anything: it has no handle, and no lock of SQLite's. */
+static pawl_code open_waker(sqlite_conn *c, sqlite_db *d, error *err)
+{
+    return d->path ? sqlite_wake_open(&c->wake, d->path, err) : PAWL_OK;
+}
+
 static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
 {
     sqlite_db *d = (sqlite_db *)base;
@@ -224,8 +164,8 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     if (!c)
         return error_set(err, PAWL_NOMEM, "out of memory");
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
-    pawl_code rc = open_connection(c, d, err);
-    if (rc == PAWL_OK)
+    pawl_code rc = role == DB_WAKER ? open_waker(c, d, err) : open_connection(c, d, err);
+    if (rc == PAWL_OK && role != DB_WAKER)
         rc = prepare_brackets(c, err);
     if (rc != PAWL_OK) {
         disconnect(&c->base);
@@ -400,6 +340,30 @@ static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
     clock_source *clock = base->db->options.clock;
     *out = clock->now_ms(clock);
     return PAWL_OK;
+}
+
+/* ---- Waking others ---- */
+
+/* Everybody in memory is in this process, where nobody needs a file to be woken. */
+static pawl_code listen(db_conn *base, int64_t node, int *fd, error *err)
+{
+    sqlite_wake *w = ((sqlite_conn *)base)->wake;
+    (void)node; /* everybody on the file looks, whoever was meant */
+    *fd = -1;
+    return w ? sqlite_wake_listen(w, fd, err) : PAWL_OK;
+}
+
+static int heard(db_conn *base)
+{
+    sqlite_wake *w = ((sqlite_conn *)base)->wake;
+    return w ? sqlite_wake_heard(w) : 0;
+}
+
+static pawl_code notify(db_conn *base, const int64_t *targets, size_t count, error *err)
+{
+    sqlite_wake *w = ((sqlite_conn *)base)->wake;
+    (void)targets;
+    return w && count > 0 ? sqlite_wake_tell(w, err) : PAWL_OK;
 }
 
 /* ---- Statements ---- */
@@ -602,7 +566,8 @@ static const db_macro MACROS[] = {
     .disconnect = disconnect, .begin = begin, .commit = commit, .rollback = rollback,              \
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
-    .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms, .native = native
+    .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms,                  \
+    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes, .native = native
 
 static const db_driver DRIVER_FILE = {.name = "sqlite",
                                       .promises =

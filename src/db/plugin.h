@@ -1,8 +1,8 @@
 /* Drivers that are libraries of their own.
  *
- * PostgreSQL's driver needs libpq, which needs two dozen libraries more; nobody who stays with SQLite
- * should load, or install, any of them. So it is in libpawl-pg.so, which is opened when the first
- * URL asks for it, and hands back one `db_plugin`. */
+ * PostgreSQL's driver needs libpq, which needs two dozen libraries more; nobody who stays with
+ * SQLite should load, or install, any of them. So it is in libpawl-pg.so, which is opened when the
+ * first URL asks for it, and hands back one `db_plugin`. */
 #ifndef DB_PLUGIN_H
 #define DB_PLUGIN_H
 

@@ -136,7 +136,7 @@ pawl_code pg_take_begin(pg_conn *c, error *err)
 
 static pawl_code begin_once(pg_conn *c, error *err)
 {
-    pawl_code rc = pg_ensure(c, err);
+    pawl_code rc = pg_ready(c, err);
     if (rc == PAWL_OK)
         rc = pg_push_begin(c, err);
     if (rc == PAWL_OK)

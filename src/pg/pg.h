@@ -78,8 +78,11 @@ static inline pg_db *pg_db_of(const pg_conn *c)
 
 /* ---- Connecting (pg_connect.c) ---- */
 
-/* Connect if there is no connection. */
+/* Connect if there is no connection … */
 pawl_code pg_ensure(pg_conn *c, error *err);
+
+/* … and have what a transaction needs. */
+pawl_code pg_ready(pg_conn *c, error *err);
 
 /* Forget a connection that is broken, or whose server does not answer. */
 void pg_forget(pg_conn *c);

@@ -1,9 +1,9 @@
 /* Many units in one transaction, in two trips, each as if it were alone.
  *
  * The first trip begins, and runs all guards, in the order of their keys and within a key in queue
- * order: so two batches never wait for each other crosswise, and guards that write chain. Their rows
- * are read. The second trip has the plain writes of the units that passed, those of one kind as
- * arrays, and COMMIT. Where there is nothing to be read in between, it is one trip.
+ * order: so two batches never wait for each other crosswise, and guards that write chain. Their
+ * rows are read. The second trip has the plain writes of the units that passed, those of one kind
+ * as arrays, and COMMIT. Where there is nothing to be read in between, it is one trip.
  *
  * Nobody may be able to tell that from one unit after the other. So a batch ends before a unit that
  * touches a row which an earlier unit in it writes plainly: its guard would not see it. And
@@ -83,27 +83,25 @@ static int only_adds(const unit_stmt *s)
     return strncmp(s->sql->text, "INSERT ", 7) == 0 && !strstr(s->sql->text, "ON CONFLICT");
 }
 
-/* Rows that units so far write plainly: 1 only added, 2 changed. */
+/* Does the unit touch a row that units so far write plainly? `written` has the last statement that
+ * did, of those that change rather than add if there is one. */
 static int meets(const map *written, const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next) {
-        const char *how = s->key ? map_get(written, s->key) : NULL;
-        if (how && !(*how == 1 && s->kind == UNIT_WRITE && only_adds(s)))
+        const unit_stmt *before = s->key ? map_get(written, s->key) : NULL;
+        if (before && !(only_adds(before) && s->kind == UNIT_WRITE && only_adds(s)))
             return 1;
     }
     return 0;
 }
 
-static int note_writes(map *written, const unit *u)
+static int note_writes(map *written, unit *u)
 {
-    static char ADDED = 1, CHANGED = 2; /* only their addresses are stored; never written */
-    for (const unit_stmt *s = u->first; s; s = s->next) {
+    for (unit_stmt *s = u->first; s; s = s->next) {
         if (s->kind != UNIT_WRITE || !s->key)
             continue;
-        const char *how = map_get(written, s->key);
-        if (how && *how == 2)
-            continue;
-        if (map_put(written, s->key, only_adds(s) ? &ADDED : &CHANGED) < 0)
+        const unit_stmt *before = map_get(written, s->key);
+        if ((!before || only_adds(before)) && map_put(written, s->key, s) < 0)
             return 0;
     }
     return 1;
@@ -390,7 +388,7 @@ static int any_cut_off(unit **units, size_t count)
 
 static pass_end run_pass(pass *p)
 {
-    pawl_code rc = pg_ensure(p->c, p->err);
+    pawl_code rc = pg_ready(p->c, p->err);
     if (rc != PAWL_OK) {
         if (batch_is_passing(rc))
             return PASS_LATER;

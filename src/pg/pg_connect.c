@@ -2,8 +2,8 @@
  *
  * A session is asked what it is after the application's on_connect has had its say: a server or a
  * session that would not keep what it acknowledges is refused (guarantee 8). What limits waiting
- * (locks, a transaction that stands still, a peer that is gone) is set below the life of a claim, so
- * that a node that has stopped in the middle of a transaction does not hold its locks for longer
+ * (locks, a transaction that stands still, a peer that is gone) is set below the life of a claim,
+ * so that a node that has stopped in the middle of a transaction does not hold its locks for longer
  * than its claims.
  *
  * Behind a pooler that changes servers between two transactions nothing of a session lasts. It is
@@ -236,7 +236,7 @@ static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
         error_hint(err, "give the URL of the primary, or target_session_attrs=read-write");
         return PAWL_READONLY;
     }
-    if (!d->pooler && atoi(PQgetvalue(r, 0, 4)) != PQbackendPID(c->native))
+    if (!d->pooler && strtol(PQgetvalue(r, 0, 4), NULL, 10) != PQbackendPID(c->native))
         return refuse_pooler(err);
     int kept = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0 || d->pooler;
     if (!d->relaxed && (strcmp(fsync, "on") != 0 || !kept))
@@ -287,16 +287,21 @@ static pawl_code set_up(pg_conn *c, error *err)
         return pg_error_connecting(c->native, err);
     if (!pg_db_of(c)->pooler)
         rc = set_session(c, err);
-    if (rc == PAWL_OK)
-        rc = look(c, err);
-    if (rc == PAWL_OK && c->base.role == DB_COMMITTER && c->ring == 0)
-        rc = pg_ring_make(c, err);
-    return rc;
+    return rc == PAWL_OK ? look(c, err) : rc;
+}
+
+/* Between two trips a server has nothing to say but that it goes. Found out here, a server that was
+ * started anew costs nothing; found out behind a commit, it leaves the commit in doubt. */
+static int is_stale(const pg_conn *c)
+{
+    struct pollfd p = {PQsocket(c->native), POLLIN, 0};
+    return PQtransactionStatus(c->native) == PQTRANS_IDLE && c->base.role != DB_WAKER &&
+           poll(&p, 1, 0) != 0;
 }
 
 pawl_code pg_ensure(pg_conn *c, error *err)
 {
-    if (c->native && PQstatus(c->native) == CONNECTION_OK)
+    if (c->native && PQstatus(c->native) == CONNECTION_OK && !is_stale(c))
         return PAWL_OK;
     pg_forget(c);
     PGconn *native = start(c);
@@ -314,5 +319,13 @@ pawl_code pg_ensure(pg_conn *c, error *err)
     rc = set_up(c, err);
     if (rc != PAWL_OK)
         pg_forget(c);
+    return rc;
+}
+
+pawl_code pg_ready(pg_conn *c, error *err)
+{
+    pawl_code rc = pg_ensure(c, err);
+    if (rc == PAWL_OK && c->base.role == DB_COMMITTER && c->ring == 0)
+        rc = pg_ring_make(c, err);
     return rc;
 }

@@ -108,7 +108,7 @@ pawl_code pg_error_connecting(const PGconn *native, error *err)
     const char *said = find_state(text, state);
     if (said)
         return fill(state, said, "reach", err);
-    if (strstr(text, "password")) /* libpq itself: none was given, and one is asked for */
+    if (native && PQconnectionNeedsPassword(native))
         return fill("28P01", "the server asks for a password", "reach", err);
     if (strstr(text, "SSL") || strstr(text, "certificate"))
         return fill("28000", text, "reach", err);

@@ -1,8 +1,8 @@
 /* Statements of several units, put together for one trip.
  *
- * An *op* is one execution: a statement of one unit, or the same statement of several with arrays as
- * its parameters. Statements are added in queue order; where each of them goes is decided when it
- * is added, so that nobody can tell the result from one after the other. */
+ * An *op* is one execution: a statement of one unit, or the same statement of several with arrays
+ * as its parameters. Statements are added in queue order; where each of them goes is decided when
+ * it is added, so that nobody can tell the result from one after the other. */
 #ifndef PG_PG_OPS_H
 #define PG_PG_OPS_H
 

@@ -17,42 +17,101 @@
 
 typedef struct backend {
     const char *name;
-    const char *url; /* a format that takes the test's folder */
+    const char *url; /* a format that takes the test's folder; NULL: a database of a server */
 } backend;
 
 static const backend BACKENDS[] = {
     {"sqlite", "sqlite:%s/conf.db"},
     {"memory", "memory:"},
+    {"postgres", NULL},
 };
+
+/* What the tests of one backend have in common, found out when the first of them runs. */
+typedef struct ground {
+    const backend *backend;
+    pgserver *server; /* NULL: not started, or none needed */
+    int asked;        /* … for the promises */
+    int opened;       /* and that worked */
+    unsigned promises;
+} ground;
 
 /* One test on one backend, while it runs. */
 typedef struct running {
-    const backend *backend;
+    ground *ground;
     const conf_case *test;
-    unsigned promises;
     char name[160];
     conf conf;
 } running;
 
-static void conf_place(running *r)
+static void place_in_folder(conf *c, const char *format)
 {
-    conf *c = &r->conf;
-    memset(c, 0, sizeof *c);
-    c->backend = r->backend->name;
-    c->promises = r->promises;
-    tmp_dir_make(c->dir);
-    const char *mark = strstr(r->backend->url, "%s");
-    int head = mark ? (int)(mark - r->backend->url) : (int)strlen(r->backend->url);
-    int n = snprintf(c->url, sizeof c->url, "%.*s%s%s", head, r->backend->url, mark ? c->dir : "",
+    const char *mark = strstr(format, "%s");
+    int head = mark ? (int)(mark - format) : (int)strlen(format);
+    int n = snprintf(c->url, sizeof c->url, "%.*s%s%s", head, format, mark ? c->dir : "",
                      mark ? mark + 2 : "");
     assert_in_range(n, 1, sizeof c->url - 1);
+}
+
+/* Databases are not dropped: that takes longer than making them, and they go with the server. */
+static void place_on_server(conf *c, ground *g)
+{
+    if (!g->server)
+        g->server = pgserver_start(NULL);
+    else if (pgserver_pid(g->server) == 0) /* the test before has left it so, and failed */
+        pgserver_restart(g->server);
+    c->server = g->server;
+    pgserver_database(g->server, c->database);
+    pgserver_url(g->server, c->database, c->url);
+}
+
+static void conf_place(conf *c, ground *g)
+{
+    memset(c, 0, sizeof *c);
+    c->backend = g->backend->name;
+    c->promises = g->promises;
+    tmp_dir_make(c->dir);
+    if (g->backend->url)
+        place_in_folder(c, g->backend->url);
+    else
+        place_on_server(c, g);
+}
+
+/* A driver that cannot be asked would have all its tests skipped: that is a failure of each. */
+static void ask_promises(ground *g)
+{
+    if (!g->asked) {
+        g->asked = 1;
+        conf c;
+        conf_place(&c, g);
+        error err = {0};
+        db *d = NULL;
+        db_options options = {.url = c.url};
+        g->opened = db_open(&d, &options, &err) == PAWL_OK;
+        g->promises = g->opened ? d->driver->promises : 0;
+        if (!g->opened)
+            fprintf(stderr, "%s: %s (%s)\n", c.backend, err.message, err.detail);
+        db_close(d);
+        tmp_dir_remove(c.dir);
+    }
+    if (!g->opened)
+        fail_msg("no database of the backend %s can be opened", g->backend->name);
+}
+
+/* Does it say anything here? Asks for the promises, so that they are known after it. */
+static int is_meant(running *r)
+{
+    if (!r->ground->backend->url && !pgserver_available())
+        return 0;
+    ask_promises(r->ground);
+    return (r->test->needs & r->ground->promises) == r->test->needs;
 }
 
 static int set_up(void **state)
 {
     running *r = *state;
     tmp_watchdog(r->name);
-    conf_place(r);
+    if (is_meant(r))
+        conf_place(&r->conf, r->ground);
     return 0;
 }
 
@@ -61,50 +120,36 @@ static int tear_down(void **state)
     running *r = *state;
     tmp_watchdog(NULL);
     tmp_end_children();
-    tmp_dir_remove(r->conf.dir);
+    if (r->conf.dir[0])
+        tmp_dir_remove(r->conf.dir);
     return 0;
 }
 
 static void run_case(void **state)
 {
     running *r = *state;
-    if ((r->test->needs & r->promises) != r->test->needs)
+    if (!r->ground->backend->url)
+        pgserver_need();
+    if (!is_meant(r))
         skip();
     r->test->run(&r->conf);
 }
 
-static unsigned ask_promises(const backend *b)
-{
-    running r = {.backend = b};
-    conf_place(&r);
-    error err = {0};
-    db *d = NULL;
-    db_options options = {.url = r.conf.url};
-    unsigned promises = 0;
-    if (db_open(&d, &options, &err) == PAWL_OK) {
-        promises = d->driver->promises;
-        db_close(d);
-    } else {
-        fprintf(stderr, "%s: %s (%s)\n", b->name, err.message, err.detail);
-    }
-    tmp_dir_remove(r.conf.dir);
-    return promises;
-}
-
 static int run_backend(const backend *b, const conf_case *cases, size_t count)
 {
-    unsigned promises = ask_promises(b);
+    ground g = {.backend = b};
     running *all = calloc(count, sizeof *all);
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     int failed = 1;
     if (all && tests) {
         for (size_t i = 0; i < count; i++) {
-            all[i] = (running){.backend = b, .test = &cases[i], .promises = promises};
+            all[i] = (running){.ground = &g, .test = &cases[i]};
             snprintf(all[i].name, sizeof all[i].name, "%s: %s", b->name, cases[i].name);
             tests[i] = (struct CMUnitTest){all[i].name, run_case, set_up, tear_down, &all[i]};
         }
         failed = _cmocka_run_group_tests(b->name, tests, count, NULL, NULL);
     }
+    pgserver_free(g.server);
     free(tests);
     free(all);
     return failed;
@@ -180,6 +225,41 @@ void conf_commit(db_conn *c)
 {
     error err = {0};
     CONF_OK(db_commit(c, &err), &err);
+}
+
+/* Where a writer keeps no committer out, its locks do. They may have to wait for a moment: the
+ * server looks after its tables whenever it likes. */
+static pawl_code lock_tables(db_conn *c, error *err)
+{
+    if (c->driver->promises & DB_TURNS)
+        return PAWL_OK;
+    buf sql;
+    buf_init(&sql, 1024);
+    CONF_OK(db_expand(c->driver,
+                      "LOCK TABLE {meta}, {commits}, {journal}, {runs} IN EXCLUSIVE MODE", &sql,
+                      err),
+            err);
+    pawl_code rc = c->driver->script(c, buf_str(&sql), err);
+    buf_free(&sql);
+    if (rc != PAWL_OK)
+        db_rollback(c);
+    return rc;
+}
+
+db_conn *conf_lock(db *d)
+{
+    error err = {0};
+    pawl_code rc;
+    db_conn *c = conf_connect(d, DB_WRITER);
+    TMP_AWAIT((conf_begin(c), rc = lock_tables(c, &err)) != PAWL_BUSY);
+    CONF_OK(rc, &err);
+    return c;
+}
+
+void conf_unlock(db_conn *c)
+{
+    db_rollback(c);
+    db_disconnect(c);
 }
 
 void conf_do(db *d, const db_sql *sql, const db_value *values, int count)

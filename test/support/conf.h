@@ -2,7 +2,10 @@
  *
  * A test gets a `conf`: where a fresh database is, and what the driver behind it promises. It
  * never asks which backend that is. What a backend does not promise is skipped there, by name and
- * visibly. To run the suite on one more backend, add a line to the table in conf.c. */
+ * visibly. To run the suite on one more backend, add a line to the table in conf.c.
+ *
+ * On PostgreSQL it is a database of a server that the program starts with the first test that needs
+ * it; where none is installed its tests are skipped (see pgserver_need). */
 #ifndef SUPPORT_CONF_H
 #define SUPPORT_CONF_H
 
@@ -11,13 +14,18 @@
 #include "db/committer.h"
 #include "db/db.h"
 #include "db/db_fault.h"
+#include "support/pgserver.h"
 #include "support/tmp.h"
 
 typedef struct conf {
-    const char *backend;     /* "sqlite", "memory" */
-    unsigned promises;       /* of its driver: DB_DURABLE, DB_ISOLATED, DB_SHARED */
-    char dir[TMP_PATH];      /* a folder of this test's own, removed after it */
-    char url[TMP_PATH + 16]; /* of a fresh database */
+    const char *backend;    /* "sqlite", "memory", "postgres" */
+    unsigned promises;      /* of its driver: DB_DURABLE, DB_ISOLATED, DB_SHARED … */
+    char dir[TMP_PATH];     /* a folder of this test's own, removed after it */
+    char url[PGSERVER_URL]; /* of a fresh database */
+
+    /* Only where a server is behind it, for tests of that server alone. */
+    pgserver *server;
+    char database[PGSERVER_NAME];
 } conf;
 
 typedef struct conf_case {
@@ -45,6 +53,11 @@ committer *conf_committer(db *d, const committer_options *options);
 
 void conf_begin(db_conn *c);
 void conf_commit(db_conn *c);
+
+/* Somebody else has the database: until conf_unlock() nobody's unit gets in, and whoever tries is
+ * told PAWL_BUSY. Reading goes on where the driver promises DB_ISOLATED. */
+db_conn *conf_lock(db *d);
+void conf_unlock(db_conn *c);
 
 /* A statement in a transaction of its own, on a connection of its own. */
 void conf_do(db *d, const db_sql *sql, const db_value *values, int count);

@@ -1,0 +1,81 @@
+/* Node rows: who drives work, who has died, and how the dead are locked out.
+ *
+ * A node is an engine that owns runs. It has an id that is never used again, one row in {nodes} per
+ * connection that writes for it (its slots, from 1), and a sign of life. Every transaction of a
+ * slot begins by locking its row (db_conn.node). So closing all rows of a node, in one statement,
+ * waits for its commits under way and refuses all later ones: after that, whatever it still
+ * believes, its runs can be claimed (A1).
+ *
+ * The sign of life is a byte lock where the database is a file of this host, and a row of {beats}
+ * elsewhere; callers need not know which. It says who should be closed. It guards nothing: a node
+ * that is closed by mistake is merely shut out. */
+#ifndef CORE_NODE_H
+#define CORE_NODE_H
+
+#include "db/committer.h"
+#include "db/db_clock.h"
+
+typedef struct node_options {
+    int64_t slots;     /* connections that will write for it; at least 1 */
+    const char *name;  /* for people; NULL: "" */
+    const char *build; /* of the program; NULL: "" */
+} node_options;
+
+/* One thread at a time. */
+typedef struct node {
+    int64_t id; /* 0: it has not joined, or has left */
+    db_clock *clock;
+    struct nodes_file *file; /* NULL: its sign of life is a row */
+    int64_t claim_ms;        /* silence for longer is death */
+    int64_t beat_ms;         /* its last sign of life, in the database's time */
+    int64_t believe_ms;      /* from then on it believes that others are silent */
+} node;
+
+/* Become a node: an id, the sign of life, then the rows, all in one unit. `k` commits for nobody
+ * yet, `c` is a connection that is not in use; neither is kept. Afterwards give each committer its
+ * slot by committer_set_node(). */
+pawl_code node_join(node *n, committer *k, db_conn *c, db_clock *clock, const node_options *options,
+                    error *err);
+
+/* Take back the sign of life; for a node that has closed itself, or is given up. */
+void node_leave(node *n);
+
+/* Give the sign of life, and measure the database's time; to be called three times in claim_ms.
+ * `c` is a connection that may write (DB_COMMITTER) and is not in use. It does not pass the
+ * committer: a sign of life must not queue behind the work. PAWL_FENCED: the node was closed. After
+ * any other error it may be tried again. */
+pawl_code node_beat(node *n, db_conn *c, error *err);
+
+/* Some nodes. What has no room is found the next time: those that were found will be gone then. */
+typedef struct node_list {
+    size_t count;
+    int64_t at[64];
+} node_list;
+
+/* Other nodes that are not closed and give no sign of life. `c` is not in use. None, while this
+ * node's own signs of life are late: then it may be the database that was silent. */
+pawl_code node_find_silent(node *n, db_conn *c, node_list *out, error *err);
+
+/* Nodes that are closed and not swept yet. */
+pawl_code node_find_closed(db_conn *c, node_list *out, error *err);
+
+/* Close a node, as a guard ("open") of a unit. Refused: it was closed before, or there is none.
+ * Gives the number of the statement. */
+int node_add_close(unit *u, int64_t id);
+
+/* The same, committed. PAWL_REFUSED: somebody else has done it. */
+pawl_code node_close(committer *k, int64_t id, error *err);
+
+/* The slow walk over everything that a closed node owns. What nobody has claimed by then becomes
+ * nobody's, and the node's rows go. Several may walk at once. Zeroed at first, but for the node. */
+typedef struct node_sweep {
+    int64_t node;
+    int walk;      /* which table */
+    int64_t after; /* how far in it */
+} node_sweep;
+
+/* One page of it, one unit at most. `c` is a connection that is not in use. *done: that was all. On
+ * an error nothing has moved, and it may be tried again; PAWL_MISUSE: the node is not closed. */
+pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, error *err);
+
+#endif

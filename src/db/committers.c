@@ -1,0 +1,121 @@
+/* A row of committers that know nothing of each other. There is no lock here: the row is made once
+ * and never changes, and everything else is a committer's own affair. */
+#include "db/committers.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct committers {
+    int count;
+    committer *at[];
+};
+
+pawl_code committers_open(committers **out, db *d, const committer_options *options, int count,
+                          error *err)
+{
+    *out = NULL;
+    if (count < 1 || (d->driver->promises & DB_TURNS))
+        count = 1;
+    committers *c = calloc(1, sizeof *c + (size_t)count * sizeof(committer *));
+    if (!c)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    pawl_code rc = PAWL_OK;
+    while (rc == PAWL_OK && c->count < count) {
+        rc = committer_open(&c->at[c->count], d, options, err);
+        c->count += rc == PAWL_OK;
+    }
+    if (rc != PAWL_OK) {
+        committers_close(c);
+        return rc;
+    }
+    *out = c;
+    return PAWL_OK;
+}
+
+void committers_close(committers *c)
+{
+    for (int i = 0; c && i < c->count; i++)
+        committer_close(c->at[i]);
+    free(c);
+}
+
+int committers_count(const committers *c)
+{
+    return c->count;
+}
+
+committer *committers_at(const committers *c, int index)
+{
+    assert(index >= 0 && index < c->count);
+    return c->at[index];
+}
+
+/* Keys are numbered, and often every second or tenth belongs to the same kind of thing: mixed, so
+ * that no such habit puts all the work on one. */
+committer *committers_of(const committers *c, uint64_t key)
+{
+    uint64_t mixed = key * UINT64_C(0x9E3779B97F4A7C15);
+    return c->at[(mixed >> 32) % (uint64_t)c->count];
+}
+
+void committers_set_node(committers *c, int64_t node, int64_t first_slot)
+{
+    for (int i = 0; i < c->count; i++)
+        committer_set_node(c->at[i], node, first_slot + i);
+}
+
+void committers_leave(committers *c)
+{
+    for (int i = 0; i < c->count; i++)
+        committer_leave(c->at[i]);
+}
+
+/* Woken first, so that they work at the same time. */
+void committers_flush(committers *c)
+{
+    if (c->count > 1)
+        committers_leave(c);
+    for (int i = 0; i < c->count; i++)
+        committer_flush(c->at[i]);
+}
+
+int committers_drive(committers *c)
+{
+    int did = 0;
+    for (int i = 0; i < c->count; i++)
+        did |= committer_drive(c->at[i]);
+    return did;
+}
+
+int64_t committers_next_ns(committers *c)
+{
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < c->count; i++) {
+        int64_t one = committer_next_ns(c->at[i]);
+        next = one < next ? one : next;
+    }
+    return next;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+committer_stats committers_stats_now(committers *c)
+{
+    committer_stats sum = {0};
+    for (int i = 0; i < c->count; i++) {
+        committer_stats s = committer_stats_now(c->at[i]);
+        sum.batches += s.batches;
+        sum.committed += s.committed;
+        sum.refused += s.refused;
+        sum.failed += s.failed;
+        sum.undecided += s.undecided;
+        sum.restarts += s.restarts;
+        sum.busy += s.busy;
+        sum.batch_max = larger(sum.batch_max, s.batch_max);
+        sum.batch_ns_max = larger(sum.batch_ns_max, s.batch_ns_max);
+    }
+    return sum;
+}

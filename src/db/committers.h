@@ -1,0 +1,44 @@
+/* Several committers as one, for databases where several transactions can write at a time.
+ *
+ * A server does more when several batches are under way: while one waits for its flush the next
+ * is executed. Work is spread by a key, and what has the same key goes the same way: a run, and
+ * with it its submitter, has one committer for life, so that order and prefix rule hold as they
+ * do with one. Units of different committers see each other as those of other processes: by their
+ * guards and in no order.
+ *
+ * Where one transaction writes at a time (DB_TURNS) there is one, whatever was asked for. */
+#ifndef DB_COMMITTERS_H
+#define DB_COMMITTERS_H
+
+#include "db/committer.h"
+
+typedef struct committers committers;
+
+/* `count` committers with the same options; bounds are each one's own. The database must outlive
+ * them. */
+pawl_code committers_open(committers **out, db *d, const committer_options *options, int count,
+                          error *err);
+
+/* As committer_close(), one after the other. Here a `done` may hand in units to the committer that
+ * calls it, and to no other: that one may be gone. */
+void committers_close(committers *c); /* NULL is allowed */
+
+int committers_count(const committers *c);
+committer *committers_at(const committers *c, int index);
+
+/* The committer of this key: of a run, its row key. */
+committer *committers_of(const committers *c, uint64_t key);
+
+/* From now on they commit for this node, each with a slot of its own: first_slot and those after
+ * it, as many as committers_count(). */
+void committers_set_node(committers *c, int64_t node, int64_t first_slot);
+
+/* As with one, for all of them. flush() waits for what was handed in before. next_ns() is the
+ * earliest, figures are sums, maxima are maxima. */
+void committers_leave(committers *c);
+void committers_flush(committers *c);
+int committers_drive(committers *c);
+int64_t committers_next_ns(committers *c);
+committer_stats committers_stats_now(committers *c);
+
+#endif

@@ -1,0 +1,101 @@
+/* Which measurement to believe.
+ *
+ * The server read its clock at some moment between question and answer; the middle of the two is
+ * wrong by half of the round trip at most. A question that took a second says little, and must not
+ * replace an answer that came in a millisecond. But that one ages: both clocks may be slewed by
+ * 500 millionths, in opposite directions, so it gets worse by a thousandth of the time since.
+ * Hence: the newest measurement wins unless it is worse than the old one has become by now.
+ *
+ * With one exception. If the two contradict each other, further apart than both may be wrong, then
+ * the old one is not just inexact: the server's clock was set, another server has taken over, or
+ * this host was suspended, which stops its monotonic clock. Then the newest wins at any rate. */
+#include "db/db_clock.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define END_MS INT64_C(4102444800000) /* the year 2100: no server's clock is there by itself */
+
+enum { DRIFT_PARTS = 1000 };
+
+typedef struct reading {
+    int64_t offset_ns;
+    int64_t error_ns;
+    int64_t at_ns;
+} reading;
+
+void db_clock_init(db_clock *c, const db *d)
+{
+    *c = (db_clock){.host = d->options.clock};
+    unsigned promises = d->driver->promises;
+    c->is_hosts = (promises & DB_FILE) || !(promises & DB_SHARED);
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void db_clock_free(db_clock *c)
+{
+    pthread_mutex_destroy(&c->lock);
+}
+
+static int64_t old_error(const db_clock *c, int64_t now_ns)
+{
+    return c->error_ns + (now_ns - c->at_ns) / DRIFT_PARTS;
+}
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+static int is_better(const db_clock *c, const reading *r)
+{
+    if (!c->measured)
+        return 1;
+    int64_t old = old_error(c, r->at_ns);
+    return r->error_ns <= old || distance(r->offset_ns, c->offset_ns) > r->error_ns + old;
+}
+
+/* The server's answer has whole milliseconds, cut off: half of one is added, and may be wrong. */
+static reading read_off(int64_t before_ns, int64_t after_ns, int64_t answer_ms)
+{
+    int64_t half = (after_ns - before_ns) / 2;
+    return (reading){
+        .offset_ns = answer_ms * NS_PER_MS + NS_PER_MS / 2 - (before_ns + half),
+        .error_ns = half + NS_PER_MS / 2,
+        .at_ns = after_ns,
+    };
+}
+
+pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err)
+{
+    if (c->is_hosts)
+        return PAWL_OK;
+    int64_t answer_ms = 0;
+    int64_t before = c->host->mono_ns(c->host);
+    pawl_code rc = conn->driver->now_ms(conn, &answer_ms, err);
+    int64_t after = c->host->mono_ns(c->host);
+    if (rc != PAWL_OK)
+        return rc;
+    if (answer_ms < 0 || answer_ms > END_MS)
+        return error_set(err, PAWL_STORAGE, "the server's clock is out of all bounds");
+    reading r = read_off(before, after, answer_ms);
+    pthread_mutex_lock(&c->lock);
+    if (is_better(c, &r)) {
+        c->error_ns = r.error_ns;
+        c->at_ns = r.at_ns;
+        c->offset_ns = r.offset_ns;
+        c->measured = 1;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return PAWL_OK;
+}
+
+int64_t db_clock_now_ms(db_clock *c)
+{
+    if (!db_clock_is_known(c) || c->is_hosts)
+        return c->host->now_ms(c->host);
+    return (c->offset_ns + c->host->mono_ns(c->host)) / NS_PER_MS;
+}
+
+int db_clock_is_known(const db_clock *c)
+{
+    return c->is_hosts || c->measured;
+}

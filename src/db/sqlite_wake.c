@@ -1,0 +1,190 @@
+/* One byte for everybody. Its value and its place never change: inotify tells of the writing, not
+ * of what was written, and so the file never grows.
+ *
+ * Own writings are heard as well. The system merges two of them that nobody has read yet, so that
+ * counting one's own would at times drop another's; to look once too often does no harm.
+ *
+ * A child made by fork() shares the watch with its parent, who would miss what the child has read:
+ * so the child reads nothing. */
+#define _GNU_SOURCE
+#include "db/sqlite_wake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+enum { PATH_BYTES = 4096 };
+
+struct sqlite_wake {
+    int fd;
+    int watch; /* -1: nobody listens */
+    pid_t pid;
+    char path[PATH_BYTES];
+};
+
+/* ---- Opening ---- */
+
+static pawl_code trouble(const sqlite_wake *w, const char *what, error *err)
+{
+    int why = errno;
+    pawl_code code = PAWL_CANTOPEN;
+    if (why == EROFS || why == EACCES || why == EPERM)
+        code = PAWL_READONLY;
+    else if (why == ENOSPC || why == EDQUOT || why == EFBIG)
+        code = PAWL_FULL;
+    else if (why == EIO)
+        code = PAWL_IO;
+    error_set(err, code, "the file that wakes others cannot be %s", what);
+    error_detail(err, "%s: %s", w->path, strerror(why));
+    error_hint(err, "it must be an ordinary file that this user may write, and no link");
+    return code;
+}
+
+/* Looked at before it is opened: closing the database by another name would drop its locks. */
+static int is_a_file_of_its_own(const char *path, const char *db_path)
+{
+    struct stat st, db;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT;
+    int same = stat(db_path, &db) == 0 && st.st_dev == db.st_dev && st.st_ino == db.st_ino;
+    errno = EINVAL;
+    return S_ISREG(st.st_mode) && !same;
+}
+
+/* A new file gets the database's mode and owner, as SQLite's own files beside it do: whoever may
+ * write the one must be able to wake those who read it. */
+static void open_or_make(sqlite_wake *w, const char *db_path)
+{
+    const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat st;
+    w->fd = open(w->path, how);
+    if (w->fd >= 0 || errno != ENOENT)
+        return;
+    w->fd = open(w->path, how | O_CREAT, 0600);
+    if (w->fd < 0 || stat(db_path, &st) != 0)
+        return;
+    (void)!fchmod(w->fd, st.st_mode & 0666);
+    if (geteuid() == 0)
+        (void)!fchown(w->fd, st.st_uid, st.st_gid);
+}
+
+static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err)
+{
+    buf path;
+    buf_init_fixed(&path, w->path, sizeof w->path);
+    buf_text(&path, db_path);
+    buf_text(&path, "-wake");
+    if (path.failed)
+        return error_set(err, PAWL_LIMIT, "the path of the database is too long");
+    if (!is_a_file_of_its_own(w->path, db_path))
+        return trouble(w, "opened", err);
+    open_or_make(w, db_path);
+    return w->fd >= 0 ? PAWL_OK : trouble(w, "opened", err);
+}
+
+pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err)
+{
+    *out = NULL;
+    sqlite_wake *w = calloc(1, sizeof *w);
+    if (!w)
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    w->fd = w->watch = -1;
+    w->pid = getpid();
+    pawl_code rc = open_descriptor(w, db_path, err);
+    if (rc != PAWL_OK) {
+        sqlite_wake_close(w);
+        return rc;
+    }
+    *out = w;
+    return PAWL_OK;
+}
+
+void sqlite_wake_close(sqlite_wake *w)
+{
+    if (!w)
+        return;
+    if (w->watch >= 0)
+        close(w->watch);
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w);
+}
+
+/* ---- Hearing ---- */
+
+/* Is what others find under the name still what is open here? */
+static int is_still_there(const sqlite_wake *w)
+{
+    struct stat here, there;
+    return fstat(w->fd, &here) == 0 && lstat(w->path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+static int watch_file(const sqlite_wake *w)
+{
+    /* IN_ATTRIB comes when the last name goes while the file is open. */
+    const uint32_t what = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW;
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (watch >= 0 && inotify_add_watch(watch, w->path, what) < 0) {
+        close(watch);
+        return -1;
+    }
+    return watch;
+}
+
+/* A user has only so many watches; without one there is still the looking. */
+pawl_code sqlite_wake_listen(sqlite_wake *w, int *fd, error *err)
+{
+    if (w->watch < 0)
+        w->watch = watch_file(w);
+    *fd = w->watch;
+    if (w->watch < 0 || is_still_there(w))
+        return PAWL_OK;
+    error_set(err, PAWL_BUSY, "the file that wakes others was replaced at this moment");
+    error_detail(err, "%s", w->path);
+    return PAWL_BUSY;
+}
+
+/* What the events in these bytes say, together. */
+static uint32_t masks_of(const char *events, size_t size)
+{
+    uint32_t masks = 0;
+    struct inotify_event e;
+    for (size_t at = 0; at + sizeof e <= size; at += sizeof e + e.len) {
+        memcpy(&e, events + at, sizeof e);
+        masks |= e.mask;
+    }
+    return masks;
+}
+
+int sqlite_wake_heard(sqlite_wake *w)
+{
+    char events[1024];
+    uint32_t masks = 0;
+    ssize_t size;
+    if (w->watch < 0 || w->pid != getpid())
+        return 0;
+    while ((size = read(w->watch, events, sizeof events)) > 0)
+        masks |= masks_of(events, (size_t)size);
+    if ((masks & ~(uint32_t)IN_MODIFY) != 0 && !is_still_there(w))
+        return -1;
+    return (masks & (IN_MODIFY | IN_Q_OVERFLOW)) != 0;
+}
+
+/* ---- Telling ---- */
+
+pawl_code sqlite_wake_tell(sqlite_wake *w, error *err)
+{
+    static const char BYTE = '\n';
+    ssize_t n;
+    do {
+        n = pwrite(w->fd, &BYTE, 1, 0);
+    } while (n < 0 && errno == EINTR);
+    return n == 1 ? PAWL_OK : trouble(w, "written", err);
+}

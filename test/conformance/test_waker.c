@@ -1,0 +1,506 @@
+/* Waking others, on every database that others can open: the target hears, after the commit and
+ * never in its transaction (B5), across connections and processes, and again after the connection
+ * was lost. What nobody promises is not asked for: a wake-up may come twice, or for nothing.
+ *
+ * How often and in which order is in test_waker_rules.c, without a database. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "db/waker.h"
+#include "support/conf.h"
+
+/* ---- Ears ---- */
+
+/* A node that listens, with a database of its own, as another process would have. */
+typedef struct ear {
+    db *db;
+    waker *waker;
+    atomic_int calls; /* of on_heard */
+} ear;
+
+static void count_call(void *arg)
+{
+    atomic_fetch_add(&((ear *)arg)->calls, 1);
+}
+
+static waker *open_waker(db *d, ear *e, int64_t node, int by_hand)
+{
+    error err = {0};
+    waker *w = NULL;
+    waker_options o = {.node = node, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = e};
+    CONF_OK(waker_open(&w, d, &o, &err), &err);
+    assert_non_null(w);
+    return w;
+}
+
+/* Listens when this returns, and the call that follows every connect is over. */
+static void ear_open(ear *e, const conf *c, const db_options *options, int64_t node, int by_hand)
+{
+    memset(e, 0, sizeof *e);
+    e->db = conf_open(c, options);
+    e->waker = open_waker(e->db, e, node, by_hand);
+    if (by_hand)
+        assert_int_equal(waker_poll(e->waker), 1);
+    else
+        TMP_AWAIT(atomic_load(&e->calls) >= 1);
+}
+
+static void ear_close(ear *e)
+{
+    waker_close(e->waker);
+    db_close(e->db);
+}
+
+static int64_t heard(const ear *e)
+{
+    return waker_stats_now(e->waker).heard;
+}
+
+static int readable(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, ms) == 1;
+}
+
+/* ---- The target hears ---- */
+
+static void anyone_may_tell(conf *c)
+{
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        ear one;
+        ear_open(&one, c, NULL, 2, by_hand);
+        waker_tell(one.waker, WAKER_EVERYBODY);
+        waker_tell(one.waker, 3);
+        waker_tell(one.waker, 2);
+        assert_int_equal(waker_stats_now(one.waker).told, 3);
+        ear_close(&one);
+    }
+}
+
+static void the_target_hears(conf *c)
+{
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    for (int i = 0; i < 3; i++) {
+        int64_t before = heard(&two);
+        waker_tell(one.waker, 3);
+        TMP_AWAIT(heard(&two) > before);
+        before = heard(&one);
+        waker_tell(two.waker, 2);
+        TMP_AWAIT(heard(&one) > before);
+    }
+    assert_true(atomic_load(&two.calls) >= 4);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* A client that is no node hears what is for everybody too: the end of a run that it waits for. */
+static void everybody_hears(conf *c)
+{
+    ear one, two, nobody;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    ear_open(&nobody, c, NULL, 0, 0);
+    waker_tell(one.waker, WAKER_EVERYBODY);
+    TMP_AWAIT(heard(&two) > 0);
+    TMP_AWAIT(heard(&nobody) > 0);
+    ear_close(&nobody);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* By name: only where there are names. What has been sent to a connection is there after a trip to
+ * the server on it, so that "not heard" is no matter of time. */
+static void others_are_left_alone(conf *c)
+{
+    if (c->promises & DB_FILE)
+        skip();
+    ear one, two, three;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    ear_open(&three, c, NULL, 4, 1);
+    waker_tell(one.waker, 3);
+    TMP_AWAIT(heard(&two) == 1);
+    waker_tell(three.waker, 3);
+    assert_int_equal(waker_poll(three.waker), 0);
+    assert_int_equal(waker_stats_now(three.waker).sent, 1);
+    waker_tell(three.waker, WAKER_EVERYBODY); /* what one says oneself is not news either */
+    assert_int_equal(waker_poll(three.waker), 0);
+    assert_int_equal(waker_stats_now(three.waker).sent, 2);
+    TMP_AWAIT(heard(&one) == 1);
+    waker_tell(one.waker, 4);
+    assert_true(readable(waker_fd(three.waker), tmp_patience() * 1000));
+    assert_int_equal(waker_poll(three.waker), 1);
+    ear_close(&three);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+static void by_hand_there_is_a_descriptor(conf *c)
+{
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 1);
+    ear_open(&two, c, NULL, 3, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_false(readable(waker_fd(two.waker), 0));
+        assert_int_equal(waker_next_ns(two.waker), INT64_MAX);
+        assert_int_equal(waker_poll(two.waker), 0);
+        waker_tell(one.waker, 3);
+        int64_t sent = waker_stats_now(one.waker).sent;
+        TMP_AWAIT((waker_poll(one.waker), waker_stats_now(one.waker).sent > sent));
+        assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
+        assert_int_equal(waker_poll(two.waker), 1);
+    }
+    assert_int_equal(atomic_load(&two.calls), 4);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* A thousand within 5 ms are one, also where they arrive. */
+static void many_are_one(conf *c)
+{
+    clock_fake *clock = clock_fake_new(0);
+    db_options o = {.clock = clock_fake_source(clock)};
+    ear one, two;
+    ear_open(&one, c, &o, 2, 1);
+    ear_open(&two, c, NULL, 3, 1);
+    for (int i = 0; i < 1000; i++)
+        waker_tell(one.waker, 3);
+    waker_poll(one.waker);
+    for (int i = 0; i < 1000; i++) {
+        waker_tell(one.waker, 3);
+        waker_poll(one.waker);
+    }
+    assert_int_equal(waker_stats_now(one.waker).told, 2000);
+    assert_int_equal(waker_stats_now(one.waker).sent, 1);
+    assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
+    assert_int_equal(waker_poll(two.waker), 1);
+    assert_false(readable(waker_fd(two.waker), 0));
+    clock_fake_advance(clock, 5);
+    waker_poll(one.waker);
+    assert_int_equal(waker_stats_now(one.waker).sent, 2);
+    assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
+    assert_int_equal(waker_poll(two.waker), 1);
+    ear_close(&two);
+    ear_close(&one);
+    clock_fake_free(clock);
+}
+
+/* ---- Beside transactions, never in them ---- */
+
+static void tell_three(unit *u, void *arg)
+{
+    if (u->answer == UNIT_COMMITTED)
+        waker_tell(arg, 3);
+}
+
+/* The order that everything rests on: commit, tell, hear, look. */
+static void who_hears_finds_it(conf *c)
+{
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    committer *k = conf_committer(one.db, NULL);
+    for (int64_t i = 0; i < 10; i++) {
+        int64_t before = heard(&two);
+        conf_ticket t;
+        conf_ticket_append(&t, 1, i, NULL);
+        t.unit->done = tell_three;
+        t.unit->done_arg = one.waker;
+        assert_int_equal(committer_commit(k, t.unit), PAWL_OK);
+        TMP_AWAIT(heard(&two) > before);
+        assert_int_equal(conf_rows(two.db, 1), i + 1);
+        conf_ticket_free(&t);
+    }
+    committer_close(k);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* A notification inside a transaction would wait for its commit, and all commits for each other.
+ * Here the transaction stays open, with the database locked as far as it can be. */
+static void no_transaction_is_waited_for(conf *c)
+{
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    db_conn *w = conf_connect(one.db, DB_WRITER);
+    error err = {0};
+    db_value v[] = {db_int(1), db_int(1), db_text(SLICE_LIT("row")), db_null()};
+    conf_begin(w);
+    CONF_OK(db_run(w, &CONF_APPEND, v, 4, &err), &err);
+    waker_tell(one.waker, 3);
+    TMP_AWAIT(heard(&two) > 0);
+    ear three; /* and one may begin to listen */
+    memset(&three, 0, sizeof three);
+    three.waker = open_waker(two.db, &three, 4, 0);
+    waker_tell(one.waker, 4);
+    TMP_AWAIT(heard(&three) > 0);
+    waker_close(three.waker);
+    db_rollback(w);
+    db_disconnect(w);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* ---- Lost connections ---- */
+
+/* Take the ground from under all wakers of the database: end their sessions, or delete the file. */
+static void cut(const conf *c, db *d)
+{
+    static const char TERMINATE[] =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        " AND datname = current_database() AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify%')";
+    char path[TMP_PATH];
+    tmp_path(path, c->dir, "conf.db-wake");
+    if (c->promises & DB_FILE)
+        assert_int_equal(unlink(path), 0);
+    else
+        conf_script(d, TERMINATE);
+}
+
+static void it_goes_on_after_a_loss(conf *c)
+{
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    for (int i = 1; i <= 3; i++) {
+        int calls = atomic_load(&two.calls);
+        cut(c, one.db);
+        TMP_AWAIT(waker_stats_now(one.waker).reconnects >= i);
+        TMP_AWAIT(waker_stats_now(two.waker).reconnects >= i);
+        TMP_AWAIT(atomic_load(&two.calls) > calls); /* nobody knows what was missed */
+        int64_t before = heard(&two);
+        waker_tell(one.waker, 3);
+        TMP_AWAIT(heard(&two) > before);
+        before = heard(&one);
+        waker_tell(two.waker, 2);
+        TMP_AWAIT(heard(&one) > before);
+    }
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* What was told while nobody was there goes out when the server is back; who cannot be reached by
+ * then is called for another reason, its own new connection. */
+static void a_server_may_go_and_come(conf *c)
+{
+    if (!c->server)
+        skip();
+    ear one, two;
+    ear_open(&one, c, NULL, 2, 0);
+    ear_open(&two, c, NULL, 3, 0);
+    int calls = atomic_load(&two.calls);
+    pgserver_stop(c->server, PGSERVER_FAST);
+    waker_tell(one.waker, 3);
+    pgserver_restart(c->server);
+    TMP_AWAIT(waker_stats_now(one.waker).sent == 1);
+    TMP_AWAIT(atomic_load(&two.calls) > calls);
+    TMP_AWAIT(waker_stats_now(two.waker).reconnects >= 1);
+    int64_t before = heard(&two);
+    waker_tell(one.waker, 3);
+    TMP_AWAIT(heard(&two) > before);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* Behind a pooler a session is nobody's: one can tell, and not listen. */
+static void behind_a_pooler_one_can_tell(conf *c)
+{
+    if (!c->server)
+        skip();
+    conf behind = *c;
+    size_t size = strlen(behind.url);
+    snprintf(behind.url + size, sizeof behind.url - size, "%cpooler=transaction",
+             strchr(behind.url, '?') ? '&' : '?');
+    ear one, two;
+    ear_open(&one, &behind, NULL, 2, 1);
+    ear_open(&two, c, NULL, 3, 0);
+    waker_tell(one.waker, 3);
+    waker_poll(one.waker);
+    TMP_AWAIT(heard(&two) == 1);
+    waker_tell(two.waker, 2);
+    TMP_AWAIT(waker_stats_now(two.waker).sent == 1);
+    assert_int_equal(waker_poll(one.waker), 0);
+    ear_close(&two);
+    ear_close(&one);
+}
+
+/* ---- Processes ---- */
+
+/* A node in a process of its own, by hand. Words: r it listens, h it has heard; t tell node 2, x
+ * end. Assertions of cmocka are not for children. */
+static void another_process(int in, int out, void *arg)
+{
+    const conf *c = arg;
+    db *d = NULL;
+    waker *w = NULL;
+    ear e = {0};
+    db_options o = {.url = c->url};
+    waker_options wo = {.node = 3, .by_hand = 1, .on_heard = count_call, .on_heard_arg = &e};
+    TMP_CHECK(db_open(&d, &o, NULL) == PAWL_OK);
+    TMP_CHECK(waker_open(&w, d, &wo, NULL) == PAWL_OK);
+    TMP_CHECK(waker_poll(w) == 1);
+    tmp_tell(out, 'r');
+    int word;
+    while ((word = tmp_hear(in)) != 'x') {
+        TMP_CHECK(word == 't' || word == 'l');
+        if (word == 't') {
+            waker_tell(w, 2);
+            TMP_CHECK(readable(waker_fd(w), 0));
+            waker_poll(w);
+        } else {
+            TMP_CHECK(readable(waker_fd(w), tmp_patience() * 1000));
+            TMP_CHECK(waker_poll(w) == 1);
+        }
+        tmp_tell(out, (char)word);
+    }
+    waker_close(w);
+    db_close(d);
+}
+
+static void processes_wake_each_other(conf *c)
+{
+    db_close(conf_open(c, NULL));
+    tmp_child other = tmp_fork(another_process, c);
+    tmp_expect(&other, 'r');
+    ear one;
+    ear_open(&one, c, NULL, 2, 0);
+    waker_tell(one.waker, 3);
+    tmp_tell(other.to, 'l');
+    tmp_expect(&other, 'l');
+    TMP_AWAIT(waker_stats_now(one.waker).sent == 1);
+    int64_t before = heard(&one);
+    tmp_tell(other.to, 't');
+    tmp_expect(&other, 't');
+    TMP_AWAIT(heard(&one) > before);
+    tmp_tell(other.to, 'x');
+    tmp_join(&other);
+    ear_close(&one);
+}
+
+/* A child of fork() has the descriptors and neither the thread nor a right to them: what it does
+ * with its copy of the handle is nothing to its parent. */
+static void a_forked_child_disturbs_nobody(conf *c)
+{
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        ear one, two;
+        ear_open(&one, c, NULL, 2, 0);
+        ear_open(&two, c, NULL, 3, by_hand);
+        if (by_hand) { /* what has come must not be read by the child */
+            waker_tell(one.waker, 3);
+            assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
+        }
+        pid_t pid = fork();
+        if (pid == 0) {
+            TMP_CHECK(waker_poll(two.waker) == 0);
+            waker_close(two.waker);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        if (by_hand) {
+            assert_int_equal(waker_poll(two.waker), 1);
+        } else {
+            waker_tell(one.waker, 3);
+            TMP_AWAIT(heard(&two) > 0);
+        }
+        assert_int_equal(waker_stats_now(two.waker).reconnects, 0);
+        ear_close(&two);
+        ear_close(&one);
+    }
+}
+
+/* ---- The file of SQLite ---- */
+
+static int count_connect(void *native, void *arg)
+{
+    (void)native;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* An idle engine has one more descriptor, not one more handle of the database. */
+static void a_waker_opens_no_database(conf *c)
+{
+    if (!(c->promises & DB_FILE))
+        skip();
+    int connects = 0;
+    db_options o = {.on_connect = count_connect, .on_connect_arg = &connects};
+    db *d = conf_open(c, &o);
+    int before = connects;
+    ear e = {0};
+    waker *w = open_waker(d, &e, 2, 1);
+    waker_tell(w, 3);
+    waker_poll(w);
+    assert_int_equal(connects, before);
+    waker_close(w);
+    db_close(d);
+}
+
+static void the_file_is_small_and_ours(conf *c)
+{
+    if (!(c->promises & DB_FILE))
+        skip();
+    char path[TMP_PATH], wake[TMP_PATH];
+    tmp_path(path, c->dir, "conf.db");
+    tmp_path(wake, c->dir, "conf.db-wake");
+    db *d = conf_open(c, NULL);
+    assert_int_equal(tmp_size(wake), -1); /* made by who wakes, not by who opens */
+    assert_int_equal(chmod(path, 0640), 0);
+    ear e = {0};
+    waker *w = open_waker(d, &e, 2, 0);
+    for (int64_t node = 3; node < 40; node++)
+        waker_tell(w, node);
+    waker_close(w);
+    struct stat st;
+    assert_int_equal(stat(wake, &st), 0);
+    assert_int_equal(st.st_size, 1);
+    assert_int_equal(st.st_mode & 0777, 0640);
+
+    /* A link to the database: closing it would drop the locks of the whole process. */
+    for (int hard = 0; hard < 2; hard++) {
+        error err = {0};
+        assert_int_equal(unlink(wake), 0);
+        assert_int_equal(hard ? link(path, wake) : symlink(path, wake), 0);
+        assert_int_equal(waker_open(&w, d, NULL, &err), PAWL_CANTOPEN);
+        assert_true(err.message[0] && err.detail[0] && err.hint[0]);
+        assert_null(w);
+    }
+    db_close(d);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"anyone may tell", anyone_may_tell, 0},
+        {"the target hears", the_target_hears, DB_SHARED},
+        {"everybody hears", everybody_hears, DB_SHARED},
+        {"others are left alone", others_are_left_alone, DB_SHARED},
+        {"by hand there is a descriptor", by_hand_there_is_a_descriptor, DB_SHARED},
+        {"many are one", many_are_one, DB_SHARED},
+        {"who hears finds it", who_hears_finds_it, DB_SHARED},
+        {"no transaction is waited for", no_transaction_is_waited_for, DB_SHARED},
+        {"it goes on after a loss", it_goes_on_after_a_loss, DB_SHARED},
+        {"a server may go and come", a_server_may_go_and_come, DB_SHARED},
+        {"behind a pooler one can tell", behind_a_pooler_one_can_tell, DB_SHARED},
+        {"processes wake each other", processes_wake_each_other, DB_SHARED},
+        {"a forked child disturbs nobody", a_forked_child_disturbs_nobody, DB_SHARED},
+        {"a waker opens no database", a_waker_opens_no_database, DB_SHARED},
+        {"the file is small and ours", the_file_is_small_and_ours, DB_SHARED},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,517 @@
+/* The rules of the waker, on a clock that stands still and a driver that only writes down: what is
+ * told goes out at once but at most once in 5 ms for each target, and a lost connection is made
+ * anew, with patience, and loses nothing that was told (B5).
+ *
+ * No database: what drivers do with it is in test_waker.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "db/waker.h"
+#include "support/post.h"
+#include "support/tmp.h"
+
+enum { LINES = 64 };
+
+static int readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* ---- One waker on it, by hand ---- */
+
+typedef struct rig {
+    post post;
+    waker *waker;
+    atomic_int calls; /* of on_heard */
+} rig;
+
+static void count_call(void *arg)
+{
+    atomic_fetch_add(&((rig *)arg)->calls, 1);
+}
+
+static pawl_code try_open(rig *r, int by_hand)
+{
+    error err = {0};
+    waker_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
+    pawl_code rc = waker_open(&r->waker, &r->post.base, &o, &err);
+    assert_true(rc == PAWL_OK || err.message[0]);
+    return rc;
+}
+
+/* Open, and have done with the call that follows every connect. */
+static void rig_open(rig *r)
+{
+    memset(r, 0, sizeof *r);
+    post_open(&r->post);
+    assert_int_equal(try_open(r, 1), PAWL_OK);
+    assert_int_equal(waker_next_ns(r->waker), 0);
+    assert_int_equal(waker_poll(r->waker), 1);
+    assert_int_equal(r->calls, 1);
+    assert_int_equal(waker_next_ns(r->waker), INT64_MAX);
+}
+
+static void rig_close(rig *r)
+{
+    waker_close(r->waker);
+    post_close(&r->post);
+}
+
+static void pass_ms(rig *r, int64_t ms)
+{
+    clock_fake_advance(r->post.clock, ms);
+    waker_poll(r->waker);
+}
+
+/* What went out since the last look: exactly these. */
+static void expect_sent(rig *r, const int64_t *targets, int count)
+{
+    assert_int_equal(r->post.count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(r->post.sent[i], targets[i]);
+    post_forget(&r->post);
+}
+
+#define EXPECT_SENT(r, ...)                                                                        \
+    expect_sent((r), (int64_t[]){__VA_ARGS__}, DB_COUNT(((int64_t[]){__VA_ARGS__})))
+#define EXPECT_NOTHING(r) expect_sent((r), NULL, 0)
+
+/* ---- Not too often ---- */
+
+static void what_is_told_goes_out_at_once(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    waker_tell(r.waker, 3);
+    EXPECT_NOTHING(&r); /* who tells does not send */
+    assert_int_equal(waker_next_ns(r.waker), 0);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    assert_int_equal(waker_next_ns(r.waker), INT64_MAX);
+    waker_poll(r.waker);
+    EXPECT_NOTHING(&r);
+    rig_close(&r);
+}
+
+static void a_thousand_are_one(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    for (int i = 0; i < 1000; i++)
+        waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    pass_ms(&r, 100);
+    EXPECT_NOTHING(&r);
+    waker_stats s = waker_stats_now(r.waker);
+    assert_int_equal(s.told, 1000);
+    assert_int_equal(s.sent, 1);
+    rig_close(&r);
+}
+
+/* The rule itself: 5 ms between two for the same target, exactly, and nothing is forgotten. */
+static void five_milliseconds_lie_between_two(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    for (int round = 0; round < 20; round++) {
+        for (int ms = 0; ms < 5; ms++) {
+            for (int i = 0; i < 50; i++)
+                waker_tell(r.waker, 3);
+            waker_poll(r.waker);
+            if (ms > 0) {
+                EXPECT_NOTHING(&r);
+                assert_int_equal(waker_next_ns(r.waker), (round * 5 + 5) * INT64_C(1000000));
+            } else {
+                EXPECT_SENT(&r, 3);
+            }
+            clock_fake_advance(r.post.clock, 1);
+        }
+    }
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3); /* what was told since the last one */
+    pass_ms(&r, 5);
+    EXPECT_NOTHING(&r);
+    assert_int_equal(waker_stats_now(r.waker).sent, 21);
+    rig_close(&r);
+}
+
+static void every_target_has_its_own_time(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    pass_ms(&r, 2);
+    waker_tell(r.waker, 3);
+    waker_tell(r.waker, 4);
+    waker_tell(r.waker, 5);
+    waker_poll(r.waker);
+    assert_int_equal(r.post.trips, 1);
+    EXPECT_SENT(&r, 4, 5);
+    pass_ms(&r, 3);
+    EXPECT_SENT(&r, 3);
+    rig_close(&r);
+}
+
+static void everybody_is_everybody(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    waker_tell(r.waker, 3);
+    waker_tell(r.waker, WAKER_EVERYBODY);
+    waker_tell(r.waker, 4);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 0);
+    pass_ms(&r, 10);
+    EXPECT_NOTHING(&r); /* 3 and 4 have heard it */
+
+    /* Everybody may have to wait; who is told by name has not. */
+    waker_tell(r.waker, WAKER_EVERYBODY);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 0);
+    waker_tell(r.waker, WAKER_EVERYBODY);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    pass_ms(&r, 5);
+    EXPECT_SENT(&r, 0);
+    rig_close(&r);
+}
+
+static void a_node_does_not_wake_itself(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    waker_tell(r.waker, 7);
+    assert_false(readable(waker_fd(r.waker)));
+    pass_ms(&r, 5);
+    EXPECT_NOTHING(&r);
+    assert_int_equal(waker_stats_now(r.waker).told, 1);
+    rig_close(&r);
+}
+
+/* The table is bounded: who finds no line in it tells everybody, and nobody is left out. */
+static void too_many_targets_are_everybody(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    for (int64_t node = 100; node < 100 + LINES - 1; node++)
+        waker_tell(r.waker, node);
+    waker_poll(r.waker);
+    assert_int_equal(r.post.trips, 1);
+    assert_int_equal(r.post.count, LINES - 1);
+    for (int i = 0; i < LINES - 1; i++)
+        assert_int_equal(r.post.sent[i], 100 + i);
+    post_forget(&r.post);
+
+    /* All lines are in use for 5 ms: forgetting one would let it be told too often. */
+    waker_tell(r.waker, 1000);
+    waker_tell(r.waker, 1001);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 0);
+    pass_ms(&r, 5);
+    EXPECT_NOTHING(&r);
+
+    waker_tell(r.waker, 1000);
+    waker_tell(r.waker, 1001);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 1000, 1001);
+    rig_close(&r);
+}
+
+static void the_last_words_are_sent(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    waker_tell(r.waker, 3);
+    waker_tell(r.waker, 4);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3, 4);
+    waker_tell(r.waker, 4);
+    waker_close(r.waker);
+    EXPECT_SENT(&r, 3, 4);
+    post_close(&r.post);
+}
+
+/* ---- Hearing ---- */
+
+static void what_is_said_is_heard_once(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    assert_false(readable(waker_fd(r.waker)));
+    assert_int_equal(waker_poll(r.waker), 0);
+    tmp_tell(r.post.word[1], 'x');
+    tmp_tell(r.post.word[1], 'x');
+    assert_true(readable(waker_fd(r.waker)));
+    assert_int_equal(waker_poll(r.waker), 1);
+    assert_false(readable(waker_fd(r.waker)));
+    assert_int_equal(waker_poll(r.waker), 0);
+    assert_int_equal(r.calls, 2);
+    assert_int_equal(waker_stats_now(r.waker).heard, 1);
+    rig_close(&r);
+}
+
+static void who_tells_makes_the_descriptor_readable(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    for (int round = 0; round < 3; round++) {
+        assert_false(readable(waker_fd(r.waker)));
+        waker_tell(r.waker, 3);
+        waker_tell(r.waker, 4);
+        assert_true(readable(waker_fd(r.waker)));
+        waker_poll(r.waker);
+        assert_false(readable(waker_fd(r.waker)));
+        EXPECT_SENT(&r, 3, 4);
+        clock_fake_advance(r.post.clock, 5);
+    }
+    rig_close(&r);
+}
+
+static void where_nothing_can_be_heard_one_can_tell(void **state)
+{
+    (void)state;
+    rig r = {0};
+    post_open(&r.post);
+    r.post.deaf = 1;
+    assert_int_equal(try_open(&r, 1), PAWL_OK);
+    waker_poll(r.waker);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    assert_int_equal(r.calls, 1);
+    rig_close(&r);
+}
+
+/* ---- Lost connections ---- */
+
+/* Nobody knows what was said meanwhile: so on_heard is called when there is a connection again. */
+static void a_lost_connection_is_made_anew(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    int fd = waker_fd(r.waker);
+    r.post.lost = 1;
+    tmp_tell(r.post.word[1], 'x');
+    assert_true(readable(fd));
+    assert_int_equal(waker_poll(r.waker), 0);
+    assert_int_equal(atomic_load(&r.post.open), 0);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker); /* not yet */
+    assert_int_equal(atomic_load(&r.post.connects), 1);
+    assert_int_equal(waker_next_ns(r.waker), 10 * INT64_C(1000000));
+
+    clock_fake_advance(r.post.clock, 10);
+    assert_int_equal(waker_poll(r.waker), 1);
+    assert_int_equal(atomic_load(&r.post.connects), 2);
+    assert_int_equal(waker_stats_now(r.waker).reconnects, 1);
+    EXPECT_SENT(&r, 3);
+    assert_int_equal(waker_fd(r.waker), fd);
+    tmp_tell(r.post.word[1], 'x');
+    assert_true(readable(fd));
+    assert_int_equal(waker_poll(r.waker), 1);
+    rig_close(&r);
+}
+
+static void patience_grows(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    r.post.notify_code = PAWL_UNREACHABLE;
+    r.post.connect_code = PAWL_UNREACHABLE;
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    assert_int_equal(atomic_load(&r.post.open), 0);
+    clock_source *clock = clock_fake_source(r.post.clock);
+    for (int64_t ms = 10; ms < 100000; ms *= 2) {
+        int64_t next = waker_next_ns(r.waker);
+        assert_int_equal(next - clock->mono_ns(clock), (ms < 1000 ? ms : 1000) * 1000000);
+        assert_false(readable(waker_fd(r.waker)));
+        pass_ms(&r, (next - clock->mono_ns(clock)) / 1000000);
+    }
+    int connects = atomic_load(&r.post.connects);
+    pass_ms(&r, 999);
+    assert_int_equal(atomic_load(&r.post.connects), connects);
+
+    /* A connection that breaks at once has not been good for anything: no haste. */
+    r.post.connect_code = PAWL_OK;
+    pass_ms(&r, 1);
+    assert_int_equal(atomic_load(&r.post.connects), connects + 1);
+    assert_int_equal(waker_next_ns(r.waker) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
+    r.post.notify_code = PAWL_OK;
+    pass_ms(&r, 1000);
+    EXPECT_SENT(&r, 3);
+    r.post.lost = 1;
+    pass_ms(&r, 1);
+    assert_int_equal(waker_next_ns(r.waker) - clock->mono_ns(clock), 10 * INT64_C(1000000));
+    rig_close(&r);
+}
+
+static void a_server_may_come_later(void **state)
+{
+    (void)state;
+    rig r = {0};
+    post_open(&r.post);
+    r.post.connect_code = PAWL_UNREACHABLE;
+    assert_int_equal(try_open(&r, 1), PAWL_OK);
+    waker_tell(r.waker, 3);
+    assert_int_equal(waker_poll(r.waker), 0);
+    r.post.connect_code = PAWL_OK;
+    clock_fake_advance(r.post.clock, 10);
+    assert_int_equal(waker_poll(r.waker), 1);
+    EXPECT_SENT(&r, 3);
+    rig_close(&r);
+}
+
+static void what_cannot_get_better_is_refused(void **state)
+{
+    (void)state;
+    rig r = {0};
+    post_open(&r.post);
+    r.post.connect_code = PAWL_DENIED;
+    assert_int_equal(try_open(&r, 1), PAWL_DENIED);
+    assert_null(r.waker);
+    r.post.connect_code = PAWL_OK;
+    r.post.listen_code = PAWL_CANTOPEN;
+    assert_int_equal(try_open(&r, 0), PAWL_CANTOPEN);
+    assert_null(r.waker);
+    post_close(&r.post);
+}
+
+/* It is a hint: not worth a second attempt, nor a new connection. */
+static void a_word_that_is_refused_is_dropped(void **state)
+{
+    (void)state;
+    rig r;
+    rig_open(&r);
+    r.post.notify_code = PAWL_FULL;
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    r.post.notify_code = PAWL_OK;
+    pass_ms(&r, 5);
+    EXPECT_NOTHING(&r);
+    assert_int_equal(waker_stats_now(r.waker).sent, 0);
+    assert_int_equal(atomic_load(&r.post.connects), 1);
+    waker_tell(r.waker, 3);
+    waker_poll(r.waker);
+    EXPECT_SENT(&r, 3);
+    rig_close(&r);
+}
+
+/* ---- With a thread ---- */
+
+enum { TELLERS = 4, ROUNDS = 2000 };
+
+typedef struct teller {
+    rig *rig;
+    int64_t node;
+} teller;
+
+static void *tell_often(void *arg)
+{
+    teller *t = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        waker_tell(t->rig->waker, t->node);
+        waker_tell(t->rig->waker, 50);
+    }
+    return NULL;
+}
+
+/* Whoever tells and whenever: after the last word another notification goes out. Here the clock is
+ * the system's, because the thread waits for descriptors. */
+static void nothing_that_was_told_is_lost(void **state)
+{
+    (void)state;
+    rig r = {0};
+    post_open(&r.post);
+    r.post.base.options.clock = clock_system();
+    assert_int_equal(try_open(&r, 0), PAWL_OK);
+    TMP_AWAIT(atomic_load(&r.calls) == 1);
+    pthread_t threads[TELLERS];
+    teller tellers[TELLERS];
+    for (int i = 0; i < TELLERS; i++) {
+        tellers[i] = (teller){&r, 10 + i};
+        assert_int_equal(pthread_create(&threads[i], NULL, tell_often, &tellers[i]), 0);
+    }
+    for (int i = 0; i < TELLERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    post_forget(&r.post);
+    for (int i = 0; i < TELLERS; i++)
+        waker_tell(r.waker, 10 + i);
+    for (int i = 0; i < TELLERS; i++)
+        TMP_AWAIT(post_has(&r.post, 10 + i));
+    tmp_tell(r.post.word[1], 'x');
+    TMP_AWAIT(atomic_load(&r.calls) == 2);
+    waker_stats s = waker_stats_now(r.waker);
+    assert_int_equal(s.told, TELLERS * ROUNDS * 2 + TELLERS);
+    assert_true(s.sent <= s.told);
+    assert_int_equal(s.heard, 1);
+    rig_close(&r);
+}
+
+static void the_thread_comes_back_by_itself(void **state)
+{
+    (void)state;
+    rig r = {0};
+    post_open(&r.post);
+    r.post.base.options.clock = clock_system();
+    r.post.connect_code = PAWL_UNREACHABLE;
+    assert_int_equal(try_open(&r, 0), PAWL_OK);
+    waker_tell(r.waker, 3);
+    TMP_AWAIT(atomic_load(&r.post.connects) > 2);
+    waker_close(r.waker); /* it does not wait for the server */
+    assert_int_equal(r.calls, 0);
+    EXPECT_NOTHING(&r);
+    post_close(&r.post);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_told_goes_out_at_once),
+        cmocka_unit_test(a_thousand_are_one),
+        cmocka_unit_test(five_milliseconds_lie_between_two),
+        cmocka_unit_test(every_target_has_its_own_time),
+        cmocka_unit_test(everybody_is_everybody),
+        cmocka_unit_test(a_node_does_not_wake_itself),
+        cmocka_unit_test(too_many_targets_are_everybody),
+        cmocka_unit_test(the_last_words_are_sent),
+        cmocka_unit_test(what_is_said_is_heard_once),
+        cmocka_unit_test(who_tells_makes_the_descriptor_readable),
+        cmocka_unit_test(where_nothing_can_be_heard_one_can_tell),
+        cmocka_unit_test(a_lost_connection_is_made_anew),
+        cmocka_unit_test(patience_grows),
+        cmocka_unit_test(a_server_may_come_later),
+        cmocka_unit_test(what_cannot_get_better_is_refused),
+        cmocka_unit_test(a_word_that_is_refused_is_dropped),
+        cmocka_unit_test(nothing_that_was_told_is_lost),
+        cmocka_unit_test(the_thread_comes_back_by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

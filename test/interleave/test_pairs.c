@@ -1,0 +1,536 @@
+/* Every pair of unit kinds, statement by statement, in every order.
+ *
+ * For each pair the units are first put whole, one behind the other, in every way that there is:
+ * that gives the outcomes that are right, each a text of all answers and all rows. Then they are
+ * taken apart, and whatever the order of their statements, one of these outcomes must come out. On
+ * a database with one writer at a time there is little to take apart; READ COMMITTED is what this
+ * is for (A1, A2, A4, C6).
+ *
+ * Some things must hold in whichever order, and are asked apart: a rule that is broken in the
+ * serial orders too would else be taken for right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/node.h"
+#include "core/run_units.h"
+#include "support/stepper.h"
+
+/* Two nodes that are alive, a third one that is closed. */
+enum { LEFT = 11, RIGHT = 12, DEAD = 13 };
+enum { RUN = 1, SECOND_RUN = 2, FENCE = 5, DUE = 100, LATER = 9000, UNITS = 2, OUTCOMES = 64 };
+
+typedef enum {
+    CLAIM,
+    SEND,
+    CLOSE, /* the other's node */
+    TAKE_OVER,
+    PARK,
+    FINISH,
+    GIVE_BACK,
+    APPEND,
+    CROSS, /* to both runs, each side beginning with another one */
+} kind;
+
+static const char *const NAMES[] = {"claim",  "send",      "close",  "take over", "park",
+                                    "finish", "give back", "append", "cross"};
+
+/* What one side does in an order, and what it was told. */
+typedef struct deed {
+    kind kind;
+    int64_t me;
+    int64_t other;
+    int64_t owner; /* of the run, before all this */
+    int64_t now_ms;
+    db *db;
+    arena *arenas[UNITS];
+    unit *units[UNITS];
+    int count;
+    int64_t read; /* rows of the journal that a new owner has read; -1: none */
+} deed;
+
+typedef struct bench {
+    stepper *stepper;
+    db_conn *writer;
+    db_conn *reader;
+    db_conn *readers[STEPPER_SIDES]; /* of the sides themselves */
+    int races; /* several write at a time, and the driver has a way of its own to do so */
+    int64_t pairs;
+    char outcomes[OUTCOMES][1536];
+    int known;
+} bench;
+
+/* ---- Deeds ---- */
+
+static unit *new_unit(deed *d)
+{
+    assert_true(d->count < UNITS);
+    arena *a = d->arenas[d->count];
+    arena_reset(a);
+    unit *u = unit_new(a);
+    assert_non_null(u);
+    d->units[d->count++] = u;
+    return u;
+}
+
+static slice name_of(const deed *d)
+{
+    return d->me == LEFT ? SLICE_LIT("L") : SLICE_LIT("R");
+}
+
+static void send_to(deed *d, unit *u, int64_t run)
+{
+    run_mail m = {.run = run, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
+    run_send(u, &m);
+}
+
+static void append(deed *d, unit *u)
+{
+    run_entry e = {
+        .run = RUN, .generation = 1, .seq = 1, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
+    run_append(u, &e);
+}
+
+static void build(deed *d)
+{
+    run_hold h = {RUN, d->me, FENCE};
+    d->count = 0;
+    d->read = -1;
+    unit *u = new_unit(d);
+    switch (d->kind) {
+    case CLAIM:
+        run_claim(u, RUN, d->owner, d->me, d->now_ms);
+        break;
+    case SEND:
+        send_to(d, u, RUN);
+        break;
+    case CLOSE:
+        node_add_close(u, d->other);
+        break;
+    case TAKE_OVER:
+        node_add_close(u, d->other);
+        run_claim(new_unit(d), RUN, d->other, d->me, d->now_ms);
+        break;
+    case PARK:
+        run_park(u, &h, 0, LATER, d->now_ms);
+        break;
+    case FINISH:
+        run_finish(u, &h, &(run_end){.status = RUN_DONE, .output = name_of(d)}, d->now_ms);
+        append(d, u);
+        break;
+    case GIVE_BACK:
+        run_give_back(u, &h, d->now_ms);
+        break;
+    case APPEND:
+        append(d, u);
+        break;
+    case CROSS:
+        send_to(d, u, d->me == LEFT ? RUN : SECOND_RUN);
+        send_to(d, u, d->me == LEFT ? SECOND_RUN : RUN);
+        break;
+    }
+}
+
+/* May it happen at all? An engine does to a run what its owner may do only when it is the owner. */
+static int makes_sense(const deed *d)
+{
+    switch (d->kind) {
+    case CLAIM:
+        return d->owner != d->me;
+    case TAKE_OVER:
+        return d->owner == d->other;
+    case PARK:
+    case FINISH:
+    case GIVE_BACK:
+    case APPEND:
+        return d->owner == d->me;
+    default:
+        return 1;
+    }
+}
+
+/* ---- In the threads of the sides ---- */
+
+static const db_sql JOURNAL = {"SELECT count(*) FROM {journal} WHERE run = $1", "i"};
+
+static int64_t read_journal(db_conn *c)
+{
+    error err = {0};
+    int64_t rows = -1;
+    int found;
+    if (db_begin(c, &err) != PAWL_OK)
+        return -2;
+    db_value run = db_int(RUN);
+    if (db_number(c, &JOURNAL, &run, 1, &rows, &found, &err) != PAWL_OK)
+        rows = -3;
+    db_rollback(c);
+    return rows;
+}
+
+typedef struct errand {
+    bench *bench;
+    deed *deed;
+} errand;
+
+static void carry_out(stepper_side *s, void *arg)
+{
+    errand *e = arg;
+    deed *d = e->deed;
+    for (int i = 0; i < d->count; i++) {
+        stepper_apply(s, d->units[i]);
+        if (d->units[i]->answer != UNIT_COMMITTED)
+            return;
+    }
+    if (d->kind != TAKE_OVER)
+        return;
+    stepper_stop(s);
+    d->read = read_journal(e->bench->readers[stepper_number(s)]);
+}
+
+/* ---- Rows ---- */
+
+static void exec(bench *b, const char *sql)
+{
+    error err = {0};
+    buf text;
+    buf_init(&text, 16 * 1024);
+    CONF_OK(db_expand(b->writer->driver, sql, &text, &err), &err);
+    conf_begin(b->writer);
+    CONF_OK(b->writer->driver->script(b->writer, buf_str(&text), &err), &err);
+    conf_commit(b->writer);
+    buf_free(&text);
+}
+
+static void reset(bench *b, int64_t owner)
+{
+    char sql[1024];
+    int n = snprintf(
+        sql, sizeof sql,
+        "DELETE FROM {journal}; DELETE FROM {inbox}; DELETE FROM {runs}; DELETE FROM {nodes};"
+        "DELETE FROM {beats};"
+        "INSERT INTO {nodes} (node, slot, closed, since) VALUES (%d, 1, 0, 0), (%d, 2, 0, 0),"
+        " (%d, 1, 0, 0), (%d, 2, 0, 0), (%d, 1, 1, 0);"
+        "INSERT INTO {beats} (node, at) VALUES (%d, 0), (%d, 0);"
+        "INSERT INTO {runs} (run, tenant, id, workflow, version, owner, fence, wake_at,"
+        " created_at, updated_at) VALUES (%d, '', 'a', 'w', '1', %d, %d, %d, 0, 0),"
+        " (%d, '', 'b', 'w', '1', 0, 0, NULL, 0, 0)",
+        LEFT, LEFT, RIGHT, RIGHT, DEAD, LEFT, RIGHT, RUN, (int)owner, FENCE, DUE, SECOND_RUN);
+    assert_in_range(n, 1, sizeof sql - 1);
+    exec(b, sql);
+}
+
+static void add_value(buf *out, const db_value *v)
+{
+    if (v->type == DB_NULL)
+        buf_text(out, " -");
+    else if (v->type == DB_INT)
+        buf_printf(out, " %lld", (long long)v->i);
+    else
+        buf_printf(out, " %.*s", (int)v->s.size, v->s.at);
+}
+
+static const db_sql TABLES[] = {
+    {"SELECT run, owner, fence, status, wake_at, mail, updated_at, finished_at, output FROM {runs}"
+     " ORDER BY run",
+     ""},
+    {"SELECT run, generation, seq, name, at FROM {journal} ORDER BY run, seq", ""},
+    {"SELECT run, seq, name, at FROM {inbox} ORDER BY run, seq", ""},
+    {"SELECT node, slot, closed FROM {nodes} ORDER BY node, slot", ""},
+    {"SELECT node FROM {beats} ORDER BY node", ""},
+};
+
+static void add_table(bench *b, const db_sql *sql, buf *out)
+{
+    error err = {0};
+    db_stmt *s;
+    CONF_OK(db_prepare(b->reader, sql, &s, &err), &err);
+    db_step step;
+    buf_text(out, "\n   ");
+    while ((step = db_next(s, &err)) == DB_ROW) {
+        buf_text(out, " (");
+        for (int i = 0; i < b->reader->driver->columns(s); i++) {
+            db_value v = db_column(s, i);
+            add_value(out, &v);
+        }
+        buf_text(out, " )");
+    }
+    assert_int_equal(step, DB_DONE);
+    db_reset(s);
+}
+
+/* A row that came back; of several, which have no order, their number. */
+static void add_rows(const unit_row *rows, buf *out)
+{
+    if (rows && rows->next) {
+        int count = 0;
+        for (; rows; rows = rows->next)
+            count++;
+        buf_printf(out, " %d rows", count);
+        return;
+    }
+    for (int i = 0; rows && i < rows->count; i++)
+        add_value(out, &rows->values[i]);
+}
+
+/* What a guard has found where it did not hold is left out: it is read a moment later, for
+ * people. */
+static void add_answers(const deed *d, buf *out)
+{
+    static const char *const ANSWERS[] = {"open", "committed", "refused", "undecided", "failed"};
+    buf_printf(out, "\n    %s %s:", d->me == LEFT ? "L" : "R", NAMES[d->kind]);
+    for (int i = 0; i < d->count; i++) {
+        const unit *u = d->units[i];
+        buf_printf(out, " %s %s", ANSWERS[u->answer], u->refused ? u->refused : "");
+        if (u->answer == UNIT_FAILED)
+            buf_printf(out, "%s %s", pawl_code_name(u->code), u->message);
+        for (const unit_stmt *s = u->first; s && u->answer == UNIT_COMMITTED; s = s->next)
+            add_rows(s->rows, out);
+        buf_text(out, ";");
+    }
+    if (d->read != -1)
+        buf_printf(out, " read %lld", (long long)d->read);
+}
+
+static void describe(bench *b, const deed *deeds, char *at, size_t size)
+{
+    buf out;
+    buf_init_fixed(&out, at, size);
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        add_answers(&deeds[i], &out);
+    conf_begin(b->reader);
+    for (size_t i = 0; i < sizeof TABLES / sizeof *TABLES; i++)
+        add_table(b, &TABLES[i], &out);
+    db_rollback(b->reader);
+    assert_false(out.failed);
+    buf_str(&out);
+}
+
+/* ---- What must hold in any order ---- */
+
+static int64_t ask(bench *b, const db_sql *sql)
+{
+    conf_begin(b->reader);
+    int64_t n = conf_number_on(b->reader, sql, NULL, 0);
+    db_rollback(b->reader);
+    return n;
+}
+
+/* A2: nobody here has seen any message. So a live run that has one is awake. */
+static const char *lost_wake_up(bench *b)
+{
+    static const db_sql ASLEEP = {"SELECT count(*) FROM {runs} WHERE status = 0 AND mail > 0"
+                                  " AND (wake_at IS NULL OR wake_at >= 9000)",
+                                  ""};
+    return ask(b, &ASLEEP) ? "a run sleeps over its mail" : NULL;
+}
+
+/* A1: what the new owner has read is all that there is; nobody writes behind its back. */
+static const char *blind_owner(bench *b, const deed *deeds)
+{
+    static const db_sql ALL = {"SELECT count(*) FROM {journal}", ""};
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        if (deeds[i].read != -1 && deeds[i].read != ask(b, &ALL))
+            return "the old owner wrote after the new one had read";
+    return NULL;
+}
+
+/* Every message that was answered has its row, and its number. */
+static const char *lost_mail(bench *b)
+{
+    static const db_sql ODD = {
+        "SELECT count(*) FROM {runs} r WHERE r.mail <>"
+        " (SELECT count(*) FROM {inbox} i WHERE i.run = r.run AND i.seq <= r.mail)",
+        ""};
+    return ask(b, &ODD) ? "numbers of messages have a gap" : NULL;
+}
+
+/* A run is claimed by one of two who saw it ownerless. */
+static const char *two_owners(const deed *deeds)
+{
+    int owners = 0;
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        owners += deeds[i].kind == CLAIM && deeds[i].units[0]->answer == UNIT_COMMITTED;
+    return owners > 1 ? "both have claimed it" : NULL;
+}
+
+static const char *broken_rule(bench *b, const deed *deeds)
+{
+    const char *why = lost_wake_up(b);
+    if (!why)
+        why = two_owners(deeds);
+    if (!why)
+        why = blind_owner(b, deeds);
+    return why ? why : lost_mail(b);
+}
+
+/* ---- One pair ---- */
+
+static void run_order(bench *b, deed *deeds, int64_t owner, char *outcome, size_t size)
+{
+    errand errands[STEPPER_SIDES] = {{b, &deeds[0]}, {b, &deeds[1]}};
+    void *args[STEPPER_SIDES] = {&errands[0], &errands[1]};
+    reset(b, owner);
+    build(&deeds[0]);
+    build(&deeds[1]);
+    stepper_run(b->stepper, carry_out, args);
+    describe(b, deeds, outcome, size);
+    const char *why = broken_rule(b, deeds);
+    if (why)
+        fail_msg("%s, in the order %s:%s", why, stepper_order(b->stepper), outcome);
+}
+
+static int is_known(const bench *b, const char *outcome)
+{
+    for (int i = 0; i < b->known; i++)
+        if (strcmp(b->outcomes[i], outcome) == 0)
+            return 1;
+    return 0;
+}
+
+static void run_whole(bench *b, deed *deeds, int64_t owner)
+{
+    b->known = 0;
+    stepper_first(b->stepper, STEPPER_WHOLE);
+    do {
+        assert_true(b->known < OUTCOMES);
+        char *outcome = b->outcomes[b->known];
+        run_order(b, deeds, owner, outcome, sizeof b->outcomes[0]);
+        b->known += !is_known(b, outcome);
+    } while (stepper_next(b->stepper));
+}
+
+static void run_in_pieces(bench *b, deed *deeds, int64_t owner, stepper_how how)
+{
+    char outcome[sizeof b->outcomes[0]];
+    stepper_first(b->stepper, how);
+    do {
+        run_order(b, deeds, owner, outcome, sizeof outcome);
+        if (!is_known(b, outcome))
+            fail_msg("no order of whole units comes to what %s came to:%s\nbut for example to:%s",
+                     stepper_order(b->stepper), outcome, b->outcomes[0]);
+    } while (stepper_next(b->stepper));
+}
+
+static void run_pair(bench *b, kind left, kind right, int64_t owner)
+{
+    deed deeds[STEPPER_SIDES] = {
+        {.kind = left, .me = LEFT, .other = RIGHT, .owner = owner, .now_ms = 1000},
+        {.kind = right, .me = RIGHT, .other = LEFT, .owner = owner, .now_ms = 2000},
+    };
+    if (!makes_sense(&deeds[0]) || !makes_sense(&deeds[1]))
+        return;
+    char name[64];
+    snprintf(name, sizeof name, "%s against %s", NAMES[left], NAMES[right]);
+    tmp_watchdog(name); /* each pair has the time of a test */
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        for (int k = 0; k < UNITS; k++) {
+            deeds[i].arenas[k] = arena_new(0);
+            assert_non_null(deeds[i].arenas[k]);
+        }
+    run_whole(b, deeds, owner);
+    run_in_pieces(b, deeds, owner, STEPPER_PIECES);
+    if (b->races) {
+        run_in_pieces(b, deeds, owner, STEPPER_LEFT_DIRECT);
+        run_in_pieces(b, deeds, owner, STEPPER_RIGHT_DIRECT);
+    }
+    b->pairs++;
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        for (int k = 0; k < UNITS; k++)
+            arena_free(deeds[i].arenas[k]);
+}
+
+/* ---- All pairs ---- */
+
+static bench *bench_open(const conf *c)
+{
+    bench *b = calloc(1, sizeof *b);
+    assert_non_null(b);
+    b->stepper = stepper_open(c);
+    b->races = !(c->promises & DB_TURNS);
+    db *d = stepper_db(b->stepper);
+    b->writer = conf_connect(d, DB_WRITER);
+    b->reader = conf_connect(d, DB_READER);
+    for (int i = 0; i < STEPPER_SIDES; i++) {
+        b->readers[i] = conf_connect(d, DB_READER);
+        stepper_connection(b->stepper, i)->node = i ? RIGHT : LEFT;
+        stepper_connection(b->stepper, i)->slot = 1;
+    }
+    return b;
+}
+
+static void bench_close(bench *b, const conf *c)
+{
+    stepper_counts n = stepper_counted(b->stepper);
+    printf("# %s: %lld pairs, %lld orders, %lld steps; waited %lld times, tried again %lld times\n",
+           c->backend, (long long)b->pairs, (long long)n.orders, (long long)n.steps,
+           (long long)n.waits, (long long)n.retries);
+    assert_true(b->pairs > 0 && n.orders >= 2 * b->pairs);
+    db_disconnect(b->writer);
+    db_disconnect(b->reader);
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        db_disconnect(b->readers[i]);
+    stepper_close(b->stepper);
+    free(b);
+}
+
+static void all_pairs(const conf *c, int64_t owner)
+{
+    bench *b = bench_open(c);
+    for (kind left = CLAIM; left < CROSS; left++)
+        for (kind right = CLAIM; right < CROSS; right++)
+            if (left != TAKE_OVER && right != TAKE_OVER)
+                run_pair(b, left, right, owner);
+    bench_close(b, c);
+}
+
+static void a_run_of_nobody(conf *c)
+{
+    all_pairs(c, 0);
+}
+
+static void a_run_of_a_closed_node(conf *c)
+{
+    all_pairs(c, DEAD);
+}
+
+/* The right side stands for everybody else. */
+static void a_run_of_one_of_both(conf *c)
+{
+    all_pairs(c, LEFT);
+}
+
+/* The owner goes about its business while another one takes its node for dead. */
+static void an_owner_that_is_taken_over(conf *c)
+{
+    static const kind BUSINESS[] = {SEND, CLOSE, PARK, FINISH, GIVE_BACK, APPEND};
+    bench *b = bench_open(c);
+    for (size_t i = 0; i < sizeof BUSINESS / sizeof *BUSINESS; i++)
+        run_pair(b, BUSINESS[i], TAKE_OVER, LEFT);
+    bench_close(b, c);
+}
+
+/* C6: units whose locks are taken in opposite order, as one unit's statements are not sorted. */
+static void messages_that_cross(conf *c)
+{
+    bench *b = bench_open(c);
+    run_pair(b, CROSS, CROSS, 0);
+    bench_close(b, c);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"a run of nobody", a_run_of_nobody, DB_ISOLATED},
+        {"a run of a closed node", a_run_of_a_closed_node, DB_ISOLATED},
+        {"a run of one of both", a_run_of_one_of_both, DB_ISOLATED},
+        {"an owner that is taken over", an_owner_that_is_taken_over, DB_ISOLATED},
+        {"messages that cross", messages_that_cross, DB_ISOLATED},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}
