@@ -36,16 +36,13 @@ static void bench_open(bench *b, const conf *c, committer_options options)
 
 static void bench_lock(bench *b)
 {
-    b->other = conf_connect(b->db, DB_WRITER);
-    conf_begin(b->other);
+    b->other = conf_lock(b->db);
 }
 
 static void bench_unlock(bench *b)
 {
-    if (!b->other)
-        return;
-    db_rollback(b->other);
-    db_disconnect(b->other);
+    if (b->other)
+        conf_unlock(b->other);
     b->other = NULL;
 }
 
@@ -354,14 +351,12 @@ static void by_hand_a_waiting_call_hears_busy(conf *c)
 {
     db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 20});
-    db_conn *other = conf_connect(d, DB_WRITER);
-    conf_begin(other);
+    db_conn *other = conf_lock(d);
     conf_ticket t[2];
     ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
     assert_int_equal(committer_commit(k, t[0].unit), PAWL_BUSY);
     CONF_ANSWER(&t[0], UNIT_FAILED);
-    db_rollback(other);
-    db_disconnect(other);
+    conf_unlock(other);
     ticket(&t[1], 1, 1, UNIT_OF_CLIENT);
     assert_int_equal(committer_commit(k, t[1].unit), PAWL_OK);
     committer_close(k);
@@ -375,8 +370,7 @@ static void by_hand_a_full_queue_on_a_locked_database(conf *c)
     db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
     committer *k =
         conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 20, .units_max = 1});
-    db_conn *other = conf_connect(d, DB_WRITER);
-    conf_begin(other);
+    db_conn *other = conf_lock(d);
     conf_ticket t[3];
     ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
     ticket(&t[1], 1, 1, UNIT_OF_CLIENT);
@@ -384,8 +378,7 @@ static void by_hand_a_full_queue_on_a_locked_database(conf *c)
     committer_submit(k, t[0].unit);
     committer_submit(k, t[2].unit); /* has a share of its own, so it does not wait */
     committer_submit(k, t[1].unit); /* waits for room until one of the two has given up */
-    db_rollback(other);
-    db_disconnect(other);
+    conf_unlock(other);
     committer_flush(k);
     CONF_ANSWER(&t[0], UNIT_FAILED);
     assert_int_equal(t[0].unit->code, PAWL_BUSY);
@@ -414,8 +407,7 @@ static void waiting_threads_on_a_locked_database(conf *c)
     clock_fake *clock = clock_fake_new(1000);
     db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock), .by_hand = 1});
     committer *k = conf_committer(d, &(committer_options){.busy_ms = 100});
-    db_conn *other = conf_connect(d, DB_WRITER);
-    conf_begin(other);
+    db_conn *other = conf_lock(d);
     conf_ticket t[2];
     ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
     ticket(&t[1], 2, 0, UNIT_OF_RUN);
@@ -428,8 +420,7 @@ static void waiting_threads_on_a_locked_database(conf *c)
     CONF_ANSWER(&t[0], UNIT_FAILED);
     assert_int_equal(t[0].unit->code, PAWL_BUSY);
     assert_int_equal(atomic_load(&t[1].finals), 0);
-    db_rollback(other);
-    db_disconnect(other);
+    conf_unlock(other);
     TMP_AWAIT((clock_fake_advance(clock, 10), atomic_load(&t[1].finals) == 1));
     pthread_join(threads[1], NULL);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);

@@ -171,5 +171,6 @@ static const conf_case CASES[] = {
 
 int main(void)
 {
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_on("sqlite", CASES, CONF_COUNT(CASES)) +
+           conf_run_on("memory", CASES, CONF_COUNT(CASES));
 }

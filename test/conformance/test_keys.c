@@ -254,16 +254,14 @@ static void on_a_locked_database_there_is_no_key(conf *c)
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
     keys runs;
     keys_init(&runs, k, "next_run");
-    db_conn *other = conf_connect(d, DB_WRITER);
-    conf_begin(other);
+    db_conn *other = conf_lock(d);
     error err = {0};
     int64_t key = -5;
     assert_int_equal(keys_next(&runs, &key, &err), PAWL_BUSY);
     assert_int_equal(err.code, PAWL_BUSY);
     assert_true(err.message[0] != '\0');
     assert_int_equal(key, -5);
-    db_rollback(other);
-    db_disconnect(other);
+    conf_unlock(other);
     assert_true(next_of(&runs) > 0);
     keys_free(&runs);
     committer_close(k);
