@@ -51,7 +51,8 @@ static pawl_code read_version(db_conn *c, int64_t *version, error *err)
     if (meta == 0)
         return foreign(err);
     rc = count(c, &IS_OURS, &ours, err);
-    if (rc == PAWL_STORAGE || (rc == PAWL_OK && ours != 1)) /* STORAGE: other columns than ours */
+    /* Other columns than ours, or of other types. */
+    if (rc == PAWL_STORAGE || rc == PAWL_DATA || (rc == PAWL_OK && ours != 1))
         return foreign(err);
     if (rc == PAWL_OK)
         rc = count(c, &GET_VERSION, version, err);

@@ -20,11 +20,13 @@ static const db_sql ROLLBACK = {"ROLLBACK", ""};
 
 /* Behind a pooler a session's settings do not last; these last as long as they are needed. */
 static const db_sql SET_LOCAL = {
-    "SELECT set_config('lock_timeout', ($1::bigint)::text, true),"
-    " set_config('idle_in_transaction_session_timeout', ($2::bigint)::text, true),"
-    " set_config('synchronous_commit', CASE WHEN $3 = 1 THEN 'off' WHEN"
-    " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
-    " ELSE 'on' END, true)",
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
+    " pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),"
+    " pg_catalog.set_config('idle_in_transaction_session_timeout', $2::pg_catalog.text, true),"
+    " pg_catalog.set_config('statement_timeout', '0', true),"
+    " pg_catalog.set_config('synchronous_commit', CASE WHEN $3 OPERATOR(pg_catalog.=) 1 THEN 'off'"
+    " WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply'"
+    " THEN 'remote_apply' ELSE 'on' END, true)",
     "iii"};
 
 static const int64_t LOCK_ID = INT64_C(0x7061776c); /* "pawl" */
@@ -92,7 +94,7 @@ static pawl_code push(pg_conn *c, const db_sql *sql, const db_value *values, int
     return pg_push(c, (pg_stmt *)s, &p, err);
 }
 
-static pawl_code push_settings(pg_conn *c, error *err)
+pawl_code pg_push_settings(pg_conn *c, error *err)
 {
     const db_options *o = &c->base.db->options;
     int alone = c->base.role == DB_WRITER;
@@ -107,7 +109,7 @@ pawl_code pg_push_begin(pg_conn *c, error *err)
     db_role role = c->base.role;
     pawl_code rc = push(c, role == DB_READER ? &BEGIN_READ : &BEGIN_WRITE, NULL, 0, err);
     if (rc == PAWL_OK && pg_db_of(c)->pooler)
-        rc = push_settings(c, err);
+        rc = pg_push_settings(c, err);
     if (rc == PAWL_OK && role == DB_WRITER)
         rc = push(c, &BE_ALONE, &lock, 1, err);
     if (rc == PAWL_OK && role == DB_COMMITTER)
@@ -307,7 +309,8 @@ static void between(db_conn *c)
     (void)c;
 }
 
-static const char NOW[] = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text";
+static const char NOW[] = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp())"
+                          " OPERATOR(pg_catalog.*) 1000)::bigint";
 
 static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
 {

@@ -10,6 +10,7 @@
 #define PG_PG_H
 
 #include <libpq-fe.h>
+#include <stdatomic.h>
 
 #include "db/batch.h"
 #include "db/db.h"
@@ -25,6 +26,7 @@ enum {
 typedef struct pg_db {
     db base;
     PQconninfoOption *info; /* the URL, taken apart; may hold a password */
+    atomic_int reached;     /* it has worked once, so the URL is good */
     int relaxed;            /* durability=relaxed */
     int pooler;             /* pooler=transaction: nothing of a session may be relied on */
 } pg_db;
@@ -89,6 +91,9 @@ void pg_forget(pg_conn *c);
 
 /* Take a URL apart into d->info and the switches. */
 pawl_code pg_read_url(pg_db *d, slice url, error *err);
+
+/* The URL is not one that libpq takes. */
+pawl_code pg_url_refused(error *err);
 
 /* How long this connection waits for a lock. */
 int64_t pg_lock_ms(const pg_conn *c);
@@ -169,6 +174,9 @@ void pg_array_end(buf *b, size_t count);
 /* Push what begins a transaction of this connection. */
 pawl_code pg_push_begin(pg_conn *c, error *err);
 pawl_code pg_take_begin(pg_conn *c, error *err);
+
+/* Behind a pooler, push the settings of this transaction. */
+pawl_code pg_push_settings(pg_conn *c, error *err);
 
 /* Push COMMIT; take its answer: as db_driver.commit says. */
 pawl_code pg_push_commit(pg_conn *c, error *err);

@@ -60,25 +60,65 @@ static pawl_code strip(pg_db *d, slice url, buf *out, error *err)
     return rc;
 }
 
+/* Numbers with commas between; nothing stands for the usual one. */
+static int are_ports(const char *text)
+{
+    for (;;) {
+        size_t digits = strspn(text, "0123456789");
+        long port = digits > 0 ? strtol(text, NULL, 10) : 1;
+        if (port < 1 || port > 65535)
+            return 0;
+        text += digits;
+        if (*text != ',')
+            return !*text;
+        text++;
+    }
+}
+
+/* A character that has a meaning in a URL and was not written as %40 or %2F cuts a password short;
+ * what is behind it becomes a host or a port, and libpq would quote it. */
+static int is_plausible(const PQconninfoOption *info)
+{
+    for (const PQconninfoOption *o = info; o->keyword; o++) {
+        if (!o->val)
+            continue;
+        int host = strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0;
+        if (host && o->val[0] != '/' && strpbrk(o->val, "@?#"))
+            return 0;
+        if (strcmp(o->keyword, "port") == 0 && !are_ports(o->val))
+            return 0;
+    }
+    return 1;
+}
+
+pawl_code pg_url_refused(error *err)
+{
+    error_set(err, PAWL_INVALID, "the database URL is not one of PostgreSQL's");
+    error_hint(err, "it looks like postgres://user:password@host:5432/database?sslmode=require;"
+                    " in a password @ is written as %%40, / as %%2F");
+    return PAWL_INVALID;
+}
+
 pawl_code pg_read_url(pg_db *d, slice url, error *err)
 {
+    const char *colon = memchr(url.at, ':', url.size);
+    slice rest = {colon, url.size - (size_t)(colon - url.at)};
+    if (!slice_starts(rest, SLICE_LIT("://")))
+        return pg_url_refused(err);
     buf text;
     buf_init(&text, PAWL_MAX_URL + 16);
-    const char *rest = memchr(url.at, ':', url.size);
     buf_text(&text, "postgresql");
-    pawl_code rc = strip(d, (slice){rest, url.size - (size_t)(rest - url.at)}, &text, err);
+    pawl_code rc = strip(d, rest, &text, err);
     if (rc == PAWL_OK && text.failed)
         rc = error_set(err, PAWL_NOMEM, "out of memory");
     char *why = NULL;
-    if (rc == PAWL_OK && slice_starts((slice){rest, 3}, SLICE_LIT("://")))
+    if (rc == PAWL_OK)
         d->info = PQconninfoParse(buf_str(&text), &why);
     PQfreemem(why); /* it may quote the password */
     buf_free(&text);
-    if (rc != PAWL_OK || d->info)
-        return rc;
-    error_set(err, PAWL_INVALID, "the database URL is not one of PostgreSQL's");
-    error_hint(err, "it looks like postgres://user:password@host:5432/database?sslmode=require");
-    return PAWL_INVALID;
+    if (rc == PAWL_OK && (!d->info || !is_plausible(d->info)))
+        rc = pg_url_refused(err);
+    return rc;
 }
 
 /* ---- Making a connection ---- */
@@ -89,32 +129,43 @@ static void ignore_notice(void *arg, const PGresult *r)
     (void)r;
 }
 
-static PGconn *start(pg_conn *c)
-{
-    const char *keys[OPTIONS_MAX] = {0}, *values[OPTIONS_MAX] = {0};
+typedef struct words {
+    const char *keys[OPTIONS_MAX];
+    const char *values[OPTIONS_MAX];
+    int count;
     char limit[24];
-    int n = 0;
+} words;
+
+static void add_word(words *w, const char *key, const char *value)
+{
+    w->keys[w->count] = key;
+    w->values[w->count++] = value;
+}
+
+/* What is later counts more. */
+static void write_words(const pg_conn *c, words *w)
+{
+    memset(w, 0, sizeof *w);
     buf b;
-    buf_init_fixed(&b, limit, sizeof limit);
+    buf_init_fixed(&b, w->limit, sizeof w->limit);
     buf_printf(&b, "%lld", (long long)c->patience_ms);
-    static const char *const OWN[][2] = {
-        {"application_name", "pawl"}, {"keepalives_idle", "5"}, {"keepalives_interval", "2"}};
-    for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++, n++) {
-        keys[n] = OWN[i][0];
-        values[n] = OWN[i][1];
-    }
-    keys[n] = "tcp_user_timeout";
-    values[n++] = limit;
-    /* What the URL says counts more, being later … */
-    for (PQconninfoOption *o = pg_db_of(c)->info; o->keyword && n < OPTIONS_MAX - 3; o++) {
-        if (!o->val || !*o->val)
-            continue;
-        keys[n] = o->keyword;
-        values[n++] = o->val;
-    }
-    keys[n] = "client_encoding"; /* … but for this */
-    values[n++] = "UTF8";
-    return PQconnectStartParams(keys, values, 0);
+    add_word(w, "application_name", "pawl");
+    add_word(w, "keepalives_idle", "5");
+    add_word(w, "keepalives_interval", "2");
+    add_word(w, "tcp_user_timeout", w->limit);
+    for (PQconninfoOption *o = pg_db_of(c)->info; o->keyword && w->count < OPTIONS_MAX - 3; o++)
+        if (o->val && *o->val)
+            add_word(w, o->keyword, o->val);
+    add_word(w, "client_encoding", "UTF8");
+}
+
+/* A connection that failed before anything was tried: libpq does not take what the URL says, and
+ * would say which word, which may be part of a password. Asked only when the URL is new. */
+static pawl_code refuse_start(const pg_conn *c, const PGconn *native, const words *w, error *err)
+{
+    if (!pg_db_of(c)->reached && PQpingParams(w->keys, w->values, 0) == PQPING_NO_ATTEMPT)
+        return pg_url_refused(err);
+    return pg_error_connecting(native, err);
 }
 
 /* Poll until the connection stands, or fails, or the time is over. */
@@ -149,10 +200,16 @@ static pawl_code check_version(const PGconn *native, error *err)
 static pawl_code tell_application(pg_conn *c, error *err)
 {
     const db_options *o = &c->base.db->options;
-    if (!o->on_connect || o->on_connect(c->native, o->on_connect_arg) == 0)
+    if (o->on_connect && o->on_connect(c->native, o->on_connect_arg) != 0) {
+        error_set(err, PAWL_CANTOPEN, "the application's on_connect refused the connection");
+        error_hint(err, "on_connect gives 0 when the connection may be used");
+        return PAWL_CANTOPEN;
+    }
+    PGTransactionStatusType status = PQtransactionStatus(c->native);
+    if (status == PQTRANS_IDLE || status == PQTRANS_UNKNOWN) /* unknown: lost, as will be seen */
         return PAWL_OK;
-    error_set(err, PAWL_CANTOPEN, "the application's on_connect refused the connection");
-    error_hint(err, "on_connect gives 0 when the connection may be used");
+    error_set(err, PAWL_CANTOPEN, "the application's on_connect has left a transaction open");
+    error_hint(err, "commit in on_connect, and take all results, before it gives 0");
     return PAWL_CANTOPEN;
 }
 
@@ -175,6 +232,13 @@ int64_t pg_lock_ms(const pg_conn *c)
     return c->base.role == DB_WRITER ? o->busy_ms : o->claim_ms * 2 / 5;
 }
 
+/* Names mean what they mean in PostgreSQL, whatever the application's search_path is: somebody may
+ * have a function of the same name there. Nothing is set in a session that is a pooler's: others
+ * would find it there. */
+static const char SET_PATH[] =
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)"
+    " WHERE pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) ($1::pg_catalog.text)::int";
+
 /* Locks are waited for less long than a claim lives; a transaction that stands still ends. No limit
  * on a statement: the server would cancel a commit that waits for its standby, and call it done. */
 static const char SET[] =
@@ -184,6 +248,25 @@ static const char SET[] =
     " set_config('synchronous_commit', CASE WHEN $3::text = 'relaxed' THEN 'off' WHEN"
     " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
     " ELSE 'on' END, false)";
+
+static pawl_code refuse_pooler(error *err)
+{
+    error_set(err, PAWL_POOLER, "a pooler stands between pawl and the database server");
+    error_detail(err, "the process that answers is not the one that was connected to");
+    error_hint(err, "add ?pooler=transaction to the URL, or connect to the server itself");
+    return PAWL_POOLER;
+}
+
+static pawl_code set_path(pg_conn *c, error *err)
+{
+    pg_params p = {0};
+    char pid[24];
+    add_number(&p, pid, PQbackendPID(c->native));
+    PGresult *r = pg_once(c, SET_PATH, &p, err);
+    int ours = r && PQntuples(r) == 1;
+    PQclear(r);
+    return ours ? PAWL_OK : r ? refuse_pooler(err) : err->code;
+}
 
 static pawl_code set_session(pg_conn *c, error *err)
 {
@@ -201,9 +284,9 @@ static pawl_code set_session(pg_conn *c, error *err)
 }
 
 static const char LOOK[] =
-    "SELECT current_setting('fsync'), current_setting('synchronous_commit'),"
-    " current_setting('server_encoding'), pg_is_in_recovery()::text, pg_backend_pid()::text,"
-    " (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text";
+    "SELECT pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit'),"
+    " pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()::int,"
+    " (extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint";
 
 static pawl_code refuse_settings(const char *fsync, const char *commit, error *err)
 {
@@ -211,14 +294,6 @@ static pawl_code refuse_settings(const char *fsync, const char *commit, error *e
     error_detail(err, "fsync is %s, synchronous_commit is %s", fsync, commit);
     error_hint(err, "set fsync = on at the server, or say durability=relaxed in the URL");
     return PAWL_NOTDURABLE;
-}
-
-static pawl_code refuse_pooler(error *err)
-{
-    error_set(err, PAWL_POOLER, "a pooler stands between pawl and the database server");
-    error_detail(err, "the process that answers is not the one that was connected to");
-    error_hint(err, "add ?pooler=transaction to the URL, or connect to the server itself");
-    return PAWL_POOLER;
 }
 
 static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
@@ -231,13 +306,11 @@ static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
         error_hint(err, "make a database with ENCODING 'UTF8'");
         return PAWL_UNSUPPORTED;
     }
-    if (strcmp(PQgetvalue(r, 0, 3), "true") == 0) {
+    if (strcmp(PQgetvalue(r, 0, 3), "1") == 0) {
         error_set(err, PAWL_READONLY, "the database server is a standby");
         error_hint(err, "give the URL of the primary, or target_session_attrs=read-write");
         return PAWL_READONLY;
     }
-    if (!d->pooler && strtol(PQgetvalue(r, 0, 4), NULL, 10) != PQbackendPID(c->native))
-        return refuse_pooler(err);
     int kept = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0 || d->pooler;
     if (!d->relaxed && (strcmp(fsync, "on") != 0 || !kept))
         return refuse_settings(fsync, commit, err);
@@ -252,7 +325,7 @@ static pawl_code look(pg_conn *c, error *err)
     if (!r)
         return err->code;
     int64_t middle = before + (mono->mono_ns(mono) - before) / 2;
-    c->time_offset = strtoll(PQgetvalue(r, 0, 5), NULL, 10) - middle / 1000000;
+    c->time_offset = strtoll(PQgetvalue(r, 0, 4), NULL, 10) - middle / 1000000;
     pawl_code rc = judge(c, r, err);
     PQclear(r);
     return rc;
@@ -285,8 +358,10 @@ static pawl_code set_up(pg_conn *c, error *err)
         return rc;
     if (PQsetnonblocking(c->native, 1) != 0 || !PQenterPipelineMode(c->native))
         return pg_error_connecting(c->native, err);
-    if (!pg_db_of(c)->pooler)
-        rc = set_session(c, err);
+    if (!pg_db_of(c)->pooler) {
+        rc = set_path(c, err);
+        rc = rc == PAWL_OK ? set_session(c, err) : rc;
+    }
     return rc == PAWL_OK ? look(c, err) : rc;
 }
 
@@ -304,18 +379,21 @@ pawl_code pg_ensure(pg_conn *c, error *err)
     if (c->native && PQstatus(c->native) == CONNECTION_OK && !is_stale(c))
         return PAWL_OK;
     pg_forget(c);
-    PGconn *native = start(c);
+    words w;
+    write_words(c, &w);
+    PGconn *native = PQconnectStartParams(w.keys, w.values, 0);
     if (!native)
         return error_set(err, PAWL_NOMEM, "out of memory");
     PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
     PQsetNoticeReceiver(native, ignore_notice, NULL);
-    pawl_code rc = PQstatus(native) == CONNECTION_BAD ? pg_error_connecting(native, err)
+    pawl_code rc = PQstatus(native) == CONNECTION_BAD ? refuse_start(c, native, &w, err)
                                                       : await_connection(c, native, err);
     if (rc != PAWL_OK) {
         PQfinish(native);
         return rc;
     }
     c->native = native;
+    pg_db_of(c)->reached = 1;
     rc = set_up(c, err);
     if (rc != PAWL_OK)
         pg_forget(c);

@@ -101,6 +101,18 @@ static const char *find_state(const char *text, char state[6])
     return found;
 }
 
+/* Does libpq say this word itself, and not only a name that it quotes? */
+static int says(const char *text, const char *word)
+{
+    int quoted = 0;
+    for (const char *p = text; *p; p++) {
+        quoted ^= *p == '"';
+        if (!quoted && strncmp(p, word, strlen(word)) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 pawl_code pg_error_connecting(const PGconn *native, error *err)
 {
     const char *text = native ? PQerrorMessage(native) : "";
@@ -110,7 +122,7 @@ pawl_code pg_error_connecting(const PGconn *native, error *err)
         return fill(state, said, "reach", err);
     if (native && PQconnectionNeedsPassword(native))
         return fill("28P01", "the server asks for a password", "reach", err);
-    if (strstr(text, "SSL") || strstr(text, "certificate"))
+    if (says(text, "SSL") || says(text, "certificate"))
         return fill("28000", text, "reach", err);
     return fill("08006", *text ? text : "the connection is lost", "reach", err);
 }

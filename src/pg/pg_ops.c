@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t ROOM = 64 * 1024;
+/* More than the few largest payloads that a row may have. */
+static const size_t ROOM = (size_t)64 * 1024 * 1024;
 static const size_t ARRAY_MAX = (size_t)256 * 1024 * 1024;
 
 void pg_ops_init(pg_ops *ops, pg_conn *c)
@@ -45,12 +46,31 @@ static void join(pg_op *op, pg_member *m)
     op->count++;
 }
 
+/* The last op that touches the statement's row; of a row without a key only its own unit knows. */
+static size_t last_touch(pg_ops *ops, const unit *u, const unit_stmt *s)
+{
+    const pg_op *last = s->key ? map_get(&ops->touched, s->key) : NULL;
+    size_t own = !s->key && ops->unit == u ? ops->unit_order : 0;
+    return last ? last->order : own;
+}
+
 /* The op that may take this statement too; NULL: it needs one of its own. */
-static pg_op *group_of(pg_ops *ops, const unit_stmt *s)
+static pg_op *group_of(pg_ops *ops, const unit *u, const unit_stmt *s)
 {
     pg_op *group = map_get(&ops->groups, (uint64_t)(uintptr_t)s->sql);
-    pg_op *last = s->key ? map_get(&ops->touched, s->key) : NULL;
-    return group && last && last->order > group->order ? NULL : group;
+    return group && last_touch(ops, u, s) > group->order ? NULL : group;
+}
+
+static int note_touch(pg_ops *ops, const unit *u, const unit_stmt *s, pg_op *op)
+{
+    if (s->kind != UNIT_WRITE)
+        return 1;
+    if (s->key)
+        return map_put(&ops->touched, s->key, op) >= 0;
+    size_t before = ops->unit == u ? ops->unit_order : 0;
+    ops->unit = u;
+    ops->unit_order = op->order > before ? op->order : before;
+    return 1;
 }
 
 static pg_op *new_op(pg_ops *ops, const unit_stmt *s, pg_op_how how)
@@ -77,14 +97,14 @@ void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how)
 {
     pg_member *m = arena_alloc(ops->conn->scratch, sizeof *m);
     int inserts = s->kind == UNIT_WRITE && is_insert(s);
-    pg_op *op = inserts ? group_of(ops, s) : NULL;
+    pg_op *op = inserts ? group_of(ops, u, s) : NULL;
     if (m && !op) {
         op = new_op(ops, s, how);
         if (op && inserts && pg_stmt_array(op->stmt) &&
             map_put(&ops->groups, (uint64_t)(uintptr_t)s->sql, op) < 0)
             op = NULL;
     }
-    if (!m || !op || (s->kind == UNIT_WRITE && s->key && map_put(&ops->touched, s->key, op) < 0)) {
+    if (!m || !op || !note_touch(ops, u, s, op)) {
         ops->failed = 1;
         return;
     }

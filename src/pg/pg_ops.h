@@ -34,11 +34,13 @@ typedef struct pg_ops {
     pg_conn *conn;
     pg_op *first;
     pg_op *last;
-    size_t count; /* ops */
-    int failed;   /* memory is out, or a statement could not be made */
-    int narrow;   /* there is a unit that may not have the room for its rows */
-    map groups;   /* address of a db_sql -> the op that takes more of its kind */
-    map touched;  /* key of a row -> the last op that touches it */
+    size_t count;      /* ops */
+    int failed;        /* memory is out, or a statement could not be made */
+    int narrow;        /* there is a unit that may not have the room for its rows */
+    map groups;        /* address of a db_sql -> the op that takes more of its kind */
+    map touched;       /* key of a row -> the last op that touches it */
+    const unit *unit;  /* whose statements are being added … */
+    size_t unit_order; /* … and the last op among those of its that have no key */
 } pg_ops;
 
 /* Everything in them is in the connection's scratch arena. */

@@ -142,11 +142,27 @@ static pawl_code make_in_transaction(pg_conn *c, error *err)
     return rc;
 }
 
-pawl_code pg_ring_make(pg_conn *c, error *err)
+/* A transaction that moves no place in a ring, with the settings of any other. */
+static pawl_code begin_plain(pg_conn *c, error *err)
 {
     int64_t ignored;
     int found;
     pawl_code rc = run(c, &BEGIN_PLAIN, NULL, 0, &ignored, &found, err);
+    if (rc != PAWL_OK || !pg_db_of(c)->pooler)
+        return rc;
+    rc = pg_push_settings(c, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    PGresult *r = rc == PAWL_OK ? pg_take(c, err) : NULL;
+    if (!r || !pg_ok(r))
+        return rc == PAWL_OK ? pg_fail(c, r, "begin a transaction in", err) : rc;
+    PQclear(r);
+    return pg_skip(c, err);
+}
+
+pawl_code pg_ring_make(pg_conn *c, error *err)
+{
+    pawl_code rc = begin_plain(c, err);
     if (rc == PAWL_OK)
         rc = make_in_transaction(c, err);
     if (rc != PAWL_OK)
@@ -167,7 +183,11 @@ void pg_ring_drop(pg_conn *c)
     pg_params p = {0};
     pg_param(&p, &ring);
     error err = {0};
-    PQclear(pg_once(c, "DELETE FROM pawl.commits WHERE ring = ($1::text)::bigint", &p, &err));
+    static const char DROP[] = "DELETE FROM pawl.commits WHERE ring OPERATOR(pg_catalog.=)"
+                               " ($1::pg_catalog.text)::bigint";
+    PQclear(pg_once(c, "BEGIN READ WRITE", NULL, &err)); /* some roles only read, by default */
+    PQclear(pg_once(c, DROP, &p, &err));
+    PQclear(pg_once(c, "END", NULL, &err));
 }
 
 /* ---- Finding out ---- */
@@ -199,14 +219,12 @@ static db_fate burn(pg_conn *c, error *err)
 db_fate pg_settle(db_conn *base, error *err)
 {
     pg_conn *c = (pg_conn *)base;
-    int64_t ignored;
-    int found;
     if (!c->doubtful)
         return DB_FATE_LOST;
     if (pg_ensure(c, err) != PAWL_OK)
         return DB_FATE_UNKNOWN;
     db_fate fate = DB_FATE_UNKNOWN;
-    if (run(c, &BEGIN_PLAIN, NULL, 0, &ignored, &found, err) == PAWL_OK)
+    if (begin_plain(c, err) == PAWL_OK)
         fate = burn(c, err);
     pg_rollback(base);
     if (fate != DB_FATE_UNKNOWN) {

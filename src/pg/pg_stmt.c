@@ -112,7 +112,8 @@ static void add_unnest(buf *out, const char *binds)
     buf_text(out, "o)");
 }
 
-/* The list in parentheses behind VALUES; its end. NULL: this is no such statement. */
+/* The list in parentheses behind VALUES; its end. NULL: this is no such statement, or it reads what
+ * others of the same array would add. */
 static const char *find_values(const char *text, slice *list)
 {
     static const char WORD[] = " VALUES (";
@@ -124,7 +125,7 @@ static const char *find_values(const char *text, slice *list)
     const char *p = list->at;
     for (; *p && depth > 0; p++)
         depth += (*p == '(') - (*p == ')');
-    if (depth > 0 || *p == ',' || strchr(list->at, '\''))
+    if (depth > 0 || *p == ',' || strchr(list->at, '\'') || strstr(list->at, "SELECT "))
         return NULL;
     list->size = (size_t)(p - 1 - list->at);
     return p;

@@ -11,7 +11,8 @@
 #include "pg/pg.h"
 
 static const char NOTIFY[] =
-    "SELECT pg_notify('pawl_' || node, '') FROM unnest(string_to_array($1::text, ',')) AS node";
+    "SELECT pg_catalog.pg_notify('pawl_' OPERATOR(pg_catalog.||) node, '')"
+    " FROM pg_catalog.unnest(pg_catalog.string_to_array($1::pg_catalog.text, ',')) AS node";
 
 /* A channel's name cannot be a parameter; of a number nothing can be made but a number. */
 static pawl_code listen_to(pg_conn *c, int64_t node, error *err)

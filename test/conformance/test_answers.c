@@ -342,16 +342,16 @@ static int check_references(void *native, void *arg)
     return c->server ? 0 : sqlite3_exec(native, "PRAGMA foreign_keys=ON", NULL, NULL, NULL);
 }
 
-static const db_sql REFER = {"INSERT INTO app_child (parent) VALUES ($1)", "i"};
-static const db_sql REFERRING = {"SELECT count(*) FROM app_child", ""};
+static const db_sql REFER = {"INSERT INTO {app_child} (parent) VALUES ($1)", "i"};
+static const db_sql REFERRING = {"SELECT count(*) FROM {app_child}", ""};
 
 static void open_with_references(bench *b, conf *c)
 {
     bench_open(b, c, (committer_options){0},
                (db_options){.on_connect = check_references, .on_connect_arg = c});
-    conf_script(b->db, "CREATE TABLE IF NOT EXISTS app_parent (id INTEGER PRIMARY KEY);"
-                       "CREATE TABLE IF NOT EXISTS app_child (parent INTEGER REFERENCES"
-                       " app_parent (id) DEFERRABLE INITIALLY DEFERRED);");
+    conf_script(b->db, "CREATE TABLE IF NOT EXISTS {app_parent} (id INTEGER PRIMARY KEY);"
+                       "CREATE TABLE IF NOT EXISTS {app_child} (parent INTEGER REFERENCES"
+                       " {app_parent} (id) DEFERRABLE INITIALLY DEFERRED);");
 }
 
 static void ticket_refers(conf_ticket *t, int64_t run, int64_t seq, submitter *s)

@@ -1,0 +1,317 @@
+/* What units of one batch give to the database and get back from it: each its own rows, all values
+ * as they were, and an error that is its own.
+ *
+ * Where inserts of several units go as one, with arrays for their values, it has to be found out
+ * whose row is whose, and whose value was not good. On a database that does one thing at a time
+ * this is hardly worth a test; the answers have to be the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/conf.h"
+
+static const db_sql PUT_BACK = {
+    "INSERT INTO {meta} (name, number) VALUES ($1, $2) RETURNING number, name", "ti"};
+static const db_sql RAISE = {
+    "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
+
+#define NAME(text) db_text(SLICE_LIT(text))
+#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
+
+/* ---- Helpers ---- */
+
+typedef struct bench {
+    db *db;
+    committer *k;
+} bench;
+
+static bench bench_open(const conf *c)
+{
+    bench b = {conf_open(c, NULL), NULL};
+    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
+    return b;
+}
+
+static void bench_close(bench *b)
+{
+    committer_close(b->k);
+    db_close(b->db);
+}
+
+/* Hand in all and commit them in one batch. */
+static void one_batch(bench *b, conf_ticket *tickets, size_t count)
+{
+    int64_t before = committer_stats_now(b->k).batches;
+    for (size_t i = 0; i < count; i++)
+        committer_submit(b->k, tickets[i].unit);
+    conf_drive(b->k, NULL, tickets, count);
+    assert_int_equal(committer_stats_now(b->k).batches, before + 1);
+}
+
+static void open_tickets(conf_ticket *tickets, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        conf_ticket_open(&tickets[i], 0);
+}
+
+/* Name of a row of its own for each unit, in the unit's arena. */
+static db_value name_of(conf_ticket *t, const char *what, int number)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "%s.%d", what, number);
+    char *copy = arena_copy(t->arena, (slice){text, (size_t)n});
+    assert_non_null(copy);
+    return db_text((slice){copy, (size_t)n});
+}
+
+static void append(unit *u, int64_t run, int64_t seq)
+{
+    unit_write(u, &CONF_APPEND, unit_key("journal", run),
+               VALUES(db_int(run), db_int(seq), NAME("row"), db_null()));
+}
+
+/* ---- Rows that come back ---- */
+
+static void everybody_gets_his_own_rows(conf *c)
+{
+    enum { UNITS = 200 };
+    static const db_sql WHOSE = {"SELECT seq FROM {journal} WHERE pos = $1", "i"};
+    bench b = bench_open(c);
+    conf_ticket *t = calloc(UNITS, sizeof *t);
+    assert_non_null(t);
+    open_tickets(t, UNITS);
+    for (int i = 0; i < UNITS; i++) {
+        db_value name = name_of(&t[i], "row", i);
+        if (i % 3 != 1)
+            append(t[i].unit, 1, i);
+        if (i % 3 != 2)
+            unit_write(t[i].unit, &PUT_BACK, unit_key_text("meta", name.s),
+                       VALUES(name, db_int(1000 + i)));
+    }
+    one_batch(&b, t, UNITS);
+    db_conn *reader = conf_connect(b.db, DB_READER);
+    conf_begin(reader);
+    for (int i = 0; i < UNITS; i++) {
+        CONF_ANSWER(&t[i], UNIT_COMMITTED);
+        int number = 0;
+        if (i % 3 != 1) {
+            const unit_row *row = unit_rows(t[i].unit, number++);
+            assert_non_null(row);
+            assert_null(row->next);
+            assert_int_equal(conf_number_on(reader, &WHOSE, row->values, 1), i);
+        }
+        if (i % 3 != 2) {
+            const unit_row *row = unit_rows(t[i].unit, number);
+            assert_non_null(row);
+            assert_null(row->next);
+            assert_int_equal(row->values[0].i, 1000 + i);
+            db_value name = name_of(&t[i], "row", i);
+            assert_true(slice_equal(row->values[1].s, name.s));
+        }
+    }
+    db_rollback(reader);
+    db_disconnect(reader);
+    conf_tickets_free(t, UNITS);
+    free(t);
+    bench_close(&b);
+}
+
+/* ---- Rows that do not fit ---- */
+
+static const db_sql STORE = {"INSERT INTO {journal} (run, generation, seq, kind, name, at, data)"
+                             " VALUES ($1, 1, $2, 1, 'large', 0, $3) RETURNING data",
+                             "iib"};
+static const db_sql FETCH = {"SELECT data FROM {journal} WHERE run = $1 AND seq = $2 {LOCK_SHARED}",
+                             "ii"};
+
+/* Which of its statements gives the row. */
+typedef enum { LARGE_WRITE, LARGE_GUARD, LARGE_FOUND, LARGE_KINDS } large_kind;
+
+static void make_large(conf_ticket *t, size_t limit, large_kind kind, int64_t run, slice data)
+{
+    conf_ticket_open(t, limit);
+    if (kind == LARGE_GUARD)
+        unit_guard(t->unit, &FETCH, "g", unit_key("journal", 1), VALUES(db_int(1), db_int(0)));
+    if (kind == LARGE_FOUND) {
+        unit_guard(t->unit, &RAISE, "g", unit_key("meta", 1), VALUES(NAME("none"), db_int(0)));
+        unit_found(t->unit, &FETCH, VALUES(db_int(1), db_int(0)));
+    }
+    append(t->unit, run, 1);
+    if (kind == LARGE_WRITE)
+        unit_write(t->unit, &STORE, unit_key("journal", run),
+                   VALUES(db_int(run), db_int(2), db_bytes(data)));
+}
+
+/* `units` of a kind, of which the one in the middle may have `limit` bytes only. */
+static void try_large(bench *b, int64_t run, size_t limit, large_kind kind, int units, slice data)
+{
+    conf_ticket t[5];
+    int bad = units / 2;
+    unit_answer good = kind == LARGE_FOUND ? UNIT_REFUSED : UNIT_COMMITTED;
+    int64_t rows = kind == LARGE_FOUND ? 0 : kind == LARGE_WRITE ? 2 : 1;
+    for (int i = 0; i < units; i++)
+        make_large(&t[i], i == bad ? limit : 0, kind, run + i, data);
+    one_batch(b, t, (size_t)units);
+    for (int i = 0; i < units; i++) {
+        CONF_ANSWER(&t[i], i == bad ? UNIT_FAILED : good);
+        if (i == bad && t[i].unit->code != PAWL_LIMIT)
+            fail_msg("limit %zu, kind %d, %d units: %s", limit, (int)kind, units,
+                     pawl_code_name(t[i].unit->code));
+        assert_int_equal(conf_rows(b->db, run + i), i == bad ? 0 : rows);
+    }
+    conf_tickets_free(t, (size_t)units);
+}
+
+/* It fails, nothing of it is durable, and its neighbours are in. */
+static void rows_that_do_not_fit_fail_their_unit(conf *c)
+{
+    static const size_t LIMITS[] = {8 * 1024, 200 * 1024};
+    enum { SIZE = 1024 * 1024 };
+    bench b = bench_open(c);
+    char *bytes = calloc(1, SIZE);
+    assert_non_null(bytes);
+    slice data = {bytes, SIZE};
+    conf_do(b.db, &STORE, VALUES(db_int(1), db_int(0), db_bytes(data)));
+    for (int i = 0; i < 2 * LARGE_KINDS; i++) {
+        try_large(&b, 100 * (i + 1), LIMITS[i % 2], (large_kind)(i / 2), 1, data);
+        try_large(&b, 100 * (i + 1) + 50, LIMITS[i % 2], (large_kind)(i / 2), 5, data);
+    }
+    free(bytes);
+    bench_close(&b);
+}
+
+/* ---- Values ---- */
+
+static const db_sql WRITE_ALL = {"INSERT INTO {inbox} (run, seq, kind, name, key, at, data)"
+                                 " VALUES ($1, $2, 1, $3, $4, $5, $6)"
+                                 " RETURNING run, seq, name, key, at, data",
+                                 "iittib"};
+static const db_sql READ_ALL = {
+    "SELECT run, seq, name, key, at, data FROM {inbox} WHERE run = $1 AND seq = $2", "ii"};
+
+enum { COLUMNS = 6 };
+
+static void expect_equal(const db_value *wanted, db_value got, int unit_number, int column)
+{
+    int same = wanted->type == got.type;
+    if (same && wanted->type == DB_INT)
+        same = wanted->i == got.i;
+    if (same && (wanted->type == DB_TEXT || wanted->type == DB_BYTES))
+        same = slice_equal(wanted->s, got.s);
+    if (!same)
+        fail_msg("unit %d, column %d: type %d is %d, size %zu is %zu", unit_number, column,
+                 (int)wanted->type, (int)got.type, wanted->s.size, got.s.size);
+}
+
+static void expect_read(db_conn *reader, const db_value *wanted, int unit_number)
+{
+    error err = {0};
+    db_stmt *s;
+    CONF_OK(db_prepare(reader, &READ_ALL, &s, &err), &err);
+    CONF_OK(db_bind_all(s, wanted, 2, &err), &err);
+    assert_int_equal(db_next(s, &err), DB_ROW);
+    for (int i = 0; i < COLUMNS; i++)
+        expect_equal(&wanted[i], db_column(s, i), unit_number, i);
+    assert_int_equal(db_next(s, &err), DB_DONE);
+    db_reset(s);
+}
+
+/* All values of a batch come back equal, from the unit and from the table. */
+static void values_come_back_equal(conf *c)
+{
+    static const int64_t INTS[] = {0,         1,        -1, INT32_MAX, INT32_MIN, INT64_C(1) << 32,
+                                   INT64_MAX, INT64_MIN};
+    static const char *const TEXTS[] = {"",      "a",   "\xC3\xA4\xF0\x9F\x90\xBE", "NULL",
+                                        "{1,2}", "\\x", "it's \"$1\" \\",           " \n\t"};
+    enum { UNITS = 24, LARGE = 1024 * 1024, KINDS = 8 };
+    char *bytes = malloc(LARGE);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < LARGE; i++)
+        bytes[i] = (char)(i * 7 + i / 256);
+    bench b = bench_open(c);
+    conf_ticket t[UNITS];
+    db_value values[UNITS][COLUMNS];
+    static const size_t SIZES[] = {0, 1, 255, 256, 8191, 65536, LARGE - 1, LARGE};
+    open_tickets(t, UNITS);
+    for (int i = 0; i < UNITS; i++) {
+        const char *text = TEXTS[i % KINDS];
+        db_value all[COLUMNS] = {db_int(INTS[i % KINDS]),
+                                 db_int(i),
+                                 db_text(slice_of(text)),
+                                 i % 5 ? db_text(slice_of(TEXTS[i / 3])) : db_null(),
+                                 db_int(INTS[KINDS - 1 - i % KINDS]),
+                                 db_bytes((slice){bytes, SIZES[i / 3]})};
+        if (i % 7 == 3)
+            all[5] = db_null();
+        memcpy(values[i], all, sizeof all);
+        unit_write(t[i].unit, &WRITE_ALL, unit_key("inbox", i), all, COLUMNS);
+    }
+    one_batch(&b, t, UNITS);
+    db_conn *reader = conf_connect(b.db, DB_READER);
+    conf_begin(reader);
+    for (int i = 0; i < UNITS; i++) {
+        CONF_ANSWER(&t[i], UNIT_COMMITTED);
+        const unit_row *row = unit_rows(t[i].unit, 0);
+        assert_non_null(row);
+        assert_int_equal(row->count, COLUMNS);
+        for (int n = 0; n < COLUMNS; n++)
+            expect_equal(&values[i][n], row->values[n], i, n);
+        expect_read(reader, values[i], i);
+    }
+    db_rollback(reader);
+    db_disconnect(reader);
+    conf_tickets_free(t, UNITS);
+    free(bytes);
+    bench_close(&b);
+}
+
+/* ---- On a server alone ---- */
+
+/* Text that is none is refused by the server; the seam's callers look at it before (text.h). */
+static void text_that_is_none_fails_its_unit(conf *c)
+{
+    const slice BAD[] = {SLICE_LIT("\xff\xfe"), SLICE_LIT("a\0b"), SLICE_LIT("\xC0\xAF"),
+                         SLICE_LIT("\xED\xA0\x80"), SLICE_LIT("cut \xC3")};
+    enum { KINDS = sizeof BAD / sizeof *BAD, UNITS = 6 };
+    bench b = bench_open(c);
+    for (int i = 0; i < 2 * KINDS; i++) {
+        int units = i < KINDS ? UNITS : 1, bad = units / 2;
+        int64_t run = 1 + i;
+        conf_ticket t[UNITS];
+        open_tickets(t, (size_t)units);
+        for (int n = 0; n < units; n++)
+            unit_write(t[n].unit, &CONF_APPEND, unit_key("journal", run),
+                       VALUES(db_int(run), db_int(n),
+                              n == bad ? db_text(BAD[i % KINDS]) : NAME("x"), db_null()));
+        one_batch(&b, t, (size_t)units);
+        for (int n = 0; n < units; n++) {
+            CONF_ANSWER(&t[n], n == bad ? UNIT_FAILED : UNIT_COMMITTED);
+            assert_int_equal(t[n].unit->code, n == bad ? PAWL_DATA : PAWL_OK);
+        }
+        assert_int_equal(conf_rows(b.db, run), units - 1);
+        conf_tickets_free(t, (size_t)units);
+    }
+    bench_close(&b);
+}
+
+static const conf_case CASES[] = {
+    {"everybody gets his own rows", everybody_gets_his_own_rows, 0},
+    {"rows that do not fit fail their unit", rows_that_do_not_fit_fail_their_unit, 0},
+    {"values come back equal", values_come_back_equal, 0},
+};
+
+static const conf_case SERVER_CASES[] = {
+    {"text that is none fails its unit", text_that_is_none_fails_its_unit, 0},
+};
+
+int main(void)
+{
+    int failed = conf_run(CASES, CONF_COUNT(CASES));
+    return failed + conf_run_on("postgres", SERVER_CASES, CONF_COUNT(SERVER_CASES));
+}
