@@ -1,14 +1,15 @@
 /* bench commit: how fast the committer makes units durable, against a bare loop.
  *
- *   commit [CASE…]    1 16 256 4096     so many units in flight
- *                     256-4p            four processes with 256 each on one file
- *                     256-60s           one minute of 256: does it last?
+ *   commit [[BACKEND:]CASE…]    1 16 256 4096     so many units in flight
+ *                               1-4p 256-4p       four processes with so many each on one database
+ *                               256-60s           one minute of 256: does it last?
  *
  * bench/README.md says how to read the results. Asserts nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "common.h"
 #include "flight.h"
 #include "floor.h"
@@ -23,7 +24,8 @@ typedef struct bench_case {
     const char *name;
     int in_flight;
     int batch; /* of the floor */
-    void (*run)(const struct bench_case *c);
+    void (*run)(const struct bench_case *c, const backend *on);
+    int no_turns; /* says nothing where writers take turns */
 } bench_case;
 
 /* ---- Measurements, each in a child of its own ---- */
@@ -43,13 +45,19 @@ static void child_prepare(const void *arg, int number, void *result)
     flight_prepare(o->db, o->gate ? PROCESSES * FLIGHT_RUNS : FLIGHT_RUNS);
 }
 
-/* A fresh database, then `count` processes on it. */
+/* A fresh database, then `count` processes on it. Where the log goes on for ever it is what they
+ * have written to it that counts, together. */
 static void fly(const flight_options *o, int count, flight_result *results)
 {
+    const backend *on = o->db->backend;
     char nothing = 0;
-    bench_db_remove(o->db);
+    on->fresh(o->db);
     bench_children(1, child_prepare, o, &nothing, 1);
+    on->settle(o->db);
+    int64_t log = on->log_bytes(o->db);
     bench_children(count, child_flight, o, results, sizeof *results);
+    if (!on->turns)
+        results[0].wal_bytes = on->log_bytes(o->db) - log;
     for (int i = 0; i < count; i++)
         if (results[i].stalls)
             fprintf(stderr, "bench: warning: %lld times nothing came back for a second\n",
@@ -70,36 +78,41 @@ typedef struct floor_figures {
 static void child_floor(const void *arg, int number, void *result)
 {
     const floor_task *task = arg;
+    const backend *on = task->source->backend;
     floor_figures *out = result;
     (void)number;
-    bench_db fresh = bench_db_named("floor");
-    floor_rows *rows = floor_read(task->source);
-    bench_db_remove(&fresh);
-    out->floor = floor_write(&fresh, rows, task->batch);
-    bench_db_remove(&fresh);
-    out->commit_us = floor_commit_us(&fresh, rows, COMMITS);
-    bench_db_remove(&fresh);
-    out->limit = floor_limit(&fresh, rows, LIMIT_BATCH);
-    bench_db_remove(&fresh);
+    bench_db fresh = on->named("floor");
+    floor_rows *rows = on->floor->read(task->source);
+    on->fresh(&fresh);
+    out->floor = on->floor->write(&fresh, rows, task->batch);
+    on->fresh(&fresh);
+    out->commit_us = on->floor->commit_us(&fresh, rows, COMMITS);
+    on->fresh(&fresh);
+    out->limit = on->floor->limit(&fresh, rows, LIMIT_BATCH);
+    on->remove(&fresh);
     floor_free(rows);
 }
 
 static void child_explain(const void *arg, int number, void *result)
 {
-    (void)arg;
+    const backend *on = arg;
     (void)number;
     (void)result;
-    bench_db fresh = bench_db_named("floor");
-    floor_explain(&fresh);
-    bench_db_remove(&fresh);
+    bench_db fresh = on->named("floor");
+    on->fresh(&fresh);
+    on->floor->explain(&fresh);
+    on->remove(&fresh);
 }
 
 /* ---- Figures of five rounds ---- */
 
 typedef struct figures {
     double value[ROUNDS], floor[ROUNDS], ratio[ROUNDS], p50[ROUNDS], p99[ROUNDS];
-    double commit_us[ROUNDS], limit[ROUNDS], rss[ROUNDS], batch[ROUNDS];
+    double commit_us[ROUNDS], limit[ROUNDS], rss[ROUNDS], batch[ROUNDS], cpu[ROUNDS],
+        server[ROUNDS];
+    double floor_cpu[ROUNDS], floor_server[ROUNDS];
     double wal, wait_ms, turn_ms; /* the largest of all rounds */
+    double committers;
 } figures;
 
 static double larger(double a, double b)
@@ -119,14 +132,19 @@ static void figures_flight(figures *f, int round, const flight_result *r)
     f->rss[round] = larger(f->rss[round], (double)r->rss);
     if (r->committer.batches > 0)
         f->batch[round] = (double)r->committer.committed / (double)r->committer.batches;
-    f->wal = larger(f->wal, (double)r->wal_max);
+    if (r->units > 0) {
+        f->cpu[round] = larger(f->cpu[round], (double)r->cpu_ns / 1e3 / (double)r->units);
+        f->server[round] = (double)r->server_ns / 1e3 / (double)r->units;
+    }
+    f->wal = larger(f->wal, (double)r->wal_bytes);
     f->wait_ms = larger(f->wait_ms, (double)r->wait_max_ns / 1e6);
+    f->committers = r->committers;
     f->turn_ms = larger(f->turn_ms, (double)r->storage.turn_ns_max / 1e6);
 }
 
 static void table_head(void)
 {
-    fprintf(stderr, "%-8s %9s %9s %6s  %-29s %8s %8s %8s %9s %7s %8s %8s\n", "case", "units/s",
+    fprintf(stderr, "%-16s %9s %9s %6s  %-29s %8s %8s %8s %9s %7s %8s %8s\n", "case", "units/s",
             "floor/s", "ratio", "rounds", "p50 us", "p99 us", "commit", "limit/s", "batch",
             "rss KiB", "wal KiB");
 }
@@ -141,21 +159,29 @@ static const char *cell(char *to, size_t size, double value, int digits)
     return to;
 }
 
-static void table_row(const bench_case *c, const figures *f)
+/* "postgres:256" */
+static const char *title(char *to, size_t size, const bench_case *c, const backend *on)
 {
-    char rounds[64], commit[32], limit[32];
+    snprintf(to, size, "%s:%s", on->name, c->name);
+    return to;
+}
+
+static void table_row(const bench_case *c, const backend *on, const figures *f)
+{
+    char name[32], rounds[64], commit[32], limit[32];
     snprintf(rounds, sizeof rounds, "%.3f %.3f %.3f %.3f %.3f", f->ratio[0], f->ratio[1],
              f->ratio[2], f->ratio[3], f->ratio[4]);
-    fprintf(stderr, "%-8s %9.0f %9.0f %6.3f  %-29s %8.0f %8.0f %8s %9s %7.1f %8.0f %8.0f\n",
-            c->name, median(f->value), median(f->floor), median(f->ratio), rounds, median(f->p50),
-            median(f->p99), cell(commit, sizeof commit, median(f->commit_us), 1),
+    fprintf(stderr, "%-16s %9.0f %9.0f %6.3f  %-29s %8.0f %8.0f %8s %9s %7.1f %8.0f %8.0f\n",
+            title(name, sizeof name, c, on), median(f->value), median(f->floor), median(f->ratio),
+            rounds, median(f->p50), median(f->p99),
+            cell(commit, sizeof commit, median(f->commit_us), 1),
             cell(limit, sizeof limit, median(f->limit), 0), median(f->batch), median(f->rss) / 1024,
             f->wal / 1024);
 }
 
-static void result_begin(buf *b, const bench_case *c, const bench_db *d, const figures *f)
+static void result_begin(buf *b, const bench_case *c, const backend *on, const figures *f)
 {
-    bench_json_begin(b, "commit", c->name, d->backend);
+    bench_json_begin(b, "commit", c->name, on->name);
     bench_json_number(b, "value", median(f->value), 0);
     bench_json_text(b, "in", "units/s");
     bench_json_number(b, "floor", median(f->floor), 0);
@@ -166,6 +192,8 @@ static void result_begin(buf *b, const bench_case *c, const bench_db *d, const f
     bench_json_number(b, "rss", median(f->rss), 0);
     bench_json_number(b, "wal", f->wal, 0);
     bench_json_number(b, "batch", median(f->batch), 1);
+    bench_json_number(b, "committers", f->committers, 0);
+    bench_json_number(b, "cpu_us", median(f->cpu), 2);
 }
 
 /* ---- Cases ---- */
@@ -183,10 +211,10 @@ static int64_t units_of_a_round(flight_options o)
 
 /* Who goes first alternates. A floor that goes first writes again what the round before left:
  * as many rows, of the same kind. */
-static void case_ratio(const bench_case *c)
+static void case_ratio(const bench_case *c, const backend *on)
 {
     static figures f;
-    bench_db d = bench_db_named("pawl");
+    bench_db d = on->named("pawl");
     flight_options o = {.db = &d, .in_flight = c->in_flight};
     floor_task task = {&d, c->batch};
     memset(&f, 0, sizeof f);
@@ -205,13 +233,20 @@ static void case_ratio(const bench_case *c)
         f.ratio[i] = f.value[i] / f.floor[i];
         f.commit_us[i] = low.commit_us;
         f.limit[i] = low.limit.rate;
+        f.floor_cpu[i] = low.floor.cpu_us;
+        f.floor_server[i] = low.floor.server_us;
     }
-    bench_db_remove(&d);
-    table_row(c, &f);
+    on->remove(&d);
+    table_row(c, on, &f);
     buf b;
-    result_begin(&b, c, &d, &f);
+    result_begin(&b, c, on, &f);
     bench_json_number(&b, "commit_us", median(f.commit_us), 1);
     bench_json_number(&b, "limit", median(f.limit), 0);
+    bench_json_number(&b, "floor_cpu_us", median(f.floor_cpu), 2);
+    if (!on->turns) {
+        bench_json_number(&b, "server_us", median(f.server), 2);
+        bench_json_number(&b, "floor_server_us", median(f.floor_server), 2);
+    }
     bench_json_end(&b);
 }
 
@@ -228,10 +263,10 @@ static double rate_of_all(const flight_result *r, int count)
 }
 
 /* Here the floor is one process with as many units in flight, in the same round. */
-static void case_processes(const bench_case *c)
+static void case_processes(const bench_case *c, const backend *on)
 {
     static figures f;
-    bench_db d = bench_db_named("pawl");
+    bench_db d = on->named("pawl");
     flight_options one = {.db = &d, .in_flight = c->in_flight, .duration_ns = ROUND_NS};
     flight_options four = one;
     double share = 1; /* of the process that got least, compared with a quarter */
@@ -255,31 +290,37 @@ static void case_processes(const bench_case *c)
         f.floor[i] = flight_rate(&alone);
         f.ratio[i] = f.value[i] / f.floor[i];
     }
-    bench_db_remove(&d);
-    table_row(c, &f);
-    fprintf(stderr,
-            "         longest wait for an answer %.1f ms, for a turn %.1f ms; least share "
-            "of a process %.2f of a fair one\n",
-            f.wait_ms, f.turn_ms, share);
+    on->remove(&d);
+    table_row(c, on, &f);
+    fprintf(stderr, "         longest wait for an answer %.1f ms", f.wait_ms);
+    if (on->turns)
+        fprintf(stderr, ", for a turn %.1f ms", f.turn_ms);
+    fprintf(stderr, "; least share of a process %.2f of a fair one\n", share);
     buf b;
-    result_begin(&b, c, &d, &f);
+    result_begin(&b, c, on, &f);
     bench_json_number(&b, "wait_max_ms", f.wait_ms, 1);
-    bench_json_number(&b, "turn_max_ms", f.turn_ms, 1);
+    if (on->turns)
+        bench_json_number(&b, "turn_max_ms", f.turn_ms, 1);
     bench_json_number(&b, "least_share", share, 2);
     bench_json_end(&b);
 }
 
-static void minute_table(const bench_case *c, const flight_result *r)
+static void minute_table(const bench_case *c, const backend *on, const flight_result *r)
 {
-    fprintf(stderr, "%-8s %9.0f  units/s in each 10 s:", c->name, flight_rate(r));
+    char name[32];
+    fprintf(stderr, "%-16s %9.0f  units/s in each 10 s:", title(name, sizeof name, c, on),
+            flight_rate(r));
     for (int i = 0; i < FLIGHT_WINDOWS; i++)
         fprintf(stderr, " %.0f", r->windows[i]);
-    fprintf(stderr,
-            "\n         p50 %.0f us, p99 %.0f us, longest wait %.1f ms; largest log %lld KiB, "
-            "begun anew %lld times, longest stall %.1f ms\n",
+    fprintf(stderr, "\n         p50 %.0f us, p99 %.0f us, longest wait %.1f ms; ",
             (double)r->wait_p50_ns / 1e3, (double)r->wait_p99_ns / 1e3,
-            (double)r->wait_max_ns / 1e6, (long long)(r->wal_max / 1024),
-            (long long)r->storage.wal.restarts, (double)r->storage.wal.stall_ns_max / 1e6);
+            (double)r->wait_max_ns / 1e6);
+    if (on->turns)
+        fprintf(stderr, "largest log %lld KiB, begun anew %lld times, longest stall %.1f ms\n",
+                (long long)(r->wal_bytes / 1024), (long long)r->storage.wal.restarts,
+                (double)r->storage.wal.stall_ns_max / 1e6);
+    else
+        fprintf(stderr, "%lld KiB of log written\n", (long long)(r->wal_bytes / 1024));
     fprintf(stderr,
             "         memory after 10^5 units %lld KiB, after 10^6 %lld KiB, at the end %lld "
             "KiB\n",
@@ -287,65 +328,108 @@ static void minute_table(const bench_case *c, const flight_result *r)
             (long long)(r->rss / 1024));
 }
 
-static void case_minute(const bench_case *c)
+static void case_minute(const bench_case *c, const backend *on)
 {
-    bench_db d = bench_db_named("pawl");
+    bench_db d = on->named("pawl");
     flight_options o = {.db = &d, .in_flight = c->in_flight, .duration_ns = MINUTE_NS, .watch = 1};
     flight_result r;
     fly(&o, 1, &r);
-    bench_db_remove(&d);
-    minute_table(c, &r);
+    on->remove(&d);
+    minute_table(c, on, &r);
     buf b;
-    bench_json_begin(&b, "commit", c->name, d.backend);
+    bench_json_begin(&b, "commit", c->name, on->name);
     bench_json_number(&b, "value", flight_rate(&r), 0);
     bench_json_text(&b, "in", "units/s");
     bench_json_numbers(&b, "windows", r.windows, FLIGHT_WINDOWS, 0);
     bench_json_number(&b, "p50", (double)r.wait_p50_ns / 1e3, 0);
     bench_json_number(&b, "p99", (double)r.wait_p99_ns / 1e3, 0);
     bench_json_number(&b, "wait_max_ms", (double)r.wait_max_ns / 1e6, 1);
-    bench_json_number(&b, "stall_max_ms", (double)r.storage.wal.stall_ns_max / 1e6, 1);
+    if (on->turns)
+        bench_json_number(&b, "stall_max_ms", (double)r.storage.wal.stall_ns_max / 1e6, 1);
     bench_json_number(&b, "rss", (double)r.rss, 0);
     bench_json_number(&b, "rss_1e5", (double)r.rss_1e5, 0);
     bench_json_number(&b, "rss_1e6", (double)r.rss_1e6, 0);
-    bench_json_number(&b, "wal", (double)r.wal_max, 0);
+    bench_json_number(&b, "wal", (double)r.wal_bytes, 0);
+    bench_json_number(&b, "committers", r.committers, 0);
     bench_json_end(&b);
 }
 
 static const bench_case CASES[] = {
-    {"1", 1, 1, case_ratio},
-    {"16", 16, 10, case_ratio},
-    {"256", 256, 100, case_ratio},
-    {"4096", 4096, 1000, case_ratio},
-    {"256-4p", 256, 0, case_processes},
-    {"256-60s", 256, 0, case_minute},
+    {"1", 1, 1, case_ratio, 0},          {"16", 16, 10, case_ratio, 0},
+    {"256", 256, 100, case_ratio, 0},    {"4096", 4096, 1000, case_ratio, 0},
+    {"1-4p", 1, 0, case_processes, 1},   {"256-4p", 256, 0, case_processes, 0},
+    {"256-60s", 256, 0, case_minute, 0},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
-static const bench_case *case_named(const char *name)
+/* ---- The command line ---- */
+
+_Noreturn static void usage(const char *name)
 {
-    for (int i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].name, name) == 0)
-            return &CASES[i];
     fprintf(stderr, "commit: no case \"%s\"; there are:", name);
-    for (int i = 0; i < CASE_COUNT; i++)
-        fprintf(stderr, " %s", CASES[i].name);
-    fputc('\n', stderr);
+    for (const backend *const *b = BACKENDS; *b; b++)
+        for (int i = 0; i < CASE_COUNT; i++)
+            if (!(*b)->turns || !CASES[i].no_turns)
+                fprintf(stderr, " %s:%s", (*b)->name, CASES[i].name);
+    fputs("\nwithout \"BACKEND:\" a case is run on all\n", stderr);
     exit(2);
+}
+
+/* Is the case, on this backend, what the word means? */
+static int is_meant(const bench_case *c, const backend *on, const char *word)
+{
+    const char *mark = strchr(word, ':');
+    if (on->turns && c->no_turns)
+        return 0;
+    if (!mark)
+        return strcmp(word, c->name) == 0;
+    size_t size = (size_t)(mark - word);
+    return strlen(on->name) == size && memcmp(on->name, word, size) == 0 &&
+           strcmp(mark + 1, c->name) == 0;
+}
+
+static int is_chosen(const bench_case *c, const backend *on, char **words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (is_meant(c, on, words[i]))
+            return 1;
+    return count == 0 && !(on->turns && c->no_turns);
+}
+
+static void words_check(char **words, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int known = 0;
+        for (const backend *const *b = BACKENDS; *b; b++)
+            for (int k = 0; k < CASE_COUNT; k++)
+                known |= is_meant(&CASES[k], *b, words[i]);
+        if (!known)
+            usage(words[i]);
+    }
+}
+
+static int cases_run(const backend *on, char **words, int count)
+{
+    int chosen = 0;
+    char nothing = 0;
+    for (int i = 0; i < CASE_COUNT; i++)
+        chosen += is_chosen(&CASES[i], on, words, count);
+    if (chosen == 0 || !on->start())
+        return 0;
+    bench_children(1, child_explain, on, &nothing, 1);
+    table_head();
+    for (int i = 0; i < CASE_COUNT; i++)
+        if (is_chosen(&CASES[i], on, words, count))
+            CASES[i].run(&CASES[i], on);
+    return chosen;
 }
 
 int main(int argc, char **argv)
 {
-    const bench_case *chosen[64];
-    int count = 0;
-    for (int i = 1; i < argc && count < 64; i++)
-        chosen[count++] = case_named(argv[i]);
-    for (int i = 0; argc < 2 && i < CASE_COUNT; i++)
-        chosen[count++] = &CASES[i];
-    char nothing = 0;
+    int done = 0;
+    words_check(argv + 1, argc - 1);
     bench_place_make();
-    bench_children(1, child_explain, NULL, &nothing, 1);
-    table_head();
-    for (int i = 0; i < count; i++)
-        chosen[i]->run(chosen[i]);
-    return 0;
+    for (const backend *const *b = BACKENDS; *b; b++)
+        done += cases_run(*b, argv + 1, argc - 1);
+    return done ? 0 : 1;
 }

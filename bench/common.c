@@ -55,6 +55,11 @@ int64_t bench_wall_ms(void)
     return clock_ns(CLOCK_REALTIME) / 1000000;
 }
 
+int64_t bench_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void bench_sleep_ns(int64_t ns)
 {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
@@ -153,23 +158,35 @@ int64_t bench_hist_at(const bench_hist *h, double share)
 static char place[900];
 static pid_t place_owner;
 
-/* Nothing but unlink() and rmdir() of names below the folder; called at exit. */
+/* Nothing but unlink() and rmdir() of names below the folder; links are not followed. */
+static void folder_remove(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        char name[4096];
+        struct stat s;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        int size = snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+        if (size < 0 || (size_t)size >= sizeof name || lstat(name, &s) != 0)
+            continue;
+        if (S_ISDIR(s.st_mode))
+            folder_remove(name);
+        else
+            unlink(name);
+    }
+    closedir(dir);
+    rmdir(path);
+}
+
+/* Called at exit, also in children, which leave it alone. */
 static void place_remove(void)
 {
     if (place[0] == '\0' || getpid() != place_owner)
         return;
-    DIR *dir = opendir(place);
-    if (!dir)
-        return;
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        char name[1200];
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        snprintf(name, sizeof name, "%s/%s", place, e->d_name);
-        unlink(name);
-    }
-    closedir(dir);
-    rmdir(place);
+    folder_remove(place);
     place[0] = '\0';
 }
 
@@ -219,22 +236,9 @@ void bench_place_make(void)
     place_warn(place);
 }
 
-bench_db bench_db_named(const char *name)
+const char *bench_place(void)
 {
-    bench_db d = {.backend = "sqlite"};
-    snprintf(d.path, sizeof d.path, "%s/%s.db", place, name);
-    snprintf(d.url, sizeof d.url, "sqlite:%s", d.path);
-    return d;
-}
-
-void bench_db_remove(const bench_db *d)
-{
-    static const char *const ends[] = {"", "-wal", "-shm", "-nodes", "-wake", "-journal"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char name[1100];
-        snprintf(name, sizeof name, "%s%s", d->path, ends[i]);
-        unlink(name);
-    }
+    return place;
 }
 
 /* ---- Children ---- */
@@ -266,8 +270,9 @@ static void stop_if_told(void)
         return;
     for (int i = 0; i < children_count; i++)
         kill(children[i], SIGKILL);
-    while (wait(NULL) > 0)
-        ;
+    for (int i = 0; i < children_count; i++)
+        while (waitpid(children[i], NULL, 0) < 0 && errno == EINTR)
+            ;
     exit(128 + stopping);
 }
 

@@ -22,6 +22,7 @@ void bench_check(pawl_code code, const error *err, const char *doing);
 
 int64_t bench_now_ns(void);  /* never goes back, the same for all processes */
 int64_t bench_wall_ms(void); /* since 1970 */
+int64_t bench_cpu_ns(void);  /* what this process has used, all threads together */
 void bench_sleep_ns(int64_t ns);
 
 /* Memory of this process that is in RAM, in bytes; 0 where the system does not tell. */
@@ -51,21 +52,19 @@ int64_t bench_hist_at(const bench_hist *h, double share);
 /* ---- Where the databases are ---- */
 
 /* Make a fresh folder under $TMPDIR, or else under the current one, and remember it; warns when
- * a sync costs nothing there. It is removed with all its files when the process that made it
- * exits, also on SIGINT and SIGTERM. */
+ * a sync costs nothing there. It is removed with all that is in it when the process that made
+ * it exits, also on SIGINT and SIGTERM. */
 void bench_place_make(void);
 
-/* A database in that folder. */
+/* The folder. */
+const char *bench_place(void);
+
+/* A database that is measured; what can be done with it is in its backend (backend.h). */
 typedef struct bench_db {
-    const char *backend; /* its name in the results */
-    char path[1024];
+    const struct backend *backend;
+    char path[1024]; /* the file, or the database's name on its server */
     char url[1100];
 } bench_db;
-
-bench_db bench_db_named(const char *name);
-
-/* Its files are deleted, so that the next one is fresh and nothing is left to be written back. */
-void bench_db_remove(const bench_db *d);
 
 /* ---- Children ---- */
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
+#include "core/node.h"
 #include "db/unit.h"
 
 enum { FENCE = 1, FLIERS_MAX = 2 };
@@ -17,7 +19,8 @@ static const db_sql RUN_INSERT = {
     " VALUES ($1, '', $2, 'bench', '1', 1, $3, $4, $4)",
     "itii"};
 
-static const db_sql RUN_GUARD = {"SELECT 1 FROM {runs} WHERE run=$1 AND fence=$2", "ii"};
+static const db_sql RUN_GUARD = {"SELECT 1 FROM {runs} WHERE run = $1 AND fence = $2 {LOCK_SHARED}",
+                                 "ii"};
 
 static const db_sql JOURNAL_INSERT = {
     "INSERT INTO {journal} (run, generation, seq, kind, name, at, enc, data)"
@@ -43,7 +46,9 @@ typedef struct slot {
 
 typedef struct flight {
     const flight_options *options;
-    committer *committer;
+    committers *committers;
+    node node;
+    db_clock clock;
     int64_t start_ns;
     int64_t wall_ms; /* at start_ns */
     submitter submitters[FLIGHT_RUNS];
@@ -56,6 +61,7 @@ typedef struct flight {
 struct flier {
     flight *flight;
     pthread_t thread;
+    int number;
     int64_t next; /* number of its next unit */
     int64_t submitted;
     int64_t quota; /* units to submit; INT64_MAX: by time */
@@ -181,10 +187,26 @@ static void slots_await(flier *f)
     pthread_mutex_unlock(&f->mutex);
 }
 
+/* Runs are spread over the committers as an engine does it. */
+static committer *committer_of(const flight *g, const unit *u)
+{
+    return committers_of(g->committers, u->first->key);
+}
+
+/* Lead one that nobody leads, from another one on for each thread. */
+static int drive(flier *f)
+{
+    committers *all = f->flight->committers;
+    int count = committers_count(all);
+    for (int i = 0; i < count; i++)
+        if (committer_drive(committers_at(all, (f->number + i) % count)))
+            return 1;
+    return 0;
+}
+
 static void *flier_many(void *arg)
 {
     flier *f = arg;
-    committer *k = f->flight->committer;
     for (;;) {
         slots_collect(f);
         while (f->free && more(f)) {
@@ -195,14 +217,15 @@ static void *flier_many(void *arg)
             s->unit->done_arg = s;
             f->submitted++;
             f->in_flight++;
-            committer_submit(k, s->unit);
+            committer_submit(committer_of(f->flight, s->unit), s->unit);
         }
         if (f->in_flight == 0)
             break;
-        if (!committer_drive(k))
+        if (!drive(f))
             slots_await(f);
     }
-    committer_leave(k); /* the other thread may wait for a unit that is queued */
+    committers_leave(
+        f->flight->committers); /* the other thread may wait for a unit that is queued */
     atomic_fetch_sub(&f->flight->flying, 1);
     return NULL;
 }
@@ -214,7 +237,7 @@ static void *flier_single(void *arg)
     while (more(f)) {
         unit_build(f, s);
         f->submitted++;
-        committer_commit(f->flight->committer, s->unit);
+        committer_commit(committer_of(f->flight, s->unit), s->unit);
         s->done_ns = bench_now_ns();
         unit_land(f, s);
     }
@@ -227,6 +250,7 @@ static void flier_init(flier *f, flight *g, int number)
     int share = g->options->in_flight / g->flier_count;
     f->flight = g;
     f->share = share;
+    f->number = number;
     f->next = number;
     f->quota = g->options->units ? g->options->units / g->flier_count : INT64_MAX;
     f->slots = calloc((size_t)share, sizeof *f->slots);
@@ -234,7 +258,7 @@ static void flier_init(flier *f, flight *g, int number)
         bench_die("out of memory");
     for (int i = 0; i < share; i++) {
         slot *s = &f->slots[i];
-        *s = (slot){.next = f->free, .owner = f, .arena = arena_new(64 * 1024)};
+        *s = (slot){.next = f->free, .owner = f, .arena = arena_new(0)};
         if (!s->arena)
             bench_die("out of memory");
         f->free = s;
@@ -250,14 +274,6 @@ static void flier_free(flier *f)
     free(f->slots);
 }
 
-static db_sqlite_stats storage_figures(committer *k)
-{
-    db_conn *writer = committer_connection(k);
-    if (strcmp(writer->driver->name, "sqlite") != 0)
-        return (db_sqlite_stats){.turn_ns_max = 0};
-    return db_sqlite_figures(writer);
-}
-
 /* ---- A flight ---- */
 
 static void largest(int64_t *into, int64_t value)
@@ -266,8 +282,15 @@ static void largest(int64_t *into, int64_t value)
         *into = value;
 }
 
+static void log_look(const flight *g, flight_result *out)
+{
+    const bench_db *d = g->options->db;
+    if (d->backend->turns)
+        largest(&out->wal_bytes, d->backend->log_bytes(d));
+}
+
 /* Every 10 ms: the log, the memory at its marks, the units at the end of each window. */
-static void flight_watch(flight *g, flier *fliers, const char *wal, flight_result *out)
+static void flight_watch(flight *g, flier *fliers, flight_result *out)
 {
     int64_t width = g->options->duration_ns / FLIGHT_WINDOWS;
     int64_t before = 0, since = g->start_ns;
@@ -277,7 +300,7 @@ static void flight_watch(flight *g, flier *fliers, const char *wal, flight_resul
         int64_t units = 0, now = bench_now_ns();
         for (int i = 0; i < g->flier_count; i++)
             units += atomic_load_explicit(&fliers[i].done, memory_order_relaxed);
-        largest(&out->wal_max, bench_file_size(wal));
+        log_look(g, out);
         if (units >= 100000 && out->rss_1e5 == 0)
             out->rss_1e5 = bench_rss();
         if (units >= 1000000 && out->rss_1e6 == 0)
@@ -290,8 +313,11 @@ static void flight_watch(flight *g, flier *fliers, const char *wal, flight_resul
     }
 }
 
-static void flight_run(flight *g, flier *fliers, const char *wal, flight_result *out)
+static void flight_run(flight *g, flier *fliers, flight_result *out)
 {
+    const bench_db *d = g->options->db;
+    int64_t server = g->options->gate ? 0 : d->backend->server_cpu_ns(d); /* takes a while */
+    int64_t cpu = bench_cpu_ns();
     g->start_ns = bench_now_ns();
     g->wall_ms = bench_wall_ms();
     g->flying = g->flier_count;
@@ -301,14 +327,16 @@ static void flight_run(flight *g, flier *fliers, const char *wal, flight_result 
             bench_die("cannot make a thread");
     }
     if (g->options->watch)
-        flight_watch(g, fliers, wal, out);
+        flight_watch(g, fliers, out);
     for (int i = 0; i < g->flier_count; i++)
         pthread_join(fliers[i].thread, NULL);
     out->start_ns = g->start_ns;
     out->end_ns = bench_now_ns();
+    out->cpu_ns = bench_cpu_ns() - cpu;
+    out->server_ns = g->options->gate ? 0 : d->backend->server_cpu_ns(d) - server;
 }
 
-static void flight_sum(flight *g, flier *fliers, const char *wal, flight_result *out)
+static void flight_sum(flight *g, flier *fliers, flight_result *out)
 {
     for (int i = 0; i < g->flier_count; i++) {
         out->units += fliers[i].done;
@@ -320,16 +348,40 @@ static void flight_sum(flight *g, flier *fliers, const char *wal, flight_result 
     out->wait_p99_ns = bench_hist_at(&fliers[0].wait, 0.99);
     out->wait_max_ns = fliers[0].wait.max;
     out->rss = bench_rss();
-    out->committer = committer_stats_now(g->committer);
-    out->storage = storage_figures(g->committer);
-    largest(&out->wal_max, out->storage.wal.bytes_max);
-    largest(&out->wal_max, bench_file_size(wal));
+    out->committer = committers_stats_now(g->committers);
+    out->committers = committers_count(g->committers);
+    if (g->options->db->backend->turns)
+        out->storage = db_sqlite_figures(committer_connection(committers_at(g->committers, 0)));
+    largest(&out->wal_bytes, out->storage.wal.bytes_max);
+    log_look(g, out);
+}
+
+/* Become a node, with a row for each connection that commits. */
+static void flight_join(flight *g, db *d)
+{
+    error err = {.code = PAWL_OK};
+    db_conn *c = NULL;
+    node_options options = {.slots = FLIGHT_COMMITTERS, .name = "bench"};
+    bench_check(committers_open(&g->committers, d, NULL, FLIGHT_COMMITTERS, &err), &err,
+                "open the committers");
+    bench_check(db_connect(d, DB_COMMITTER, &c, &err), &err, "connect");
+    db_clock_init(&g->clock, d);
+    bench_check(db_clock_measure(&g->clock, c, &err), &err, "ask for the time");
+    bench_check(node_join(&g->node, committers_at(g->committers, 0), c, &g->clock, &options, &err),
+                &err, "join");
+    committers_set_node(g->committers, g->node.id, 1);
+    db_disconnect(c);
+}
+
+static void flight_leave(flight *g)
+{
+    committers_close(g->committers);
+    node_leave(&g->node);
+    db_clock_free(&g->clock);
 }
 
 void flight_fly(const flight_options *options, flight_result *out)
 {
-    char wal[1100];
-    snprintf(wal, sizeof wal, "%s-wal", options->db->path);
     db_options open = {.url = options->db->url};
     error err = {.code = PAWL_OK};
     db *d = NULL;
@@ -340,14 +392,14 @@ void flight_fly(const flight_options *options, flight_result *out)
     g->options = options;
     g->flier_count = options->in_flight == 1 ? 1 : FLIERS_MAX;
     bench_check(db_open(&d, &open, &err), &err, "open");
-    bench_check(committer_open(&g->committer, d, NULL, &err), &err, "open the committer");
+    flight_join(g, d);
     for (int i = 0; i < g->flier_count; i++)
         flier_init(&fliers[i], g, i);
     if (options->gate)
         bench_child_gate();
-    flight_run(g, fliers, wal, out);
-    flight_sum(g, fliers, wal, out);
-    committer_close(g->committer);
+    flight_run(g, fliers, out);
+    flight_sum(g, fliers, out);
+    flight_leave(g);
     db_close(d);
     for (int i = 0; i < g->flier_count; i++)
         flier_free(&fliers[i]);

@@ -10,22 +10,6 @@
 #include "base/clock.h"
 #include "db/wal.h"
 
-/* ---- Rows in memory ---- */
-
-typedef struct row {
-    int64_t run, generation, seq, kind, at, enc;
-    size_t name, data; /* offsets in `bytes` */
-    int name_size, data_size;
-} row;
-
-struct floor_rows {
-    char source[1024]; /* its runs are copied from there */
-    row *rows;
-    char *bytes;
-    size_t count;
-    size_t size;
-};
-
 static void check(sqlite3 *file, int rc, const char *doing)
 {
     if (rc != SQLITE_OK && rc != SQLITE_ROW && rc != SQLITE_DONE)
@@ -55,68 +39,38 @@ static void execute(sqlite3 *file, const char *sql)
     check(file, sqlite3_exec(file, sql, NULL, NULL, NULL), sql);
 }
 
-/* Room for all of it at once: nothing is allocated between two rows. */
-static void rows_size(floor_rows *r, sqlite3 *file)
+static floor_rows *rows_new(sqlite3 *file)
 {
     sqlite3_stmt *s = prepare(file, "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB)) + "
                                     "coalesce(length(data), 0)), 0) FROM pawl_journal");
     check(file, sqlite3_step(s), "count the rows");
-    r->count = (size_t)sqlite3_column_int64(s, 0);
-    r->size = (size_t)sqlite3_column_int64(s, 1);
+    floor_rows *r =
+        floor_rows_new((size_t)sqlite3_column_int64(s, 0), (size_t)sqlite3_column_int64(s, 1));
     sqlite3_finalize(s);
-    r->rows = calloc(r->count + 1, sizeof *r->rows);
-    r->bytes = malloc(r->size + 1);
-    if (!r->rows || !r->bytes)
-        bench_die("floor: out of memory");
-}
-
-static size_t bytes_keep(floor_rows *r, size_t at, const void *from, int size)
-{
-    if (at + (size_t)size > r->size)
-        bench_die("floor: the rows changed while they were read");
-    if (size > 0)
-        memcpy(r->bytes + at, from, (size_t)size);
-    return at + (size_t)size;
-}
-
-floor_rows *floor_read(const bench_db *source)
-{
-    floor_rows *r = calloc(1, sizeof *r);
-    if (!r)
-        bench_die("floor: out of memory");
-    snprintf(r->source, sizeof r->source, "%s", source->path);
-    sqlite3 *file = file_open(source->path);
-    rows_size(r, file);
-    sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, at, enc, name, data "
-                                    "FROM pawl_journal ORDER BY pos");
-    size_t n = 0, used = 0;
-    for (; n < r->count && sqlite3_step(s) == SQLITE_ROW; n++) {
-        row *to = &r->rows[n];
-        int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind, &to->at, &to->enc};
-        for (int i = 0; i < 6; i++)
-            *numbers[i] = sqlite3_column_int64(s, i);
-        const void *name = sqlite3_column_text(s, 6), *data = sqlite3_column_blob(s, 7);
-        to->name = used;
-        to->name_size = sqlite3_column_bytes(s, 6);
-        used = bytes_keep(r, used, name, to->name_size);
-        to->data = used;
-        to->data_size = sqlite3_column_type(s, 7) == SQLITE_NULL ? -1 : sqlite3_column_bytes(s, 7);
-        used = bytes_keep(r, used, data, to->data_size < 0 ? 0 : to->data_size);
-    }
-    if (n != r->count || n == 0)
-        bench_die("floor: %s has no rows to write again", source->path);
-    sqlite3_finalize(s);
-    sqlite3_close(file);
     return r;
 }
 
-void floor_free(floor_rows *rows)
+static floor_rows *read_rows(const bench_db *source)
 {
-    if (!rows)
-        return;
-    free(rows->rows);
-    free(rows->bytes);
-    free(rows);
+    sqlite3 *file = file_open(source->path);
+    floor_rows *r = rows_new(file);
+    snprintf(r->source, sizeof r->source, "%s", source->path);
+    sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, at, enc, name, data "
+                                    "FROM pawl_journal ORDER BY pos");
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        slice name = {(const char *)sqlite3_column_text(s, 6), (size_t)sqlite3_column_bytes(s, 6)};
+        slice data = {sqlite3_column_blob(s, 7), (size_t)sqlite3_column_bytes(s, 7)};
+        if (!data.at && sqlite3_column_type(s, 7) != SQLITE_NULL)
+            data = SLICE_LIT("");
+        floor_row *to = floor_rows_add(r, name, data);
+        int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind, &to->at, &to->enc};
+        for (int i = 0; i < 6; i++)
+            *numbers[i] = sqlite3_column_int64(s, i);
+    }
+    floor_rows_complete(r);
+    sqlite3_finalize(s);
+    sqlite3_close(file);
+    return r;
 }
 
 /* ---- The bare connection ---- */
@@ -134,10 +88,10 @@ typedef struct settings {
 } settings;
 
 typedef struct bare {
+    const bench_db *db;
     sqlite3 *file;
     wal_keeper *keeper;
     settings set;
-    char wal[1100];
 } bare;
 
 static void settings_read(sqlite3 *file, settings *out)
@@ -198,7 +152,7 @@ static void runs_copy(sqlite3 *file, const char *source)
  * file. */
 static bare bare_open(const bench_db *fresh, const floor_rows *rows)
 {
-    bare b = {.file = NULL};
+    bare b = {.db = fresh};
     tables_make(fresh, &b.set);
     if (rows) {
         b.file = file_open(fresh->path);
@@ -213,7 +167,6 @@ static bare bare_open(const bench_db *fresh, const floor_rows *rows)
     b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system());
     if (!b.keeper)
         bench_die("floor: out of memory");
-    snprintf(b.wal, sizeof b.wal, "%s-wal", fresh->path);
     return b;
 }
 
@@ -248,7 +201,7 @@ static void step(bare *b, sqlite3_stmt *s)
     sqlite3_reset(s);
 }
 
-static void row_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const row *at)
+static void row_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_row *at)
 {
     sqlite3_bind_int64(s, 1, at->run);
     sqlite3_bind_int64(s, 2, at->generation);
@@ -278,12 +231,10 @@ static void batch_write(bare *b, loop *l, const floor_rows *r, size_t from, size
 static floor_result write_all_rows(bare *b, const char *insert, const floor_rows *r, size_t batch)
 {
     loop l = loop_prepare(b->file, insert);
-    int64_t start = bench_now_ns();
+    floor_watch w = floor_begin(b->db);
     for (size_t i = 0; i < r->count; i += batch)
         batch_write(b, &l, r, i, i + batch < r->count ? i + batch : r->count);
-    int64_t ns = bench_now_ns() - start;
-    floor_result result = {.rows = (int64_t)r->count, .ns = ns, .wal = bench_file_size(b->wal)};
-    result.rate = (double)r->count * 1e9 / (double)(ns > 0 ? ns : 1);
+    floor_result result = floor_end(&w, r);
     loop_finalize(&l);
     return result;
 }
@@ -295,7 +246,7 @@ static const char PLAIN_TABLE[] =
     "CREATE TABLE plain (run INTEGER, generation INTEGER, seq INTEGER, "
     "kind INTEGER, name TEXT, at INTEGER, enc INTEGER, data BLOB)";
 
-floor_result floor_write(const bench_db *fresh, const floor_rows *rows, int batch)
+static floor_result write_rows(const bench_db *fresh, const floor_rows *rows, int batch)
 {
     bare b = bare_open(fresh, rows);
     floor_result result = write_all_rows(&b, JOURNAL_INSERT, rows, (size_t)batch);
@@ -303,7 +254,7 @@ floor_result floor_write(const bench_db *fresh, const floor_rows *rows, int batc
     return result;
 }
 
-floor_result floor_limit(const bench_db *fresh, const floor_rows *rows, int batch)
+static floor_result limit(const bench_db *fresh, const floor_rows *rows, int batch)
 {
     bare b = bare_open(fresh, NULL);
     execute(b.file, PLAIN_TABLE);
@@ -312,26 +263,28 @@ floor_result floor_limit(const bench_db *fresh, const floor_rows *rows, int batc
     return result;
 }
 
-double floor_commit_us(const bench_db *fresh, const floor_rows *rows, int commits)
+typedef struct single {
+    bare bare;
+    loop loop;
+} single;
+
+static void commit_one(void *arg, const floor_rows *rows, size_t i)
 {
-    bare b = bare_open(fresh, rows);
-    loop l = loop_prepare(b.file, JOURNAL_INSERT);
-    bench_hist *h = calloc(1, sizeof *h);
-    if (!h)
-        bench_die("floor: out of memory");
-    for (size_t i = 0; i < (size_t)commits && i < rows->count; i++) {
-        int64_t start = bench_now_ns();
-        batch_write(&b, &l, rows, i, i + 1);
-        bench_hist_add(h, bench_now_ns() - start);
-    }
-    double us = (double)bench_hist_at(h, 0.5) / 1e3;
-    free(h);
-    loop_finalize(&l);
-    bare_close(&b);
+    single *s = arg;
+    batch_write(&s->bare, &s->loop, rows, i, i + 1);
+}
+
+static double commit_us(const bench_db *fresh, const floor_rows *rows, int commits)
+{
+    single s = {.bare = bare_open(fresh, rows)};
+    s.loop = loop_prepare(s.bare.file, JOURNAL_INSERT);
+    double us = floor_p50_us(rows, commits, commit_one, &s);
+    loop_finalize(&s.loop);
+    bare_close(&s.bare);
     return us;
 }
 
-void floor_explain(const bench_db *fresh)
+static void explain(const bench_db *fresh)
 {
     bare b = bare_open(fresh, NULL);
     settings now;
@@ -342,3 +295,11 @@ void floor_explain(const bench_db *fresh)
     fprintf(stderr, ", log bounded at %lld bytes\n", (long long)b.set.wal_bytes);
     bare_close(&b);
 }
+
+const floor_kind FLOOR_SQLITE = {
+    .read = read_rows,
+    .write = write_rows,
+    .limit = limit,
+    .commit_us = commit_us,
+    .explain = explain,
+};

@@ -4,12 +4,13 @@
  * by a third from minute to minute. So it is compared with the least that any program would have
  * to do for the same rows on the same disk: the journal that pawl wrote is read in `pos` order
  * and written into a fresh database with the same tables, the same settings, the same care for
- * the log and the same state of the file, by BEGIN IMMEDIATE, N prepared INSERTs, COMMIT. There
- * are no units, guards, savepoints, queues or threads. This is the only floor; every benchmark
- * uses it. */
+ * the log and the same state of the file, N rows per transaction, by prepared statements. There
+ * are no units, guards, savepoints, queues or threads. Each backend has one floor (floor.c
+ * SQLite's, floor_pg.c PostgreSQL's) and every benchmark uses it. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
+#include "base/slice.h"
 #include "common.h"
 
 typedef struct floor_rows floor_rows;
@@ -17,24 +18,78 @@ typedef struct floor_rows floor_rows;
 typedef struct floor_result {
     int64_t rows;
     int64_t ns;
-    double rate; /* rows per second */
-    int64_t wal; /* the largest the log has been, in bytes */
+    double rate;      /* rows per second */
+    double cpu_us;    /* of this process, per row … */
+    double server_us; /* … and of the server's session */
 } floor_result;
 
-/* All rows of a database's journal, and its runs, in memory. Nobody may be writing it. */
-floor_rows *floor_read(const bench_db *source);
+/* What a backend's floor can do. */
+typedef struct floor_kind {
+    /* All rows of a database's journal, and its runs, in memory. Nobody may be writing it. */
+    floor_rows *(*read)(const bench_db *source);
+
+    /* Write them into a fresh database, `batch` rows per transaction. */
+    floor_result (*write)(const bench_db *fresh, const floor_rows *rows, int batch);
+
+    /* The limit: the same rows appended to one table without any index. */
+    floor_result (*limit)(const bench_db *fresh, const floor_rows *rows, int batch);
+
+    /* What one commit of one row costs: p50 in microseconds of that many, in a fresh database. */
+    double (*commit_us)(const bench_db *fresh, const floor_rows *rows, int commits);
+
+    /* Say on stderr with which settings floor and limit are written, as read back. */
+    void (*explain)(const bench_db *fresh);
+} floor_kind;
+
+extern const floor_kind FLOOR_SQLITE;
+extern const floor_kind FLOOR_POSTGRES; /* only where libpq is: BENCH_POSTGRES */
+
 void floor_free(floor_rows *rows);
 
-/* Write them into a fresh database, `batch` rows per transaction. */
-floor_result floor_write(const bench_db *fresh, const floor_rows *rows, int batch);
+/* ---- What the floors share: rows in memory (floor_rows.c) ---- */
 
-/* The limit: the same rows appended to one table without any index. */
-floor_result floor_limit(const bench_db *fresh, const floor_rows *rows, int batch);
+typedef struct floor_row {
+    int64_t run, generation, seq, kind, at, enc;
+    int64_t fence;     /* of its run, where the floor checks it; else 0 */
+    size_t name, data; /* offsets in `bytes` */
+    int name_size;
+    int data_size; /* -1: NULL */
+} floor_row;
 
-/* What one commit of one row costs: p50 in microseconds of that many, in a fresh database. */
-double floor_commit_us(const bench_db *fresh, const floor_rows *rows, int commits);
+struct floor_rows {
+    char source[1024]; /* SQLite copies the runs from there … */
+    buf runs;          /* … and PostgreSQL keeps them, as COPY gives them */
+    floor_row *rows;
+    size_t count;
+    size_t room;
+    char *bytes;
+    size_t size;
+    size_t bytes_room;
+};
 
-/* Say on stderr with which settings floor and limit are written, as read back. */
-void floor_explain(const bench_db *fresh);
+/* Room for so many rows with so many bytes of names and data: nothing is allocated between two
+ * rows. */
+floor_rows *floor_rows_new(size_t count, size_t bytes);
+
+/* Append a row; its numbers are set by the caller. `data.at` NULL: NULL. */
+floor_row *floor_rows_add(floor_rows *r, slice name, slice data);
+
+/* They are all there, and they are some; ends the process otherwise. */
+void floor_rows_complete(const floor_rows *r);
+
+/* What a loop over all rows takes: begin before it, end after it. */
+typedef struct floor_watch {
+    const bench_db *db;
+    int64_t start_ns;
+    int64_t cpu_ns;
+    int64_t server_ns;
+} floor_watch;
+
+floor_watch floor_begin(const bench_db *d);
+floor_result floor_end(const floor_watch *w, const floor_rows *r);
+
+/* p50 in microseconds of one(arg, rows, i) for the first `commits` rows. */
+typedef void (*floor_one)(void *arg, const floor_rows *rows, size_t i);
+double floor_p50_us(const floor_rows *rows, int commits, floor_one one, void *arg);
 
 #endif

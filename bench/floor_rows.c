@@ -1,0 +1,99 @@
+/* Rows in memory, as a floor reads and writes them. All floors keep them in the same way, so that
+ * reading a row from memory costs each of them the same. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "floor.h"
+
+floor_rows *floor_rows_new(size_t count, size_t bytes)
+{
+    floor_rows *r = calloc(1, sizeof *r);
+    if (!r)
+        bench_die("floor: out of memory");
+    r->room = count;
+    r->bytes_room = bytes;
+    r->rows = calloc(count + 1, sizeof *r->rows);
+    r->bytes = malloc(bytes + 1);
+    if (!r->rows || !r->bytes)
+        bench_die("floor: out of memory");
+    buf_init(&r->runs, (size_t)64 * 1024 * 1024);
+    return r;
+}
+
+void floor_free(floor_rows *rows)
+{
+    if (!rows)
+        return;
+    buf_free(&rows->runs);
+    free(rows->rows);
+    free(rows->bytes);
+    free(rows);
+}
+
+static size_t bytes_keep(floor_rows *r, slice s)
+{
+    size_t at = r->size;
+    if (at + s.size > r->bytes_room)
+        bench_die("floor: the rows changed while they were read");
+    if (s.size > 0)
+        memcpy(r->bytes + at, s.at, s.size);
+    r->size += s.size;
+    return at;
+}
+
+floor_row *floor_rows_add(floor_rows *r, slice name, slice data)
+{
+    if (r->count >= r->room)
+        bench_die("floor: the rows changed while they were read");
+    floor_row *row = &r->rows[r->count++];
+    row->name = bytes_keep(r, name);
+    row->name_size = (int)name.size;
+    row->data = bytes_keep(r, data);
+    row->data_size = data.at ? (int)data.size : -1;
+    return row;
+}
+
+void floor_rows_complete(const floor_rows *r)
+{
+    if (r->count == 0 || r->count != r->room)
+        bench_die("floor: there are no rows to write again, or not all could be read");
+}
+
+floor_watch floor_begin(const bench_db *d)
+{
+    floor_watch w = {.db = d, .server_ns = d->backend->server_cpu_ns(d)};
+    w.cpu_ns = bench_cpu_ns();
+    w.start_ns = bench_now_ns();
+    return w;
+}
+
+floor_result floor_end(const floor_watch *w, const floor_rows *r)
+{
+    int64_t ns = bench_now_ns() - w->start_ns;
+    int64_t cpu_ns = bench_cpu_ns() - w->cpu_ns;
+    int64_t server_ns = w->db->backend->server_cpu_ns(w->db) - w->server_ns;
+    double rows = (double)r->count;
+    return (floor_result){
+        .rows = (int64_t)r->count,
+        .ns = ns,
+        .rate = rows * 1e9 / (double)(ns > 0 ? ns : 1),
+        .cpu_us = (double)cpu_ns / 1e3 / rows,
+        .server_us = (double)server_ns / 1e3 / rows,
+    };
+}
+
+double floor_p50_us(const floor_rows *rows, int commits, floor_one one, void *arg)
+{
+    bench_hist *h = calloc(1, sizeof *h);
+    if (!h)
+        bench_die("floor: out of memory");
+    for (size_t i = 0; i < (size_t)commits && i < rows->count; i++) {
+        int64_t start = bench_now_ns();
+        one(arg, rows, i);
+        bench_hist_add(h, bench_now_ns() - start);
+    }
+    double us = (double)bench_hist_at(h, 0.5) / 1e3;
+    free(h);
+    return us;
+}
