@@ -89,6 +89,7 @@ PG_SO := $(if $(PG_LIBS),$(B)/libpawl-pg.so.$(VERSION))
 
 SUPPORT_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard test/support/*.c))
 TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard $(TIERS:%=test/%/*.c)))
+SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard test/shim/*.c))
 
 # PostgreSQL is measured where libpq is.
 BENCH_PG_SRCS := bench/floor_pg.c bench/pq.c bench/server.c
@@ -114,7 +115,7 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 .SECONDARY:
 
 all: $(LIB_A) $(LIB_SO) $(PG_SO)
-tests: $(TEST_BINS) $(EXAMPLES) $(PG_SO)
+tests: $(TEST_BINS) $(SHIMS) $(EXAMPLES) $(PG_SO)
 bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
 
@@ -188,6 +189,13 @@ $(B)/test/%.o: PAWL_CPPFLAGS += -Itest $(PG_CFLAGS)
 $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A) | $(PG_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PG_LIBS) $(PAWL_LIBS) $(TEST_RPATH)
+
+# Libraries for servers that tests start: loaded before all others, so without the sanitizers.
+$(B)/test/shim/%.so: test/shim/%.c Makefile
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(PAWL_CPPFLAGS) $(CPPFLAGS) -std=c17 $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
+$(B)/test/crash/test_pg_full: | $(B)/test/shim/full.so
 
 $(B)/bench/%.o: PAWL_CPPFLAGS += $(PG_CFLAGS) $(if $(PG_LIBS),-DBENCH_POSTGRES)
 $(BENCH_BINS): $(B)/%: $(B)/%.o $(BENCH_SHARED) $(LIB_A)

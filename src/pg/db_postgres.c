@@ -117,23 +117,27 @@ pawl_code pg_push_begin(pg_conn *c, error *err)
     return rc;
 }
 
+static pawl_code take_ok(pg_conn *c, error *err)
+{
+    PGresult *r = pg_take(c, err);
+    if (!r || !pg_ok(r))
+        return pg_fail(c, r, "begin a transaction in", err);
+    PQclear(r);
+    return PAWL_OK;
+}
+
 /* Not PAWL_OK: the transaction is over. */
 pawl_code pg_take_begin(pg_conn *c, error *err)
 {
-    int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER) +
-                (c->base.role == DB_COMMITTER);
-    for (int i = 0; i < count; i++) {
-        PGresult *r = pg_take(c, err);
-        if (r && pg_ok(r)) {
-            PQclear(r);
-            continue;
-        }
-        int refused = r && pg_is_refusal(r);
-        pawl_code rc = pg_fail(c, r, "begin a transaction in", err);
+    int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER);
+    pawl_code rc = PAWL_OK;
+    for (int i = 0; i < count && rc == PAWL_OK; i++)
+        rc = take_ok(c, err);
+    if (rc == PAWL_OK && c->base.role == DB_COMMITTER)
+        rc = pg_ring_take(c, err);
+    if (rc != PAWL_OK)
         pg_rollback(&c->base);
-        return refused ? pg_ring_lost(c, err) : rc;
-    }
-    return PAWL_OK;
+    return rc;
 }
 
 static pawl_code begin_once(pg_conn *c, error *err)

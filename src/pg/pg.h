@@ -47,9 +47,11 @@ typedef struct pg_conn {
     int64_t deadline_ns; /* of the trip under way */
     int64_t time_offset; /* the server's clock minus our monotonic one, in ms */
 
-    int64_t ring;   /* see pg_ring.c; 0: none yet */
-    int64_t number; /* of the next transaction */
-    int doubtful;   /* the transaction with that number has no answer */
+    int64_t ring;    /* see pg_ring.c; 0: none yet */
+    int ring_gone;   /* its places are not there any more */
+    int64_t ring_ms; /* when it was used last */
+    int64_t number;  /* of the next transaction */
+    int doubtful;    /* the transaction with that number has no answer */
 
     arena *scratch; /* of the batch under way */
 } pg_conn;
@@ -106,8 +108,9 @@ int64_t pg_time_ms(const pg_conn *c);
 /* What the result says; `doing` as in "cannot DOING the database". */
 pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err);
 
-/* Why a connection could not be made, or was lost. */
+/* Why a connection could not be made; that it was lost: PAWL_UNREACHABLE. */
 pawl_code pg_error_connecting(const PGconn *native, error *err);
+pawl_code pg_error_lost(const PGconn *native, error *err);
 pawl_code pg_error_silent(error *err);
 
 /* Is it the division by zero of a statement that must give a row? */
@@ -184,11 +187,12 @@ pawl_code pg_take_commit(pg_conn *c, error *err);
 
 void pg_rollback(db_conn *c);
 
-/* Make the ring of a committer's connection; find out what became of a commit. */
-pawl_code pg_ring_make(pg_conn *c, error *err);
+/* Have a ring; what every transaction begins with: PAWL_FENCED, the node is closed. Find out what
+ * became of a commit. */
+pawl_code pg_ring_need(pg_conn *c, error *err);
 void pg_ring_drop(pg_conn *c);
 pawl_code pg_ring_push(pg_conn *c, error *err);
-pawl_code pg_ring_lost(pg_conn *c, error *err);
+pawl_code pg_ring_take(pg_conn *c, error *err);
 db_fate pg_settle(db_conn *c, error *err);
 
 /* ---- Batches (pg_batch.c), waking (pg_wake.c) ---- */

@@ -213,6 +213,20 @@ static pass_end cut(pass *p)
     return PASS_CUT;
 }
 
+static pass_end doubt(pass *p)
+{
+    pg_forget(p->c);
+    p->c->doubtful = 1;
+    return PASS_UNDECIDED;
+}
+
+/* What is pushed may be sent at once, without the sync: from here on, a lost connection leaves it
+ * open whether the server has been asked. */
+static int send_commit(pass *p)
+{
+    return pg_push_commit(p->c, p->err) == PAWL_OK && pg_sync(p->c, p->err) == PAWL_OK;
+}
+
 /* Results up to COMMIT's. From the sync on, a lost connection leaves it open what is durable; an
  * error does not: the server skips the COMMIT behind it. */
 static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
@@ -224,11 +238,7 @@ static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
         rc = pg_ops_take(p->c, plain, p->err);
     if (rc == PAWL_OK)
         return take_end(p);
-    if (rc != PAWL_UNREACHABLE)
-        return failed(p, rc);
-    pg_forget(p->c);
-    p->c->doubtful = 1;
-    return PASS_UNDECIDED;
+    return rc == PAWL_UNREACHABLE ? doubt(p) : failed(p, rc);
 }
 
 /* It is durable, but its rows are lost: whoever asked has to look. */
@@ -246,13 +256,9 @@ static pass_end confess(pass *p, pass_end end)
 static pass_end commit_writes(pass *p, pg_ops *plain)
 {
     pawl_code rc = pg_ops_push(p->c, plain, p->err);
-    if (rc == PAWL_OK)
-        rc = pg_push_commit(p->c, p->err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(p->c, p->err);
-    if (rc != PAWL_OK) /* no sync, no commit: the server has not been asked */
+    if (rc != PAWL_OK)
         return failed(p, rc);
-    return confess(p, take_all(p, NULL, plain));
+    return send_commit(p) ? confess(p, take_all(p, NULL, plain)) : doubt(p);
 }
 
 /* Plain writes and COMMIT go in one breath, unless rows must be looked at in between. */
@@ -360,13 +366,9 @@ static pass_end run_one_trip(pass *p)
         rc = pg_ops_push(p->c, &guards, p->err);
     if (rc == PAWL_OK)
         rc = pg_ops_push(p->c, &plain, p->err);
-    if (rc == PAWL_OK)
-        rc = pg_push_commit(p->c, p->err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(p->c, p->err);
     if (rc != PAWL_OK)
         return failed(p, rc);
-    return confess(p, take_all(p, &guards, &plain));
+    return send_commit(p) ? confess(p, take_all(p, &guards, &plain)) : doubt(p);
 }
 
 static int has_guards(unit **units, size_t count)

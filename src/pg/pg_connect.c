@@ -403,7 +403,5 @@ pawl_code pg_ensure(pg_conn *c, error *err)
 pawl_code pg_ready(pg_conn *c, error *err)
 {
     pawl_code rc = pg_ensure(c, err);
-    if (rc == PAWL_OK && c->base.role == DB_COMMITTER && c->ring == 0)
-        rc = pg_ring_make(c, err);
-    return rc;
+    return rc == PAWL_OK && c->base.role == DB_COMMITTER ? pg_ring_need(c, err) : rc;
 }

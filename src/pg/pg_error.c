@@ -76,14 +76,6 @@ static const char *field(const PGresult *r, int which)
     return text ? text : "";
 }
 
-pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err)
-{
-    const char *state = field(r, PG_DIAG_SQLSTATE);
-    if (*state)
-        return fill(state, field(r, PG_DIAG_MESSAGE_PRIMARY), doing, err);
-    return pg_error_connecting(c->native, err);
-}
-
 /* "FATAL:  28P01: password authentication failed for user …" has its state between two colons.
  * Several hosts give several lines; the last one was tried last. */
 static const char *find_state(const char *text, char state[6])
@@ -113,6 +105,12 @@ static int says(const char *text, const char *word)
     return 0;
 }
 
+/* A server that dies while TLS is agreed upon: "SSL SYSCALL error: …", "… unexpected eof". */
+static int is_end(const char *text)
+{
+    return says(text, "SYSCALL") || says(text, "unexpected eof");
+}
+
 pawl_code pg_error_connecting(const PGconn *native, error *err)
 {
     const char *text = native ? PQerrorMessage(native) : "";
@@ -122,9 +120,29 @@ pawl_code pg_error_connecting(const PGconn *native, error *err)
         return fill(state, said, "reach", err);
     if (native && PQconnectionNeedsPassword(native))
         return fill("28P01", "the server asks for a password", "reach", err);
-    if (says(text, "SSL") || says(text, "certificate"))
+    if ((says(text, "SSL") || says(text, "certificate")) && !is_end(text))
         return fill("28000", text, "reach", err);
     return fill("08006", *text ? text : "the connection is lost", "reach", err);
+}
+
+/* A connection that stood is lost, whatever the words for it: those of TLS, and of a server that
+ * ends a session, must not be taken for an answer. */
+pawl_code pg_error_lost(const PGconn *native, error *err)
+{
+    const char *text = native ? PQerrorMessage(native) : "";
+    char state[6];
+    const char *said = find_state(text, state);
+    if (said && code_of(state) == PAWL_UNREACHABLE)
+        return fill(state, said, "reach", err);
+    return fill("08006", *text ? text : "the connection is lost", "reach", err);
+}
+
+pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err)
+{
+    const char *state = field(r, PG_DIAG_SQLSTATE);
+    if (*state)
+        return fill(state, field(r, PG_DIAG_MESSAGE_PRIMARY), doing, err);
+    return pg_error_lost(c->native, err);
 }
 
 pawl_code pg_error_silent(error *err)

@@ -65,9 +65,9 @@ static pawl_code expect(pg_conn *c, pg_stmt *prepares, error *err)
 
 static pawl_code lost(pg_conn *c, error *err)
 {
-    pawl_code rc = pg_error_connecting(c->native, err);
+    pg_error_lost(c->native, err);
     pg_forget(c);
-    return rc == PAWL_BUSY || rc == PAWL_UNREACHABLE ? PAWL_UNREACHABLE : rc;
+    return PAWL_UNREACHABLE;
 }
 
 static pawl_code push_prepare(pg_conn *c, pg_stmt *s, error *err)

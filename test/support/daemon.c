@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* What is left of 107 bytes for a folder when a socket's name has been put behind it. */
-enum { PLACE_MAX = 80, DESCRIPTORS = 4096 };
+enum { PLACE_MAX = 80, DESCRIPTORS = 4096, VARIABLES = 16 };
 
 /* ---- Who, and where ---- */
 
@@ -108,6 +108,7 @@ void daemon_place_remove(daemon_place *p)
 /* What a child is to become, gathered before the fork. */
 typedef struct plan {
     char *const *argv;
+    char *environment[VARIABLES];
     int log;
     int at_death;
     pid_t parent;
@@ -165,15 +166,33 @@ static _Noreturn void become(const plan *p)
         _exit(126);
     if (getppid() != p->parent)
         _exit(125);
-    char *const environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", NULL};
-    execve(p->argv[0], p->argv, environment);
+    execve(p->argv[0], p->argv, p->environment);
     _exit(127);
+}
+
+static void plan_environment(plan *p, const char *const *more)
+{
+    size_t n = 0;
+    p->environment[n++] = "PATH=/usr/bin:/bin";
+    p->environment[n++] = "LC_ALL=C";
+    p->environment[n++] = "TZ=UTC";
+    for (; more && *more; more++) {
+        assert_true(n < VARIABLES - 1);
+        p->environment[n++] = (char *)(uintptr_t)*more; /* execve() does not write to it */
+    }
 }
 
 pid_t daemon_spawn(const char *const argv[], const char *log, int at_death)
 {
+    return daemon_spawn_with(argv, NULL, log, at_death);
+}
+
+pid_t daemon_spawn_with(const char *const argv[], const char *const *environment, const char *log,
+                        int at_death)
+{
     plan p = {.at_death = at_death, .parent = getpid()};
     p.argv = (char *const *)(uintptr_t)argv; /* execve() does not write to it */
+    plan_environment(&p, environment);
     plan_user(&p);
     p.log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     assert_true(p.log >= 0);

@@ -29,6 +29,10 @@ void daemon_user(uid_t *uid, gid_t *gid);
  * at the end of the file `log`. When the calling thread ends it gets the signal `at_death`. */
 pid_t daemon_spawn(const char *const argv[], const char *log, int at_death);
 
+/* The same with more in its environment: "NAME=value", ends with NULL; NULL: nothing. */
+pid_t daemon_spawn_with(const char *const argv[], const char *const *environment, const char *log,
+                        int at_death);
+
 /* 1: it has ended, and was reaped. */
 int daemon_ended(pid_t pid, int *status);
 

@@ -103,33 +103,40 @@ static fate *sort_fates(const ledger *l, size_t *count, ledger_verdict *v)
     return all;
 }
 
-/* ---- The database ---- */
+/* ---- Comparing ---- */
 
-typedef struct reading {
-    sqlite3 *db;
+struct ledger_reading {
     fate *fates;
     size_t count;
     ledger_verdict *v;
     int64_t run; /* the run that is being read */
     int64_t seq; /* its last */
-} reading;
+};
 
-static sqlite3_stmt *query(reading *r, const char *sql)
+int64_t ledger_unsettled(const ledger *l)
 {
-    sqlite3_stmt *s = NULL;
-    if (sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) != SQLITE_OK)
-        fault(r->v, &r->v->broken, "%s: %s", sql, sqlite3_errmsg(r->db));
-    return s;
+    ledger_verdict ignored = {0};
+    size_t count;
+    int64_t open = 0;
+    fate *all = sort_fates(l, &count, &ignored);
+    for (size_t i = 0; i < count; i++)
+        open += !all[i].is_final;
+    free(all);
+    return open;
 }
 
-static void finish(reading *r, sqlite3_stmt *s, int rc)
+ledger_reading *ledger_read(const ledger *l, ledger_verdict *out)
 {
-    if (rc != SQLITE_DONE)
-        fault(r->v, &r->v->broken, "reading: %s", sqlite3_errmsg(r->db));
-    sqlite3_finalize(s);
+    ledger_reading *r = calloc(1, sizeof *r);
+    if (!r)
+        scratch_die("memory for a ledger");
+    *out = (ledger_verdict){0};
+    r->v = out;
+    r->fates = sort_fates(l, &r->count, out);
+    return r;
 }
 
-static void read_row(reading *r, int64_t run, int64_t seq, int64_t mark)
+void ledger_read_row(ledger_reading *r, int64_t run, int64_t seq, int64_t mark)
 {
     r->v->rows++;
     if (run != r->run)
@@ -149,73 +156,108 @@ static void read_row(reading *r, int64_t run, int64_t seq, int64_t mark)
               (long long)seq, pawl_code_name((pawl_code)f->entry->code));
 }
 
-static void read_journal(reading *r)
+void ledger_read_run(ledger_reading *r, int64_t run, int64_t claimed, int64_t rows)
 {
-    sqlite3_stmt *s = query(r, "SELECT run, seq, at FROM pawl_journal ORDER BY run, seq");
-    if (!s)
-        return;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
-        read_row(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
-                 sqlite3_column_int64(s, 2));
-    finish(r, s, rc);
+    if (claimed != rows)
+        fault(r->v, &r->v->torn, "run %lld: its guard says %lld, its journal has %lld rows",
+              (long long)run, (long long)claimed, (long long)rows);
+}
+
+void ledger_read_broken(ledger_reading *r, const char *what, const char *why)
+{
+    fault(r->v, &r->v->broken, "%s: %s", what, why);
+}
+
+int64_t ledger_read_end(ledger_reading *r)
+{
+    ledger_verdict *v = r->v;
     for (size_t i = 0; i < r->count; i++)
         if (r->fates[i].entry->answer == UNIT_COMMITTED && !r->fates[i].seen)
-            fault(r->v, &r->v->lost, "run %lld seq %lld was acknowledged and is not there",
+            fault(v, &v->lost, "run %lld seq %lld was acknowledged and is not there",
                   (long long)r->fates[i].entry->run, (long long)r->fates[i].entry->seq);
+    free(r->fates);
+    free(r);
+    return v->ghosts + v->twice + v->holes + v->torn + v->broken;
 }
 
-static void read_runs(reading *r)
+/* ---- A database of SQLite ---- */
+
+static sqlite3_stmt *query(ledger_reading *r, sqlite3 *native, const char *sql)
 {
-    sqlite3_stmt *s = query(r, "SELECT run, claimed_seq, (SELECT count(*) FROM pawl_journal j"
-                               " WHERE j.run = r.run) FROM pawl_runs r");
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(native, sql, -1, &s, NULL) != SQLITE_OK)
+        ledger_read_broken(r, sql, sqlite3_errmsg(native));
+    return s;
+}
+
+static void finish(ledger_reading *r, sqlite3 *native, sqlite3_stmt *s, int rc)
+{
+    if (rc != SQLITE_DONE)
+        ledger_read_broken(r, "reading", sqlite3_errmsg(native));
+    sqlite3_finalize(s);
+}
+
+static void read_journal(ledger_reading *r, sqlite3 *native)
+{
+    sqlite3_stmt *s = query(r, native, "SELECT run, seq, at FROM pawl_journal ORDER BY run, seq");
     if (!s)
         return;
     int rc;
     while ((rc = sqlite3_step(s)) == SQLITE_ROW)
-        if (sqlite3_column_int64(s, 1) != sqlite3_column_int64(s, 2))
-            fault(r->v, &r->v->torn, "run %lld: its guard says %lld, its journal has %lld rows",
-                  (long long)sqlite3_column_int64(s, 0), (long long)sqlite3_column_int64(s, 1),
-                  (long long)sqlite3_column_int64(s, 2));
-    finish(r, s, rc);
+        ledger_read_row(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
+                        sqlite3_column_int64(s, 2));
+    finish(r, native, s, rc);
 }
 
-static void read_integrity(reading *r)
+static void read_runs(ledger_reading *r, sqlite3 *native)
 {
-    sqlite3_stmt *s = query(r, "PRAGMA integrity_check");
+    sqlite3_stmt *s = query(r, native,
+                            "SELECT run, claimed_seq, (SELECT count(*) FROM pawl_journal j"
+                            " WHERE j.run = r.run) FROM pawl_runs r");
+    if (!s)
+        return;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+        ledger_read_run(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
+                        sqlite3_column_int64(s, 2));
+    finish(r, native, s, rc);
+}
+
+static void read_integrity(ledger_reading *r, sqlite3 *native)
+{
+    sqlite3_stmt *s = query(r, native, "PRAGMA integrity_check");
     if (!s)
         return;
     int rc;
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(s, 0);
         if (!text || strcmp(text, "ok") != 0)
-            fault(r->v, &r->v->broken, "integrity: %s", text ? text : "(nothing)");
+            ledger_read_broken(r, "integrity", text ? text : "(nothing)");
     }
-    finish(r, s, rc);
+    finish(r, native, s, rc);
 }
 
 int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out)
 {
     char copy[TMP_PATH];
-    *out = (ledger_verdict){0};
+    sqlite3 *native = NULL;
     scratch_suffix(copy, path, ".check");
     scratch_copy_db(path, copy);
-    reading r = {.v = out};
-    r.fates = sort_fates(l, &r.count, out);
-    if (sqlite3_open_v2(copy, &r.db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
-        fault(out, &out->broken, "open: %s", sqlite3_errmsg(r.db));
+    ledger_reading *r = ledger_read(l, out);
+    if (sqlite3_open_v2(copy, &native, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
+        ledger_read_broken(r, "open", sqlite3_errmsg(native));
     } else {
-        read_integrity(&r);
-        read_journal(&r);
-        read_runs(&r);
+        read_integrity(r, native);
+        read_journal(r, native);
+        read_runs(r, native);
     }
-    sqlite3_close(r.db);
-    free(r.fates);
+    sqlite3_close(native);
     scratch_remove_db(copy);
-    return out->ghosts + out->twice + out->holes + out->torn + out->broken;
+    return ledger_read_end(r);
 }
 
 int64_t ledger_check(ledger *l, const char *path, ledger_verdict *out)
 {
-    return ledger_check_order(l, path, out) + out->lost;
+    int64_t faults = ledger_check_order(l, path, out);
+    return faults + out->lost;
 }

@@ -46,6 +46,9 @@ void ledger_free(ledger *l);
 /* How many entries have this answer. */
 int64_t ledger_count(const ledger *l, unit_answer answer);
 
+/* How many units were told UNDECIDED and nothing after it. */
+int64_t ledger_unsettled(const ledger *l);
+
 /* Compare with what a crash of all processes at this moment would leave: a copy of database and
  * log is recovered and read, by SQLite alone. The database itself is not touched. Gives the
  * number of faults of all kinds. */
@@ -54,5 +57,17 @@ int64_t ledger_check(ledger *l, const char *path, ledger_verdict *out);
 /* The same, but losses are not faults: what a database that promises less than it is asked for
  * must still keep. */
 int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out);
+
+/* ---- For those who read another database (pgledger.h) ---- */
+
+typedef struct ledger_reading ledger_reading;
+
+/* Begin a comparison, tell of every row of the journal, by run and seq, then of every run, and end
+ * it; gives the number of faults without those of the kind `lost`. The ledger must not change. */
+ledger_reading *ledger_read(const ledger *l, ledger_verdict *out);
+void ledger_read_row(ledger_reading *r, int64_t run, int64_t seq, int64_t mark);
+void ledger_read_run(ledger_reading *r, int64_t run, int64_t claimed, int64_t rows);
+void ledger_read_broken(ledger_reading *r, const char *what, const char *why);
+int64_t ledger_read_end(ledger_reading *r);
 
 #endif

@@ -29,7 +29,7 @@
 
 #include "support/daemon.h"
 
-enum { DEFAULT_PORT = 5432, ARGUMENTS = 64, PROCESSES = 256 };
+enum { DEFAULT_PORT = 5432, ARGUMENTS = 64, VARIABLES = 8, PROCESSES = 256 };
 
 struct pgserver {
     daemon_place place;
@@ -39,6 +39,7 @@ struct pgserver {
     char sockets[TMP_PATH + 32]; /* settings that depend on the place */
     char port_setting[32];
     const char *settings[ARGUMENTS / 2]; /* of the test; copies */
+    const char *environment[VARIABLES];  /* the same */
     int port;
     int tcp;
     pid_t pid; /* 0: does not run */
@@ -206,17 +207,32 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
+/* Copy a list that ends with NULL; so does the copy. */
+static void keep_list(const char **out, size_t room, const char *const *list)
+{
+    for (size_t i = 0; list && list[i]; i++) {
+        assert_true(i < room - 1);
+        out[i] = strdup(list[i]);
+        assert_non_null(out[i]);
+    }
+}
+
+static void free_list(const char **list)
+{
+    for (size_t i = 0; list[i]; i++)
+        free((void *)(uintptr_t)list[i]);
+}
+
 static void keep_settings(pgserver *s, const pgserver_options *options)
 {
     s->tcp = options && options->tcp;
     s->port = s->tcp ? free_port() : DEFAULT_PORT;
     snprintf(s->port_setting, sizeof s->port_setting, "port=%d", s->port);
     snprintf(s->sockets, sizeof s->sockets, "unix_socket_directories=%s", s->place.dir);
-    for (size_t i = 0; options && options->settings && options->settings[i]; i++) {
-        assert_true(i < sizeof s->settings / sizeof *s->settings - 1);
-        s->settings[i] = strdup(options->settings[i]);
-        assert_non_null(s->settings[i]);
-    }
+    if (!options)
+        return;
+    keep_list(s->settings, sizeof s->settings / sizeof *s->settings, options->settings);
+    keep_list(s->environment, VARIABLES, options->environment);
 }
 
 static void launch(pgserver *s)
@@ -249,7 +265,7 @@ static void launch(pgserver *s)
         argv[n++] = "-c";
         argv[n++] = s->settings[i];
     }
-    s->pid = daemon_spawn(argv, s->log, SIGQUIT);
+    s->pid = daemon_spawn_with(argv, s->environment, s->log, SIGQUIT);
 }
 
 static void write_url(const pgserver *s, const char *database, char *out, size_t size)
@@ -392,8 +408,8 @@ void pgserver_free(pgserver *s)
         return;
     pgserver_stop(s, PGSERVER_IMMEDIATE);
     daemon_place_remove(&s->place);
-    for (size_t i = 0; s->settings[i]; i++)
-        free((void *)(uintptr_t)s->settings[i]);
+    free_list(s->settings);
+    free_list(s->environment);
     free(s);
 }
 

@@ -25,8 +25,9 @@ typedef enum {
 } pgserver_end;
 
 typedef struct pgserver_options {
-    const char *const *settings; /* "name=value", ends with NULL; stronger than the usual ones */
-    int tcp;                     /* listen on a free port of 127.0.0.1 as well */
+    const char *const *settings;    /* "name=value", ends with NULL; stronger than the usual ones */
+    const char *const *environment; /* "NAME=value" more, ends with NULL; NULL: nothing */
+    int tcp;                        /* listen on a free port of 127.0.0.1 as well */
 } pgserver_options;
 
 /* 1: there is a server to start. 0: none is installed here; the test that asks is then skipped

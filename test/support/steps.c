@@ -9,6 +9,10 @@ static const db_sql GUARD = {"UPDATE {runs} SET claimed_seq = claimed_seq + 1"
                              " WHERE run = $1 AND fence = $2 RETURNING claimed_seq",
                              "ii"};
 
+static const db_sql AGAIN = {"UPDATE {runs} SET updated_at = updated_at + 1"
+                             " WHERE run = $1 AND claimed_seq = $2 RETURNING run",
+                             "ii"};
+
 static const db_sql WRITE = {"INSERT INTO {journal} (run, generation, seq, kind, name, at, data)"
                              " VALUES ($1, 1, $2, 1, 'step', $3, $4)",
                              "iiib"};
@@ -33,7 +37,10 @@ unit *step_unit(arena *a, submitter *owner, const step *s)
     int64_t row = s->kind == STEP_COLLIDES ? s->seq - 1 : s->seq;
     const db_value guard[] = {db_int(s->run), db_int(fence)};
     const db_value write[] = {db_int(s->run), db_int(row), db_int(s->mark), db_bytes(s->data)};
+    const db_value again[] = {db_int(s->run), db_from(0, 0)};
     unit_guard(u, &GUARD, "turn", key, guard, DB_COUNT(guard));
+    if (s->kind == STEP_ORDERED)
+        unit_guard(u, &AGAIN, "again", key, again, DB_COUNT(again));
     unit_write(u, &WRITE, key, write, DB_COUNT(write));
     assert(!u->broken_build);
     return u;

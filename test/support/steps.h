@@ -13,6 +13,7 @@ typedef enum {
     STEP_GOOD,
     STEP_REFUSED,  /* its guard asks for a fence that the run does not have */
     STEP_COLLIDES, /* its guard passes, but its row is there already; needs a seq before it */
+    STEP_ORDERED,  /* good, but its second guard needs a row of the first: one after the other */
 } step_kind;
 
 typedef struct step {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,8 @@ static step_kind pick_kind(thread *t, int64_t seq)
     int64_t n = scratch_between(&t->random, 1, 64);
     if (n == 1)
         return STEP_REFUSED;
+    if (n == 3)
+        return STEP_ORDERED;
     return n == 2 && seq > 1 ? STEP_COLLIDES : STEP_GOOD;
 }
 
@@ -122,9 +125,26 @@ static void hand_in(thread *t, writer_run *r, slot *s, int64_t seq, int last)
         committer_leave(t->child->committer);
 }
 
+static int64_t now_ns(void)
+{
+    return clock_system()->mono_ns(clock_system());
+}
+
+/* A file is there or is not. A server that has gone comes back. */
+static int64_t look_up(thread *t, int64_t run)
+{
+    int64_t until = now_ns() + (int64_t)WRITERS_BUSY_MS * 1000000;
+    int64_t last = steps_last_seq(t->reader, run);
+    while (last < 0 && t->child->plan.url[0] && now_ns() < until) {
+        poll(NULL, 0, 5);
+        last = steps_last_seq(t->reader, run);
+    }
+    return last;
+}
+
 static void begin_life(thread *t, writer_run *r)
 {
-    r->seq = steps_last_seq(t->reader, r->run);
+    r->seq = look_up(t, r->run);
     if (r->seq < 0)
         scratch_die("looking up a run");
     free(r->submitter);
@@ -151,11 +171,16 @@ static void take_turn(thread *t, writer_run *r)
     pthread_mutex_unlock(&t->lock);
 }
 
+static int may_go_on(const writers_plan *plan, int64_t turn)
+{
+    return (plan->turns == 0 || turn < plan->turns) && !(plan->stop && atomic_load(plan->stop));
+}
+
 static void *write_steps(void *arg)
 {
     thread *t = arg;
     const writers_plan *plan = &t->child->plan;
-    for (int64_t turn = 0; plan->turns == 0 || turn < plan->turns; turn++)
+    for (int64_t turn = 0; may_go_on(plan, turn); turn++)
         take_turn(t, &t->runs[turn % plan->runs]);
     return NULL;
 }
@@ -174,7 +199,10 @@ static void open_child(child *c)
     char url[TMP_PATH + 64];
     snprintf(url, sizeof url, "sqlite:%s%s", c->plan.path,
              c->plan.relaxed ? "?durability=relaxed" : "");
-    db_options options = {.url = url, .wal_bytes = c->plan.wal_bytes, .busy_ms = WRITERS_BUSY_MS};
+    db_options options = {.url = c->plan.url[0] ? c->plan.url : url,
+                          .wal_bytes = c->plan.wal_bytes,
+                          .busy_ms = WRITERS_BUSY_MS,
+                          .claim_ms = c->plan.claim_ms};
     if (c->plan.shim) {
         if (vfs_shim_register() != 0)
             scratch_die("registering the VFS");
@@ -251,13 +279,17 @@ static void run_child(child *c)
     db_close(c->database);
 }
 
-/* What cmocka catches in the test must kill the child. */
-static void forget_handlers(void)
+/* What cmocka catches in the test must kill the child. And a test that dies must not leave children
+ * behind that wait for a server to come back. */
+static void be_a_child(pid_t parent)
 {
     static const int SIGNALS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGALRM};
     struct sigaction action = {.sa_handler = SIG_DFL};
     for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++)
         sigaction(SIGNALS[i], &action, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(96);
 }
 
 /* ---- In the test ---- */
@@ -265,11 +297,12 @@ static void forget_handlers(void)
 int writers_set_up(const writers_plan *plan)
 {
     fflush(NULL);
+    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0)
         scratch_die("fork");
     if (pid == 0) {
-        forget_handlers();
+        be_a_child(parent);
         child c = {.plan = *plan};
         open_child(&c);
         pawl_code rc =
@@ -288,11 +321,12 @@ void writers_start(writers *w, const writers_plan *plan, int64_t birth)
     fflush(NULL);
     if (pipe(ends) != 0)
         scratch_die("pipe");
+    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0)
         scratch_die("fork");
     if (pid == 0) {
-        forget_handlers();
+        be_a_child(parent);
         close(ends[0]);
         child c = {.plan = *plan, .birth = birth, .fd = ends[1]};
         run_child(&c);
@@ -327,7 +361,7 @@ static int take_in(writers *w, ledger *l)
 int writers_await(writers *all, int count, int which, int64_t acks, ledger *l)
 {
     struct pollfd ready[16];
-    int64_t now = clock_system()->mono_ns(clock_system());
+    int64_t now = now_ns();
     int64_t stuck = now + (int64_t)WRITERS_STUCK_MS * 1000000;
     while (all[which].acks < acks && all[which].pid && now < stuck) {
         int64_t before = all[which].acks;
@@ -338,7 +372,7 @@ int writers_await(writers *all, int count, int which, int64_t acks, ledger *l)
         for (int i = 0; i < count; i++)
             if (ready[i].revents && !take_in(&all[i], l))
                 return -1;
-        now = clock_system()->mono_ns(clock_system());
+        now = now_ns();
         if (all[which].acks > before)
             stuck = now + (int64_t)WRITERS_STUCK_MS * 1000000;
     }

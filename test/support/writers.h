@@ -9,6 +9,7 @@
 #ifndef SUPPORT_WRITERS_H
 #define SUPPORT_WRITERS_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,11 +17,14 @@
 #include "support/tmp.h"
 
 typedef struct writers_plan {
-    char path[TMP_PATH]; /* of the database */
+    char path[TMP_PATH];     /* of the database … */
+    char url[TMP_PATH + 64]; /* … unless it is not SQLite's; then a server may go and come back */
     int threads;
     int64_t first_run; /* of this child; no other child has its runs */
     int64_t runs;      /* of each thread */
-    int64_t turns;     /* of each thread, then the child ends by itself; 0: until it is killed */
+    int64_t turns;    /* of each thread, then the child ends by itself; 0: until it is killed … */
+    atomic_int *stop; /* … or this is set, in memory that it shares with the test; NULL: never */
+    int64_t claim_ms; /* 0: the default */
     int64_t wal_bytes;
     int64_t payload;         /* bytes in a row at most */
     int64_t sync_fails_each; /* every n-th sync of the log fails, once; 0: none. Needs the shim */
@@ -57,7 +61,7 @@ int writers_await(writers *all, int count, int which, int64_t acks, ledger *l);
 /* SIGKILL, read what it still had to say, and reap it. 0; -1 when it was dead already. */
 int writers_kill(writers *w, ledger *l);
 
-/* Wait for the end of a child with a limited number of turns. 0, or -1 if it did not go well. */
+/* Wait for the end of a child that ends by itself. 0, or -1 if it did not go well. */
 int writers_join(writers *w, ledger *l);
 
 #endif
