@@ -284,8 +284,20 @@ int node_add_close(unit *u, int64_t id)
     return close;
 }
 
+/* Its sessions first: one that was sending when its node stopped waits for the rest, and no time-out
+ * of the server counts there. */
+static void evict(db *d, int64_t id)
+{
+    db_conn *c;
+    if (!d->driver->evict || db_connect(d, DB_READER, &c, NULL) != PAWL_OK)
+        return;
+    d->driver->evict(c, id);
+    db_disconnect(c);
+}
+
 pawl_code node_close(committer *k, int64_t id, error *err)
 {
+    evict(committer_connection(k)->db, id);
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
     pawl_code rc = u ? PAWL_OK : no_memory(err);

@@ -249,6 +249,13 @@ static pawl_code now_ms(db_conn *c, int64_t *out, error *err)
     return inner->driver->now_ms(inner, out, err);
 }
 
+static void evict(db_conn *c, int64_t node)
+{
+    db_conn *inner = conn_of(c)->inner;
+    if (inner->driver->evict)
+        inner->driver->evict(inner, node);
+}
+
 static pawl_code listen(db_conn *c, int64_t node, int *fd, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
@@ -307,6 +314,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .between = between,
         .apply = batch_apply,
         .now_ms = now_ms,
+        .evict = evict,
         .listen = listen,
         .heard = heard,
         .notify = notify,

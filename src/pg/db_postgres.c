@@ -381,6 +381,7 @@ static const db_driver DRIVER = {
     .between = between,
     .apply = pg_apply,
     .now_ms = now_ms,
+    .evict = pg_evict,
     .listen = pg_listen,
     .heard = pg_heard,
     .notify = pg_notify,

@@ -195,6 +195,9 @@ pawl_code pg_ring_push(pg_conn *c, error *err);
 pawl_code pg_ring_take(pg_conn *c, error *err);
 db_fate pg_settle(db_conn *c, error *err);
 
+/* As db_driver.evict says. */
+void pg_evict(db_conn *c, int64_t node);
+
 /* ---- Batches (pg_batch.c), waking (pg_wake.c) ---- */
 
 batch_result pg_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err);

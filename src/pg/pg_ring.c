@@ -230,6 +230,28 @@ static void end_holder(pg_conn *c, const db_value *values)
     (void)run(c, &END_HOLDER, values, 2, &ended, &found, &ignored);
 }
 
+static const char EVICT[] =
+    "SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(a.pid)) FROM pawl.nodes AS n"
+    " JOIN pg_catalog.pg_locks AS l ON l.locktype = 'transactionid' AND l.granted"
+    " AND l.mode = 'ExclusiveLock' AND l.transactionid = n.xmax"
+    " JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid AND a.wait_event_type = 'Client'"
+    " WHERE n.node = ($1::pg_catalog.text)::bigint";
+
+void pg_evict(db_conn *base, int64_t node)
+{
+    pg_conn *c = (pg_conn *)base;
+    char text[24];
+    buf b;
+    buf_init_fixed(&b, text, sizeof text);
+    buf_printf(&b, "%lld", (long long)node);
+    db_value id = db_text((slice){text, b.size});
+    pg_params p = {0};
+    pg_param(&p, &id);
+    error err = {0};
+    if (pg_ensure(c, &err) == PAWL_OK)
+        PQclear(pg_once(c, EVICT, &p, &err));
+}
+
 static db_fate burn(pg_conn *c, error *err)
 {
     int64_t number;
