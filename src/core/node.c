@@ -284,8 +284,8 @@ int node_add_close(unit *u, int64_t id)
     return close;
 }
 
-/* Its sessions first: one that was sending when its node stopped waits for the rest, and no time-out
- * of the server counts there. */
+/* Its sessions first: one that was sending when its node stopped waits for the rest, and no
+ * time-out of the server counts there. */
 static void evict(db *d, int64_t id)
 {
     db_conn *c;

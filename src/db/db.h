@@ -153,8 +153,9 @@ typedef struct db_driver {
     /* The database's time, in ms since 1970 UTC, outside a transaction. */
     pawl_code (*now_ms)(db_conn *c, int64_t *out, error *err);
 
-    /* End the sessions that hold the rows of a node locked and wait for that node, which is silent:
-     * a node that stopped in the midst of sending would hold them for ever. NULL: there are none. */
+    /* End the sessions that hold the rows of a node locked and wait for that node, which is
+     * silent: a node that stopped in the midst of sending would hold them for ever. NULL: there
+     * are none. */
     void (*evict)(db_conn *c, int64_t node);
 
     /* A waker's connection (waker.h). listen() makes *fd readable when this node (0: everybody) is
