@@ -94,8 +94,8 @@ static void a_name_is_a_name(conf *c)
 static void secrets_are_not_file_names(conf *c)
 {
     (void)c;
-    expect("postgresql:/u:secret@h/db", PAWL_UNSUPPORTED);
-    expect("postgres:u:secret@h", PAWL_UNSUPPORTED);
+    expect("postgresql:/u:secret@h/db", PAWL_INVALID);
+    expect("postgres:u:secret@h", PAWL_INVALID);
     expect("sqlite:postgres://u:secret@h/db", PAWL_INVALID);
     expect("host=h user=u password=secret", PAWL_INVALID);
 }

@@ -381,10 +381,11 @@ static void other_encodings_are_unsupported(conf *c)
 
 static void tables_that_are_not_ours_are_foreign(conf *c)
 {
+    static const char VIEW[] = "CREATE SCHEMA pawl; CREATE VIEW pawl.meta AS"
+                               " SELECT 'format' AS name, 1 AS number, 'pawl' AS value";
     static const char *const MADE[] = {
         "CREATE SCHEMA pawl; CREATE TABLE pawl.accounts (id int)",
-        "CREATE SCHEMA pawl; CREATE VIEW pawl.meta AS SELECT 'format' AS name, 1 AS number,"
-        " 'pawl' AS value",
+        VIEW,
         "CREATE SCHEMA pawl; CREATE TABLE pawl.meta (id int)",
         "CREATE SCHEMA pawl; CREATE TABLE pawl.meta (name text, number bigint, value text)",
         "CREATE SCHEMA pawl; CREATE TABLE pawl.meta (name int, number int, value int)",

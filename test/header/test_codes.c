@@ -36,12 +36,9 @@ static const row CODES[] = {
     {"PAWL_READONLY", 26, 1, 503, 77},   {"PAWL_FULL", 27, 1, 507, 74},
     {"PAWL_IO", 28, 1, 503, 74},         {"PAWL_CORRUPT", 29, 0, 500, 65},
     {"PAWL_NOTDURABLE", 30, 0, 500, 78}, {"PAWL_STORAGE", 31, 1, 503, 74},
-    {"PAWL_DATA", 32, 0, 500, 65},
-    {"PAWL_UNREACHABLE", 33, 1, 503, 69},
-    {"PAWL_DENIED", 34, 0, 500, 77},
-    {"PAWL_NODATABASE", 35, 0, 500, 66},
-    {"PAWL_POOLER", 36, 0, 500, 78},
-    {"PAWL_FENCED", 37, 0, 503, 75},
+    {"PAWL_DATA", 32, 0, 500, 65},       {"PAWL_UNREACHABLE", 33, 1, 503, 69},
+    {"PAWL_DENIED", 34, 0, 500, 77},     {"PAWL_NODATABASE", 35, 0, 500, 66},
+    {"PAWL_POOLER", 36, 0, 500, 78},     {"PAWL_FENCED", 37, 0, 503, 75},
 };
 
 static const row TABLE[] = {
