@@ -352,10 +352,11 @@ static floor_result write_rows(const bench_db *fresh, const floor_rows *rows, in
 static floor_result limit(const bench_db *fresh, const floor_rows *rows, int batch)
 {
     PGconn *conn = bare_open(fresh, NULL);
-    pq_run(conn, "CREATE TABLE plain (run bigint, generation bigint, seq bigint, kind bigint, "
-                 "name text COLLATE \"C\", at bigint, enc bigint, data bytea)");
+    pq_run(conn,
+           "CREATE TABLE public.plain (run bigint, generation bigint, seq bigint, kind bigint, "
+           "name text COLLATE \"C\", at bigint, enc bigint, data bytea)");
     pq_run(conn, "CHECKPOINT");
-    floor_result result = write_batches(conn, fresh, "plain", rows, (size_t)batch);
+    floor_result result = write_batches(conn, fresh, "public.plain", rows, (size_t)batch);
     pq_close(conn);
     return result;
 }
