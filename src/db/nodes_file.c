@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "db/beside.h"
 
 enum { PATH_BYTES = 4096, FIRST_NODE = 2 };
 
@@ -72,52 +73,15 @@ static int lock_command(nodes_file *f, int command, short type, int64_t byte, st
     return fcntl(f->fd, command, out);
 }
 
-/* A new file gets the database's mode and owner, as SQLite's own files beside it do: whoever may
- * write the one must be able to lock the other. Links are not followed: a lock must not land on
- * another file, least of all on the database, whose own locks a close() would drop. */
-static void open_or_make(nodes_file *f, const char *db_path)
-{
-    const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    struct stat st;
-    f->fd = open(f->path, how);
-    if (f->fd >= 0 || errno != ENOENT)
-        return;
-    f->fd = open(f->path, how | O_CREAT, 0600);
-    if (f->fd < 0 || stat(db_path, &st) != 0)
-        return;
-    (void)!fchmod(f->fd, st.st_mode & 0666);
-    if (geteuid() == 0)
-        (void)!fchown(f->fd, st.st_uid, st.st_gid);
-}
-
 static pawl_code cannot_open(const nodes_file *f, error *err)
 {
-    pawl_code code = errno == EROFS || errno == EACCES ? PAWL_READONLY
-                     : errno == ENOSPC                 ? PAWL_FULL
-                                                       : PAWL_CANTOPEN;
-    error_set(err, code, "the file of node locks cannot be opened");
-    error_detail(err, "%s: %s", f->path, strerror(errno));
-    error_hint(err, "it must be an ordinary file that this user may write, and no link");
-    return code;
-}
-
-/* Looked at before it is opened, since even closing the database by another name does harm. */
-static int is_a_file_of_its_own(const char *path, const char *db_path)
-{
-    struct stat st, db;
-    if (lstat(path, &st) != 0)
-        return errno == ENOENT;
-    int same = stat(db_path, &db) == 0 && st.st_dev == db.st_dev && st.st_ino == db.st_ino;
-    errno = EINVAL;
-    return S_ISREG(st.st_mode) && !same;
+    return beside_error(f->path, "of node locks cannot be opened", err);
 }
 
 static pawl_code open_descriptor(nodes_file *f, const char *db_path, error *err)
 {
     struct stat st;
-    if (!is_a_file_of_its_own(f->path, db_path))
-        return cannot_open(f, err);
-    open_or_make(f, db_path);
+    f->fd = beside_open(f->path, db_path);
     if (f->fd < 0 || fstat(f->fd, &st) != 0)
         return cannot_open(f, err);
     f->device = st.st_dev;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "db/beside.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -32,46 +33,7 @@ struct sqlite_wake {
 
 static pawl_code trouble(const sqlite_wake *w, const char *what, error *err)
 {
-    int why = errno;
-    pawl_code code = PAWL_CANTOPEN;
-    if (why == EROFS || why == EACCES || why == EPERM)
-        code = PAWL_READONLY;
-    else if (why == ENOSPC || why == EDQUOT || why == EFBIG)
-        code = PAWL_FULL;
-    else if (why == EIO)
-        code = PAWL_IO;
-    error_set(err, code, "the file that wakes others cannot be %s", what);
-    error_detail(err, "%s: %s", w->path, strerror(why));
-    error_hint(err, "it must be an ordinary file that this user may write, and no link");
-    return code;
-}
-
-/* Looked at before it is opened: closing the database by another name would drop its locks. */
-static int is_a_file_of_its_own(const char *path, const char *db_path)
-{
-    struct stat st, db;
-    if (lstat(path, &st) != 0)
-        return errno == ENOENT;
-    int same = stat(db_path, &db) == 0 && st.st_dev == db.st_dev && st.st_ino == db.st_ino;
-    errno = EINVAL;
-    return S_ISREG(st.st_mode) && !same;
-}
-
-/* A new file gets the database's mode and owner, as SQLite's own files beside it do: whoever may
- * write the one must be able to wake those who read it. */
-static void open_or_make(sqlite_wake *w, const char *db_path)
-{
-    const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    struct stat st;
-    w->fd = open(w->path, how);
-    if (w->fd >= 0 || errno != ENOENT)
-        return;
-    w->fd = open(w->path, how | O_CREAT, 0600);
-    if (w->fd < 0 || stat(db_path, &st) != 0)
-        return;
-    (void)!fchmod(w->fd, st.st_mode & 0666);
-    if (geteuid() == 0)
-        (void)!fchown(w->fd, st.st_uid, st.st_gid);
+    return beside_error(w->path, what, err);
 }
 
 static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err)
@@ -82,10 +44,8 @@ static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err
     buf_text(&path, "-wake");
     if (path.failed)
         return error_set(err, PAWL_LIMIT, "the path of the database is too long");
-    if (!is_a_file_of_its_own(w->path, db_path))
-        return trouble(w, "opened", err);
-    open_or_make(w, db_path);
-    return w->fd >= 0 ? PAWL_OK : trouble(w, "opened", err);
+    w->fd = beside_open(w->path, db_path);
+    return w->fd >= 0 ? PAWL_OK : trouble(w, "that wakes others cannot be opened", err);
 }
 
 pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err)
@@ -186,5 +146,5 @@ pawl_code sqlite_wake_tell(sqlite_wake *w, error *err)
     do {
         n = pwrite(w->fd, &BYTE, 1, 0);
     } while (n < 0 && errno == EINTR);
-    return n == 1 ? PAWL_OK : trouble(w, "written", err);
+    return n == 1 ? PAWL_OK : trouble(w, "that wakes others cannot be written", err);
 }

@@ -82,36 +82,24 @@ static void *native(db_conn *base)
 
 /* ---- Transactions ---- */
 
-static pawl_code push(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err)
-{
-    db_stmt *s;
-    pawl_code rc = db_prepare(&c->base, sql, &s, err);
-    if (rc != PAWL_OK)
-        return rc;
-    pg_params p = {0};
-    for (int i = 0; i < count; i++)
-        pg_param(&p, &values[i]);
-    return pg_push(c, (pg_stmt *)s, &p, err);
-}
-
 pawl_code pg_push_settings(pg_conn *c, error *err)
 {
     const db_options *o = &c->base.db->options;
     int alone = c->base.role == DB_WRITER;
     db_value values[] = {db_int(pg_lock_ms(c)), db_int(alone ? 0 : o->claim_ms * 3 / 5),
                          db_int(pg_db_of(c)->relaxed)};
-    return push(c, &SET_LOCAL, values, 3, err);
+    return pg_push_sql(c, &SET_LOCAL, values, 3, err);
 }
 
 pawl_code pg_push_begin(pg_conn *c, error *err)
 {
     db_value lock = db_int(LOCK_ID);
     db_role role = c->base.role;
-    pawl_code rc = push(c, role == DB_READER ? &BEGIN_READ : &BEGIN_WRITE, NULL, 0, err);
+    pawl_code rc = pg_push_sql(c, role == DB_READER ? &BEGIN_READ : &BEGIN_WRITE, NULL, 0, err);
     if (rc == PAWL_OK && pg_db_of(c)->pooler)
         rc = pg_push_settings(c, err);
     if (rc == PAWL_OK && role == DB_WRITER)
-        rc = push(c, &BE_ALONE, &lock, 1, err);
+        rc = pg_push_sql(c, &BE_ALONE, &lock, 1, err);
     if (rc == PAWL_OK && role == DB_COMMITTER)
         rc = pg_ring_push(c, err);
     return rc;
@@ -167,7 +155,7 @@ static pawl_code begin(db_conn *base, error *err)
 
 pawl_code pg_push_commit(pg_conn *c, error *err)
 {
-    return push(c, &COMMIT, NULL, 0, err);
+    return pg_push_sql(c, &COMMIT, NULL, 0, err);
 }
 
 /* An error that leaves the session alive says that nothing was committed. Anything else (a server
@@ -218,7 +206,7 @@ void pg_rollback(db_conn *base)
         pg_skip(c, &err);
     if (!in_transaction(base))
         return;
-    pawl_code rc = push(c, &ROLLBACK, NULL, 0, &err);
+    pawl_code rc = pg_push_sql(c, &ROLLBACK, NULL, 0, &err);
     if (rc == PAWL_OK)
         rc = pg_sync(c, &err);
     PGresult *r = rc == PAWL_OK ? pg_take(c, &err) : NULL;

@@ -132,6 +132,7 @@ typedef struct pg_params {
 void pg_param(pg_params *p, const db_value *v);
 
 pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err);
+pawl_code pg_push_sql(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err);
 pawl_code pg_sync(pg_conn *c, error *err);
 
 /* The next result, to be cleared by the caller; NULL: the connection is lost, err says how. */

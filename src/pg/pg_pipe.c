@@ -102,6 +102,18 @@ pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err)
     return expect(c, NULL, err);
 }
 
+pawl_code pg_push_sql(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err)
+{
+    db_stmt *s;
+    pawl_code rc = db_prepare(&c->base, sql, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    pg_params p = {0};
+    for (int i = 0; i < count; i++)
+        pg_param(&p, &values[i]);
+    return pg_push(c, (pg_stmt *)s, &p, err);
+}
+
 pawl_code pg_sync(pg_conn *c, error *err)
 {
     if (!c->native)

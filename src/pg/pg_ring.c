@@ -63,25 +63,13 @@ static int64_t place_of(const pg_conn *c)
 
 /* ---- In every transaction ---- */
 
-static pawl_code push(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err)
-{
-    db_stmt *s;
-    pawl_code rc = db_prepare(&c->base, sql, &s, err);
-    if (rc != PAWL_OK)
-        return rc;
-    pg_params p = {0};
-    for (int i = 0; i < count; i++)
-        pg_param(&p, &values[i]);
-    return pg_push(c, (pg_stmt *)s, &p, err);
-}
-
 pawl_code pg_ring_push(pg_conn *c, error *err)
 {
     db_value node[] = {db_int(c->base.node), db_int(c->base.slot)};
     db_value place[] = {db_int(c->ring), db_int(place_of(c)), db_int(c->number),
                         db_int(pg_time_ms(c))};
-    pawl_code rc = c->base.node ? push(c, &FENCE, node, 2, err) : PAWL_OK;
-    return rc == PAWL_OK ? push(c, &MOVE, place, 4, err) : rc;
+    pawl_code rc = c->base.node ? pg_push_sql(c, &FENCE, node, 2, err) : PAWL_OK;
+    return rc == PAWL_OK ? pg_push_sql(c, &MOVE, place, 4, err) : rc;
 }
 
 /* Take one of the two. */
@@ -114,7 +102,7 @@ pawl_code pg_ring_take(pg_conn *c, error *err)
 static pawl_code run(pg_conn *c, const db_sql *sql, const db_value *values, int count, int64_t *out,
                      int *found, error *err)
 {
-    pawl_code rc = push(c, sql, values, count, err);
+    pawl_code rc = pg_push_sql(c, sql, values, count, err);
     if (rc == PAWL_OK)
         rc = pg_sync(c, err);
     if (rc != PAWL_OK)
