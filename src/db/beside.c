@@ -1,4 +1,5 @@
-/* Opening a file beside the database, with the care that beside.h describes. */
+/* Opening a file beside the database, with the care that beside.h describes: looked at before it is
+ * opened, made with the database's own mode, and no link followed. */
 #include "db/beside.h"
 
 #include <errno.h>
