@@ -262,7 +262,9 @@ static void on_a_locked_database_there_is_no_key(conf *c)
     assert_true(err.message[0] != '\0');
     assert_int_equal(key, -5);
     conf_unlock(other);
-    assert_true(next_of(&runs) > 0);
+    TMP_AWAIT(keys_next(&runs, &key, &err) ==
+              PAWL_OK); /* its patience is short on a busy machine */
+    assert_true(key > 0);
     keys_free(&runs);
     committer_close(k);
     db_close(d);
