@@ -484,6 +484,7 @@ static void commit_two(int in, int out, void *arg)
         committer_submit(k, t[i].unit);
     }
     tmp_tell(out, 'b');
+    TMP_CHECK(tmp_hear(in) == 'l');
     while (atomic_load(&t[0].finals) + atomic_load(&t[1].finals) < 2)
         committer_drive(k);
     for (int i = 0; i < 2; i++)
@@ -499,11 +500,12 @@ static void who_stops_between_two_trips_loses_its_locks(conf *c)
     db *d = open_as(c->url, NULL);
     conf_do(d, &SET, VALUES(NAME("test.v"), db_int(0)));
     db_close(d);
+    tmp_child child = tmp_fork(commit_two, &(stopped){c->url});
+    tmp_expect(&child, 'b');
     PGconn *holder = PQconnectdb(c->url);
     PQclear(PQexec(holder, "BEGIN; SELECT 1 FROM pawl.meta WHERE name = 'test.v' FOR UPDATE"));
     assert_int_equal(PQtransactionStatus(holder), PQTRANS_INTRANS);
-    tmp_child child = tmp_fork(commit_two, &(stopped){c->url});
-    tmp_expect(&child, 'b');
+    tmp_tell(child.to, 'l');
     TMP_AWAIT(backends(c, "wait_event_type = 'Lock'") == 1);
     assert_int_equal(kill(child.pid, SIGSTOP), 0);
     tmp_await_stop(&child);
