@@ -39,8 +39,10 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     err = err ? err : &own;
     *out = NULL;
     pg_conn *c = calloc(1, sizeof *c);
-    if (!c)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+    if (!c) {
+        error_set(err, PAWL_NOMEM, "out of memory");
+        return PAWL_NOMEM;
+    }
     const db_options *o = &base->options;
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
     c->epoch = 1;
