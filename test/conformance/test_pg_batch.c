@@ -420,7 +420,7 @@ static int64_t waiting(const conf *c)
 static void who_embraces_another_is_tried_again(conf *c)
 {
     static const char *const ROWS[] = {"A", "B", "C", "D"};
-    db *d = conf_open(c, NULL);
+    db *d = conf_open(c, &(db_options){.claim_ms = 60000}); /* nobody gives up before that */
     for (int units = 1; units <= 2; units++) {
         for (int i = 0; i < 4; i++)
             conf_do(d, &SET, VALUES(db_text(slice_of(ROWS[i])), db_int(0)));
