@@ -34,6 +34,10 @@ pawl_kind value_find(slice json, slice pointer, slice *part);
  * the two is NULL. */
 pawl_kind value_get(const char *json, const char *pointer, slice *part);
 
+/* Walk over the members of an object: *at is 0 at first. The key is a part too, to be unescaped. 0:
+ * there are no more. */
+int value_member(slice object, size_t *at, slice *key, slice *part);
+
 /* How many elements or members an array or object has; -1 for anything else. */
 int64_t value_count(slice part);
 

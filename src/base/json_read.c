@@ -329,6 +329,22 @@ pawl_kind value_get(const char *json, const char *pointer, slice *part)
     return value_find(text, slice_of(pointer), part);
 }
 
+int value_member(slice object, size_t *at, slice *key, slice *part)
+{
+    reader r = {object.at + *at, object.at + object.size};
+    slice inside;
+    int more = *at ? next(&r) : is_at(&r, '{') && first(&r);
+    if (!more || read_key(&r, &inside) != 0)
+        return 0;
+    *key = (slice){inside.at - 1, inside.size + 2};
+    part->at = r.at;
+    if (skip_value(&r) != 0)
+        return 0;
+    part->size = (size_t)(r.at - part->at);
+    *at = (size_t)(r.at - object.at);
+    return 1;
+}
+
 /* ---- values ---- */
 
 int64_t value_count(slice part)

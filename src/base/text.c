@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 size_t text_char(slice s)
 {
@@ -83,4 +84,39 @@ pawl_code text_check(slice s, size_t max, const char *what, error *err)
     error_detail(err, "at byte %zu of %zu", nul ? (size_t)(nul - s.at) : good, s.size);
     error_hint(err, "text is UTF-8 without a NUL; anything else is passed as bytes");
     return PAWL_INVALID;
+}
+
+void text_clip(char *out, size_t room, slice s)
+{
+    size_t used = 0;
+    while (s.size > 0) {
+        size_t size = text_char(s);
+        size_t taken = size ? size : 1;
+        if (used + taken >= room)
+            break;
+        memmove(out + used, size && s.at[0] ? s.at : "?", taken); /* may be the same place */
+        used += taken;
+        s = (slice){s.at + taken, s.size - taken};
+    }
+    out[used] = '\0';
+}
+
+/* Without the beginning of a character whose end was cut off. */
+static size_t without_part(const char *at, size_t size)
+{
+    size_t last = size;
+    while (last > 0 && size - last < 3 && ((unsigned char)at[last - 1] & 0xC0) == 0x80)
+        last--;
+    if (last == 0 || (unsigned char)at[last - 1] < 0xC0)
+        return size;
+    return text_char((slice){at + last - 1, size - last + 1}) ? size : last - 1;
+}
+
+void text_print(char *out, size_t room, const char *format, va_list args)
+{
+    int wanted = format ? vsnprintf(out, room, format, args) : 0;
+    size_t size = wanted < 0 ? 0 : (size_t)wanted;
+    if (size >= room)
+        size = without_part(out, room - 1);
+    text_clip(out, room, (slice){out, size});
 }

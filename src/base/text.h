@@ -5,6 +5,7 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdarg.h>
 #include "base/error.h"
 #include "base/slice.h"
 
@@ -18,5 +19,11 @@ size_t text_char(slice s);
  * that are not UTF-8 (with the position), PAWL_LIMIT for more than `max` bytes. Never repeats
  * the text itself, which may be a secret. */
 pawl_code text_check(slice s, size_t max, const char *what, error *err);
+
+/* Text for people, in memory of a bounded size: cut where it is too long, between two characters,
+ * and with a ? for each byte that is not UTF-8. _print: by a format, as vsnprintf(3). */
+void text_clip(char *out, size_t room, slice s);
+void text_print(char *out, size_t room, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 #endif

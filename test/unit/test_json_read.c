@@ -191,6 +191,36 @@ static void kinds_and_counts(void **state)
     assert_int_equal(pawl_get_count(SHOP, "/nowhere"), -1);
 }
 
+static void members_come_in_their_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        const char *members;
+    } cases[] = {
+        {"{}", ""},
+        {"{ }", ""},
+        {"[1]", ""},
+        {"1", ""},
+        {"{\"a\":1}", "\"a\"=1;"},
+        {"{ \"a\" : 1 , \"\\\"b\":[1,{\"c\":2}],\"a\":\"x,y\" }",
+         "\"a\"=1;\"\\\"b\"=[1,{\"c\":2}];\"a\"=\"x,y\";"},
+        {"{\"a\":1", "\"a\"=1;"}, /* cut off: what is there, and no more */
+        {"{\"a\":", ""},
+        {"{\"a", ""},
+        {"{", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char got[128] = "";
+        slice key, part;
+        size_t at = 0;
+        while (value_member(slice_of(cases[i].json), &at, &key, &part))
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s=%.*s;", (int)key.size,
+                     key.at, (int)part.size, part.at);
+        assert_string_equal(got, cases[i].members);
+    }
+}
+
 static void integers_have_64_bits_and_no_fraction(void **state)
 {
     (void)state;
@@ -514,6 +544,7 @@ int main(void)
         cmocka_unit_test(the_empty_pointer_is_the_whole),
         cmocka_unit_test(the_first_of_two_members_counts),
         cmocka_unit_test(kinds_and_counts),
+        cmocka_unit_test(members_come_in_their_order),
         cmocka_unit_test(integers_have_64_bits_and_no_fraction),
         cmocka_unit_test(reals_are_any_number_that_is_finite),
         cmocka_unit_test(numbers_may_be_long),

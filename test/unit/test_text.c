@@ -273,6 +273,53 @@ static void no_message_repeats_the_text(void **state)
     }
 }
 
+static void expect_clip(const char *text, size_t room, const char *wanted)
+{
+    char out[32];
+    memset(out, 'X', sizeof out);
+    text_clip(out, room, slice_of(text));
+    assert_string_equal(out, wanted);
+    assert_int_equal(out[room], 'X');
+}
+
+static void clips_are_whole(void **state)
+{
+    (void)state;
+    expect_clip("", 1, "");
+    expect_clip("abc", 1, "");
+    expect_clip("abc", 4, "abc");
+    expect_clip("abc", 3, "ab");
+    expect_clip("aä€𝄞", 11, "aä€𝄞");
+    expect_clip("aä€𝄞", 10, "aä€");
+    expect_clip("aä€𝄞", 6, "aä");
+    expect_clip("a\xFFä\xC3", 16, "a?ä?");
+    char out[8] = "";
+    text_clip(out, sizeof out, (slice){"a\0b", 3});
+    assert_string_equal(out, "a?b");
+}
+
+static void __attribute__((format(printf, 3, 4)))
+print(char *out, size_t room, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_print(out, room, format, args);
+    va_end(args);
+}
+
+static void prints_are_whole(void **state)
+{
+    (void)state;
+    static const char *const WANTED[] = {"", "1", "1", "1ä", "1ä", "1ä", "1ä€", "1ä€?", "1ä€?"};
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        char out[16];
+        memset(out, 'X', sizeof out);
+        print(out, i + 1, "%d%s", 1, "ä€\xFF");
+        assert_string_equal(out, WANTED[i]);
+        assert_int_equal(out[i + 1], 'X');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +334,8 @@ int main(void)
         cmocka_unit_test(a_nul_inside_is_invalid),
         cmocka_unit_test(the_error_may_be_left_out),
         cmocka_unit_test(no_message_repeats_the_text),
+        cmocka_unit_test(clips_are_whole),
+        cmocka_unit_test(prints_are_whole),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }
