@@ -1,9 +1,9 @@
 /* One transaction, many units, each as if it were alone.
  *
  * A savepoint lets a unit that is refused or fails go without a trace. Only those units need one in
- * which something is written before the last statement: where only the last one writes, a refusal
- * has written nothing yet. (Savepoints for all were a fifth of all instructions.) A failure
- * without one costs the transaction; but plain writes do not fail every day.
+ * which something is written before a guard: otherwise a refusal has written nothing yet.
+ * (Savepoints for all were a fifth of all instructions.) A failure without one costs the
+ * transaction; but plain writes do not fail every day.
  *
  * What a savepoint cannot help against is that the database throws the whole transaction away by
  * itself (SQLite does, when the disk is full or cannot be read): then everything before the guilty

@@ -3,11 +3,8 @@
  * One lock guards the queue and everything in `struct committer`. The thread that leads lets go
  * of it while it applies a batch; `leading` keeps all others from the connection meanwhile. Who
  * waits for a unit is in the list of waiters, and sleeps on a condition of its own, so that an
- * answer wakes exactly the thread that wants it. When a leader is done it wakes one of those who
- * still wait: that one leads next.
- *
- * After a failure (the database locked, a commit undecided) nothing is tried before `retry_ns`,
- * with a back-off that doubles. */
+ * answer wakes exactly the thread that wants it. When a leader is done it asks one of those who
+ * still wait: that one leads next, or, if its answer came first, hands that on. */
 #include "db/committer.h"
 
 #include <assert.h>
@@ -15,289 +12,49 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "db/batch.h"
-#include "db/queue.h"
-#include "db/waiters.h"
+#include "db/lead.h"
 
 enum {
     UNITS_MAX = 8192,
     BATCH_UNITS = 1024,
-    RETRY_MS_MIN = 1,
-    RETRY_MS_MAX = 500,
 };
 static const int64_t BYTES_MAX = 64 * 1024 * 1024;
 static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
 
-struct committer {
-    db_conn *conn;
-    clock_source *clock;
-    log_sink log;
-    committer_options options;
+/* ---- Waiting ---- */
 
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* room in the queue, or nothing left to do */
-    queue queue;
-    unit *undecided;
-    waiters waiters;
-
-    int leading;
-    pthread_t leader;
-    unit **batch; /* the units of the batch under way */
-    uint64_t passes;
-    int64_t retry_ns;
-    int64_t retry_ms;
-    pawl_code trouble; /* why it has to be tried again; PAWL_OK: it has not */
-
-    int closing;
-    int helper_wanted;
-    int helper_runs;
-    pthread_t helper;
-    pthread_cond_t helper_cond;
-
-    committer_stats stats;
-};
-
-static int64_t now_ns(committer *k)
+/* Not past the moment to try again. */
+static int64_t at_most(const committer *k, int64_t deadline)
 {
-    return k->clock->mono_ns(k->clock);
+    return !k->leading && k->retry_ns && k->retry_ns < deadline ? k->retry_ns : deadline;
 }
 
-/* ---- Waking ---- */
-
-static int has_work(const committer *k)
-{
-    return k->queue.head || k->undecided;
-}
-
-static void wake_helper(committer *k)
-{
-    k->helper_wanted = 1;
-    if (k->helper_runs)
-        pthread_cond_signal(&k->helper_cond);
-}
-
-/* Somebody should lead, if there is anything to do: one who waits anyway, or else the helper. */
-static void hand_on(committer *k)
-{
-    if (!has_work(k))
-        return;
-    if (!waiters_wake_one(&k->waiters))
-        wake_helper(k);
-}
-
-/* ---- Answers ---- */
-
-/* Take the unit off its share's account: it is no longer the committer's. Rule 2: once. */
-static void settle_account(committer *k, const unit *u)
-{
-    k->stats.committed += u->answer == UNIT_COMMITTED;
-    k->stats.refused += u->answer == UNIT_REFUSED;
-    k->stats.failed += u->answer == UNIT_FAILED;
-    queue_settle(&k->queue, u);
-}
-
-static void call_done(unit *u)
-{
-    if (u->done)
-        u->done(u, u->done_arg);
-}
-
-/* Give a list of units their final answer. Called by the leader with the lock held; lets go of it
- * while strangers' functions run. After `done` a unit without a waiter may be gone already. */
-static void deliver(committer *k, unit *list)
-{
-    if (!list)
-        return;
-    for (unit *u = list; u; u = u->next)
-        settle_account(k, u);
-    pthread_mutex_unlock(&k->lock);
-    unit *waited = NULL;
-    for (unit *u = list, *next; u; u = next) {
-        next = u->next;
-        if (u->waiter) {
-            u->next = waited;
-            waited = u;
-        }
-        call_done(u);
-    }
-    pthread_mutex_lock(&k->lock);
-    for (; waited; waited = waited->next)
-        waiters_finish(&k->waiters, waited->waiter);
-    pthread_cond_broadcast(&k->changed);
-}
-
-/* A failure that the database has not seen. Rule 3: it breaks the submitter all the same. */
-static void set_failed(unit *u, pawl_code code, const char *message)
-{
-    u->answer = UNIT_FAILED;
-    u->code = code;
-    u->message = message;
-    u->refused = NULL;
-    u->found = NULL;
-    for (unit_stmt *s = u->first; s; s = s->next)
-        s->rows = NULL; /* of a pass that did not come to its end */
-    unit_break_submitter(u);
-}
-
-static void set_busy(committer *k, unit *u)
-{
-    if (k->trouble == PAWL_UNREACHABLE)
-        set_failed(u, PAWL_UNREACHABLE, "the server could not be reached; nothing was written");
-    else
-        set_failed(u, PAWL_BUSY, "no room, or the database stayed locked; nothing was written");
-    k->stats.busy++;
-}
-
-/* ---- Leading ---- */
-
-static void retry_later(committer *k)
-{
-    k->retry_ms = k->retry_ms ? k->retry_ms * 2 : RETRY_MS_MIN;
-    if (k->retry_ms > RETRY_MS_MAX)
-        k->retry_ms = RETRY_MS_MAX;
-    k->retry_ns = clock_deadline(now_ns(k), k->retry_ms);
-}
-
-static void retry_now(committer *k)
-{
-    k->retry_ms = 0;
-    k->retry_ns = 0;
-}
-
-/* The commit of these units has no answer: tell them so, and keep them until it has. */
-static void keep_undecided(committer *k, unit *list, const error *err)
-{
-    int64_t count = 0;
-    unit **tail = &k->undecided;
-    while (*tail)
-        tail = &(*tail)->next;
-    *tail = list;
-    pthread_mutex_unlock(&k->lock);
-    for (unit *u = list; u; u = u->next, count++)
-        call_done(u);
-    LOG(&k->log, LOG_ERROR, "commit-undecided", LOG_TEXT("code", pawl_code_name(err->code)),
-        LOG_NUM("units", count));
-    pthread_mutex_lock(&k->lock);
-    k->stats.undecided += count;
-}
-
-static void decide(unit *u, db_fate fate)
-{
-    if (fate == DB_FATE_COMMITTED) {
-        u->answer = u->provisional;
-        u->code = u->provisional_code;
-        return;
-    }
-    if (fate == DB_FATE_LOST)
-        set_failed(u, u->cause, "the commit failed; nothing was written");
-    else
-        set_failed(u, PAWL_UNDECIDED, "the database is damaged; nobody knows if this was written");
-}
-
-/* Ask what became of the undecided units. Nothing else is written before that is known. */
-static void settle(committer *k)
-{
-    error err = {0};
-    pthread_mutex_unlock(&k->lock);
-    db_fate fate = k->conn->driver->settle(k->conn, &err);
-    if (fate != DB_FATE_UNKNOWN)
-        LOG(&k->log, LOG_WARNING, "commit-decided",
-            LOG_TEXT("fate", fate == DB_FATE_COMMITTED ? "committed" : "lost"));
-    pthread_mutex_lock(&k->lock);
-    if (fate == DB_FATE_UNKNOWN && err.code != PAWL_CORRUPT && err.code != PAWL_NOTADB) {
-        retry_later(k);
-        return;
-    }
-    retry_now(k);
-    unit *list = k->undecided;
-    k->undecided = NULL;
-    for (unit *u = list; u; u = u->next)
-        decide(u, fate);
-    deliver(k, list);
-}
-
-static void count_batch(committer *k, const batch_result *r, int64_t took)
-{
-    k->stats.batches += r->taken > 0;
-    k->stats.restarts += r->restarts;
-    if (took > k->stats.batch_ns_max)
-        k->stats.batch_ns_max = took;
-    if ((int64_t)r->taken > k->stats.batch_max)
-        k->stats.batch_max = (int64_t)r->taken;
-}
-
-/* Rule 5: client units that have waited too long leave the queue; the database never sees them. */
-static void expire(committer *k)
-{
-    if (k->queue.look_ns == 0)
-        return;
-    unit *late = queue_take_late(&k->queue, now_ns(k));
-    for (unit *u = late; u; u = u->next)
-        set_busy(k, u);
-    deliver(k, late);
-}
-
-static void commit_batch(committer *k)
-{
-    const committer_options *o = &k->options;
-    size_t count = queue_take(&k->queue, k->batch, o->batch_units, o->batch_bytes);
-    if (count == 0)
-        return;
-    error err = {0};
-    pthread_mutex_unlock(&k->lock);
-    int64_t began = now_ns(k);
-    batch_result r = k->conn->driver->apply(k->conn, k->batch, count, &k->passes, &err);
-    int64_t took = now_ns(k) - began;
-    pthread_mutex_lock(&k->lock);
-
-    count_batch(k, &r, took);
-    queue_put_back(&k->queue, k->batch + r.taken, count - r.taken);
-    k->trouble = r.code;
-    if (r.code != PAWL_OK || r.undecided)
-        retry_later(k);
-    else
-        retry_now(k);
-    size_t decided = r.taken - r.undecided;
-    unit *undecided = queue_link(k->batch + decided, r.undecided);
-    deliver(k, queue_link(k->batch, decided));
-    if (undecided)
-        keep_undecided(k, undecided, &err);
-}
-
-static int can_lead(committer *k)
-{
-    return !k->leading && has_work(k) && (k->retry_ns == 0 || now_ns(k) >= k->retry_ns);
-}
-
-/* One batch, or one attempt to settle. Called with the lock held, and comes back with it. */
-static void lead(committer *k)
-{
-    assert(!k->leading);
-    k->leading = 1;
-    k->leader = pthread_self();
-    expire(k);
-    if (k->undecided) {
-        settle(k);
-    } else {
-        commit_batch(k);
-        pthread_mutex_unlock(&k->lock);
-        k->conn->driver->between(k->conn);
-        pthread_mutex_lock(&k->lock);
-    }
-    k->leading = 0;
-    if (k->retry_ns) /* somebody must come back, whoever else goes away */
-        wake_helper(k);
-    if (k->waiters.first || k->helper_wanted)
-        hand_on(k);
-    pthread_cond_broadcast(&k->changed);
-}
-
-/* Wait until something changes, but not past `deadline`, nor past the moment to try again. */
+/* Wait until something changes, but not past `deadline`. */
 static void wait_for_change(committer *k, pthread_cond_t *cond, int64_t deadline)
 {
-    if (!k->leading && k->retry_ns && k->retry_ns < deadline)
-        deadline = k->retry_ns;
-    k->clock->wait(k->clock, cond, &k->lock, deadline);
+    k->clock->wait(k->clock, cond, &k->lock, at_most(k, deadline));
+}
+
+/* Wait for one's answer, or to be asked to lead. 1: the answer is there, and the lock was let go;
+ * 0: look again, with the lock. */
+static int follow(committer *k, waiter *w, int64_t deadline)
+{
+    deadline = at_most(k, deadline);
+    pthread_mutex_lock(&w->lock);
+    pthread_mutex_unlock(&k->lock);
+    if (!w->finished && !w->asked)
+        k->clock->wait(k->clock, &w->cond, &w->lock, deadline);
+    int finished = w->finished, asked = w->asked;
+    w->asked = 0;
+    pthread_mutex_unlock(&w->lock);
+    if (finished && !asked)
+        return 1;
+    pthread_mutex_lock(&k->lock);
+    if (!finished)
+        return 0;
+    lead_hand_on(k);
+    pthread_mutex_unlock(&k->lock);
+    return 1;
 }
 
 /* ---- Submitting ---- */
@@ -318,13 +75,13 @@ static void answer_now(committer *k, unit *u)
 {
     k->stats.failed++;
     pthread_mutex_unlock(&k->lock);
-    call_done(u);
+    lead_call_done(u);
     pthread_mutex_lock(&k->lock);
 }
 
 static void fail_at_once(committer *k, unit *u, pawl_code code, const char *message)
 {
-    set_failed(u, code, message);
+    lead_set_failed(u, code, message);
     answer_now(k, u);
 }
 
@@ -341,19 +98,19 @@ static int submit_locked(committer *k, unit *u)
         return 0;
     }
     if (u->class == UNIT_OF_CLIENT)
-        u->deadline_ns = clock_deadline(now_ns(k), k->options.busy_ms);
+        u->deadline_ns = clock_deadline(lead_now_ns(k), k->options.busy_ms);
     if (u->broken_build) {
         fail_at_once(k, u, PAWL_LIMIT, "the unit does not fit into its memory");
         return 0;
     }
     while (!has_room(k, u) && !is_leader(k)) {
-        if (u->deadline_ns != INT64_MAX && now_ns(k) >= u->deadline_ns) {
-            set_busy(k, u);
+        if (u->deadline_ns != INT64_MAX && lead_now_ns(k) >= u->deadline_ns) {
+            lead_set_busy(k, u);
             answer_now(k, u);
             return 0;
         }
-        if (can_lead(k))
-            lead(k);
+        if (lead_can(k))
+            lead_one(k);
         else
             wait_for_change(k, &k->changed, u->deadline_ns);
     }
@@ -372,26 +129,42 @@ void committer_submit(committer *k, unit *u)
 /* Until when to wait at most. A unit that is being applied is waited for, however long it takes. */
 static int64_t patience_end(committer *k, const unit *u)
 {
-    return now_ns(k) < u->deadline_ns ? u->deadline_ns : INT64_MAX;
+    return lead_now_ns(k) < u->deadline_ns ? u->deadline_ns : INT64_MAX;
 }
 
 /* The unit's patience is over. If nobody has begun with it, it is taken back. */
 static int give_up(committer *k, unit *u, waiter *w)
 {
-    if (u->deadline_ns == INT64_MAX || now_ns(k) < u->deadline_ns || !queue_withdraw(&k->queue, u))
+    if (u->deadline_ns == INT64_MAX || lead_now_ns(k) < u->deadline_ns ||
+        !queue_withdraw(&k->queue, u))
         return 0;
-    set_busy(k, u);
+    lead_set_busy(k, u);
     queue_settle(&k->queue, u);
     waiters_remove(&k->waiters, w);
     answer_now(k, u);
     return 1;
 }
 
+/* The unit is queued. Comes back without the lock. */
+static void await(committer *k, unit *u, waiter *w)
+{
+    waiters_add(&k->waiters, w);
+    while (!waiter_is_finished(w) && !give_up(k, u, w)) {
+        if (lead_can(k))
+            lead_one(k);
+        else if (follow(k, w, patience_end(k, u)))
+            return;
+    }
+    lead_hand_on(k);
+    pthread_mutex_unlock(&k->lock);
+}
+
 pawl_code committer_commit(committer *k, unit *u)
 {
-    waiter w = {.finished = 0};
+    waiter w;
+    int failed = waiter_init(&w);
     pthread_mutex_lock(&k->lock);
-    if (clock_cond_init(&w.cond) != 0) {
+    if (failed) {
         fail_at_once(k, u, PAWL_NOMEM, "out of memory");
         pthread_mutex_unlock(&k->lock);
         return u->code;
@@ -399,28 +172,30 @@ pawl_code committer_commit(committer *k, unit *u)
     assert(!is_leader(k));
     u->waiter = &w;
     if (submit_locked(k, u)) {
-        waiters_add(&k->waiters, &w);
-        while (!w.finished && !give_up(k, u, &w)) {
-            if (can_lead(k))
-                lead(k);
-            else
-                wait_for_change(k, &w.cond, patience_end(k, u));
-        }
+        await(k, u, &w);
+    } else {
+        lead_hand_on(k);
+        pthread_mutex_unlock(&k->lock);
     }
-    hand_on(k);
-    pthread_mutex_unlock(&k->lock);
-    pthread_cond_destroy(&w.cond);
+    waiter_destroy(&w);
     return u->code;
 }
 
 /* ---- Driving ---- */
 
+static void fail_all(committer *k, unit *list, pawl_code code, const char *message)
+{
+    for (unit *u = list; u; u = u->next)
+        lead_set_failed(u, code, message);
+    lead_deliver(k, list);
+}
+
 int committer_drive(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    int did = can_lead(k);
+    int did = lead_can(k);
     if (did)
-        lead(k);
+        lead_one(k);
     pthread_mutex_unlock(&k->lock);
     return did;
 }
@@ -428,7 +203,7 @@ int committer_drive(committer *k)
 int64_t committer_next_ns(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    int64_t next = has_work(k) ? k->retry_ns : INT64_MAX;
+    int64_t next = lead_has_work(k) ? k->retry_ns : INT64_MAX;
     pthread_mutex_unlock(&k->lock);
     return next;
 }
@@ -436,22 +211,62 @@ int64_t committer_next_ns(committer *k)
 void committer_leave(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    if (k->options.by_hand && can_lead(k))
-        lead(k);
+    if (k->options.by_hand && lead_can(k))
+        lead_one(k);
+    else if (k->leading) /* who leads hands on; who is woken before that could do nothing */
+        k->helper_wanted |= lead_has_work(k);
     else
-        hand_on(k);
+        lead_hand_on(k);
     pthread_mutex_unlock(&k->lock);
 }
 
 void committer_flush(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    while (has_work(k) || k->leading) {
-        if (can_lead(k))
-            lead(k);
+    while (lead_has_work(k) || k->leading) {
+        if (lead_can(k))
+            lead_one(k);
         else
             wait_for_change(k, &k->changed, INT64_MAX);
     }
+    pthread_mutex_unlock(&k->lock);
+}
+
+/* The last of them have their answers before they are told: who leads may be about to do that. */
+int committer_flush_runs(committer *k, int64_t deadline_ns)
+{
+    pthread_mutex_lock(&k->lock);
+    const queue_share *runs = &k->queue.shares[UNIT_OF_RUN];
+    while (runs->units > 0 && lead_now_ns(k) < deadline_ns) {
+        if (lead_can(k))
+            lead_one(k);
+        else
+            wait_for_change(k, &k->changed, deadline_ns);
+    }
+    int done = runs->units == 0;
+    uint64_t led = k->led;
+    while (k->leading && k->led == led)
+        wait_for_change(k, &k->changed, INT64_MAX);
+    pthread_mutex_unlock(&k->lock);
+    return done;
+}
+
+void committer_give_up_runs(committer *k)
+{
+    pthread_mutex_lock(&k->lock);
+    assert(!is_leader(k));
+    while (k->leading)
+        wait_for_change(k, &k->changed, INT64_MAX);
+    k->leading = 1;
+    k->leader = pthread_self();
+    unit *undecided = queue_pick(&k->undecided, UNIT_OF_RUN);
+    k->unsettled |= undecided != NULL;
+    fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, "given up");
+    fail_all(k, undecided, PAWL_UNDECIDED, "given up; nobody knows if this was written");
+    k->leading = 0;
+    k->led++;
+    lead_hand_on(k);
+    pthread_cond_broadcast(&k->changed);
     pthread_mutex_unlock(&k->lock);
 }
 
@@ -485,11 +300,11 @@ static void *help(void *arg)
     committer *k = arg;
     pthread_mutex_lock(&k->lock);
     while (!k->closing) {
-        if (k->helper_wanted && can_lead(k)) {
-            lead(k);
+        if (k->helper_wanted && lead_can(k)) {
+            lead_one(k);
             continue;
         }
-        if (!has_work(k))
+        if (!lead_has_work(k))
             k->helper_wanted = 0;
         if (k->helper_wanted)
             wait_for_change(k, &k->helper_cond, INT64_MAX);
@@ -553,13 +368,6 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     return PAWL_OK;
 }
 
-static void fail_all(committer *k, unit *list, pawl_code code, const char *message)
-{
-    for (unit *u = list; u; u = u->next)
-        set_failed(u, code, message);
-    deliver(k, list);
-}
-
 /* What the database would not take any more. */
 static void answer_rest(committer *k)
 {
@@ -582,9 +390,9 @@ void committer_close(committer *k)
     k->helper_runs = 0;
 
     pthread_mutex_lock(&k->lock);
-    retry_now(k);
-    while (has_work(k) && !k->retry_ns)
-        lead(k);
+    lead_retry_now(k);
+    while (lead_has_work(k) && !k->retry_ns)
+        lead_one(k);
     answer_rest(k);
     pthread_mutex_unlock(&k->lock);
     dispose(k);

@@ -78,6 +78,12 @@ void committer_leave(committer *k);
 /* Wait until nothing is queued and nothing is undecided, leading if nobody does. */
 void committer_flush(committer *k);
 
+/* The same for units of runs only, whatever clients hand in meanwhile, and not past `deadline_ns`.
+ * 0: there are some left. Those can be given up: they are answered PAWL_CLOSED, or, as nobody knows
+ * what became of them, PAWL_UNDECIDED. */
+int committer_flush_runs(committer *k, int64_t deadline_ns);
+void committer_give_up_runs(committer *k);
+
 committer_stats committer_stats_now(committer *k);
 
 /* From its next transaction on it commits for this node, under the lock of that row of {nodes}; a

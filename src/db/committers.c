@@ -79,6 +79,22 @@ void committers_flush(committers *c)
         committer_flush(c->at[i]);
 }
 
+int committers_flush_runs(committers *c, int64_t deadline_ns)
+{
+    int done = 1;
+    if (c->count > 1)
+        committers_leave(c);
+    for (int i = 0; i < c->count; i++)
+        done &= committer_flush_runs(c->at[i], deadline_ns);
+    return done;
+}
+
+void committers_give_up_runs(committers *c)
+{
+    for (int i = 0; i < c->count; i++)
+        committer_give_up_runs(c->at[i]);
+}
+
 int committers_drive(committers *c)
 {
     int did = 0;

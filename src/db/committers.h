@@ -37,6 +37,8 @@ void committers_set_node(committers *c, int64_t node, int64_t first_slot);
  * earliest, figures are sums, maxima are maxima. */
 void committers_leave(committers *c);
 void committers_flush(committers *c);
+int committers_flush_runs(committers *c, int64_t deadline_ns);
+void committers_give_up_runs(committers *c);
 int committers_drive(committers *c);
 int64_t committers_next_ns(committers *c);
 committer_stats committers_stats_now(committers *c);

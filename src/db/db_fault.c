@@ -19,6 +19,7 @@ typedef struct fault_conn {
     db_conn base;
     db_conn *inner;
     int64_t unknown; /* how many more times settle() does not know */
+    int late;        /* the commit whose answer we lost is still under way */
     db_fate fate;    /* of a commit whose answer we lost; UNKNOWN: none of ours */
 } fault_conn;
 
@@ -46,6 +47,8 @@ static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err
     int64_t number = ++plan->calls;
     if (plan->before)
         plan->before(plan->before_arg, number, call, sql);
+    if (plan->dead)
+        return error_set(err, PAWL_CORRUPT, "a fault on purpose: nobody calls any more");
     if (number != plan->fail_call)
         return PAWL_OK;
     pawl_code code = plan->fail_code ? plan->fail_code : PAWL_STORAGE;
@@ -94,17 +97,12 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
 
 static void disconnect(db_conn *c)
 {
+    if (conn_of(c)->late) {
+        plan_of(c)->late = NULL;
+        db_rollback(conn_of(c)->inner);
+    }
     db_disconnect(conn_of(c)->inner);
     free(c);
-}
-
-static pawl_code begin(db_conn *c, error *err)
-{
-    db_conn *inner = conn_of(c)->inner;
-    inner->node = c->node;
-    inner->slot = c->slot;
-    pawl_code rc = strike(c, FAULT_CALL_BEGIN, "BEGIN", err);
-    return rc == PAWL_OK ? db_begin(inner, err) : rc;
 }
 
 static void rollback(db_conn *c)
@@ -118,16 +116,50 @@ static int in_transaction(db_conn *c)
     return inner->driver->in_transaction(inner);
 }
 
+/* Do what was decided about a commit whose answer is lost. */
+static void carry_out(fault_conn *c)
+{
+    c->late = 0;
+    plan_of(&c->base)->late = NULL;
+    if (c->fate != DB_FATE_COMMITTED)
+        db_rollback(c->inner);
+    else if (db_commit(c->inner, NULL) != PAWL_OK)
+        c->fate = DB_FATE_LOST;
+}
+
+/* Whoever has not asked what became of his last commit will not be told any more. */
+static pawl_code begin(db_conn *base, error *err)
+{
+    fault_conn *c = conn_of(base);
+    c->inner->node = base->node;
+    c->inner->slot = base->slot;
+    if (c->late && !plan_of(base)->dead)
+        carry_out(c);
+    pawl_code rc = strike(base, FAULT_CALL_BEGIN, "BEGIN", err);
+    if (rc != PAWL_OK)
+        return rc;
+    c->fate = DB_FATE_UNKNOWN;
+    return db_begin(c->inner, err);
+}
+
 /* A commit whose answer is lost: it happened or not, and the caller does not hear which. */
 static pawl_code lose(fault_conn *c, int happened, pawl_code code, error *err)
 {
-    c->unknown = plan_of(&c->base)->unknown_times;
-    c->fate = DB_FATE_LOST;
-    if (happened && db_commit(c->inner, err) == PAWL_OK)
-        c->fate = DB_FATE_COMMITTED;
-    else if (!happened)
-        db_rollback(c->inner);
+    db_fault *plan = plan_of(&c->base);
+    c->unknown = plan->unknown_times;
+    c->fate = happened ? DB_FATE_COMMITTED : DB_FATE_LOST;
+    c->late = plan->lose_late && !plan->dead;
+    if (c->late)
+        plan->late = &c->base;
+    else
+        carry_out(c);
     return error_set(err, code, "the answer of a commit was lost on purpose");
+}
+
+void db_fault_land(db_fault *plan)
+{
+    if (plan->late)
+        carry_out(conn_of(plan->late));
 }
 
 static pawl_code commit(db_conn *base, error *err)
@@ -161,6 +193,8 @@ static db_fate settle(db_conn *base, error *err)
         c->unknown--;
         return DB_FATE_UNKNOWN;
     }
+    if (c->late)
+        carry_out(c);
     db_fate fate = c->fate;
     c->fate = DB_FATE_UNKNOWN;
     return fate;
@@ -246,7 +280,11 @@ static void between(db_conn *c)
 static pawl_code now_ms(db_conn *c, int64_t *out, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->now_ms(inner, out, err);
+    clock_source *clock = plan_of(c)->clock;
+    if (!clock)
+        return inner->driver->now_ms(inner, out, err);
+    *out = clock->now_ms(clock);
+    return PAWL_OK;
 }
 
 static void evict(db_conn *c, int64_t node)
@@ -276,7 +314,7 @@ static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error 
 
 static struct nodes_file *nodes(db *base)
 {
-    return db_nodes(((fault_db *)base)->inner);
+    return base->driver->promises & DB_FILE ? db_nodes(((fault_db *)base)->inner) : NULL;
 }
 
 static void *native(db_conn *c)
@@ -294,7 +332,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .name = inner->driver->name,
         .table_prefix = inner->driver->table_prefix,
         .macros = inner->driver->macros,
-        .promises = inner->driver->promises,
+        .promises = inner->driver->promises & ~(plan->no_file ? (unsigned)DB_FILE : 0),
         .close = close_db,
         .connect = connect,
         .disconnect = disconnect,

@@ -21,25 +21,36 @@ typedef enum {
 
 typedef struct db_fault {
     /* The plan. Numbers count from 1; 0: never. */
-    int64_t fail_call;     /* this call fails with fail_code … */
-    pawl_code fail_code;   /* PAWL_STORAGE unless told */
-    int fail_ends;         /* … and ends the transaction, as SQLite does on some errors */
-    int64_t die_before;    /* SIGKILL to oneself before the commit with this number */
-    int64_t die_after;     /* and after it */
-    int64_t lose_commit;   /* this commit's answer is lost … */
-    int lose_happened;     /* … 1: it happened, 0: it did not */
+    int64_t fail_call;   /* this call fails with fail_code … */
+    pawl_code fail_code; /* PAWL_STORAGE unless told */
+    int fail_ends;       /* … and ends the transaction, as SQLite does on some errors */
+    int64_t die_before;  /* SIGKILL to oneself before the commit with this number */
+    int64_t die_after;   /* and after it */
+    int64_t lose_commit; /* this commit's answer is lost … */
+    int lose_happened;   /* … 1: it happened, 0: it did not */
+    int lose_late; /* … but only when settle() is asked, as on a server that still works; who goes
+                      on without asking has it happen behind his back */
     int64_t unknown_times; /* how many times settle() does not know yet */
+    int dead; /* from now on every call fails, and nothing is done any more: whoever calls has died
+                 as far as the database knows. So an engine can be closed as if it were killed */
+    clock_source *clock; /* what the database says when it is asked for the time; NULL: its own */
+    int no_file; /* when it is wrapped: it does not look like a file of this host. So there are no
+                    locks beside it, and its time is its own, as on a server */
     void (*before)(void *arg, int64_t number, fault_call call,
                    const char *sql); /* trace, or pause */
     void *before_arg;
 
-    /* What was counted. */
+    /* What was counted; and whose commit is still under way. */
     int64_t calls;
     int64_t commits;
+    db_conn *late; /* NULL: nobody's */
 } db_fault;
 
 /* Wrap `inner`, which then belongs to the wrapper and is closed with it. The plan is borrowed and
  * may be changed between calls, by the thread that makes them. NULL when memory is out. */
 db *db_fault_wrap(db *inner, db_fault *plan);
+
+/* What is still under way comes to its end, now, and not when somebody asks. */
+void db_fault_land(db_fault *plan);
 
 #endif

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "db/batch.h"
+#include "db/sqlite_again.h"
 #include "db/sqlite_open.h"
 #include "db/sqlite_wake.h"
 #include "db/turnstile.h"
@@ -46,6 +47,8 @@ enum { PARAMETERS = 32 };
 typedef struct sqlite_stmt {
     db_stmt base;
     sqlite3_stmt *native;
+    sqlite3_stmt *again; /* reads the run that `native` has changed; NULL: see sqlite_again.h … */
+    int reading;         /* … and is being read */
     unsigned char places[PARAMETERS]; /* where SQLite has $1, $2 … */
 } sqlite_stmt;
 
@@ -385,6 +388,13 @@ static int find_places(sqlite_stmt *s)
     return SQLITE_OK;
 }
 
+static void finalize(db_stmt *base)
+{
+    sqlite3_finalize(((sqlite_stmt *)base)->native);
+    sqlite3_finalize(((sqlite_stmt *)base)->again);
+    free(base);
+}
+
 static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_stmt **out,
                          error *err)
 {
@@ -393,23 +403,16 @@ static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_
     if (!s)
         return error_set(err, PAWL_NOMEM, "out of memory");
     s->base = (db_stmt){base, sql};
-    int rc = prepare_plain(c, text, &s->native);
+    int rc = sqlite_again_prepare(c->native, text, &s->native, &s->again);
     if (rc == SQLITE_OK)
         rc = find_places(s);
     if (rc != SQLITE_OK) {
         pawl_code code = db_sqlite_error(c->native, rc, "understand a statement for", err);
-        sqlite3_finalize(s->native);
-        free(s);
+        finalize(&s->base);
         return code;
     }
     *out = &s->base;
     return PAWL_OK;
-}
-
-static void finalize(db_stmt *base)
-{
-    sqlite3_finalize(((sqlite_stmt *)base)->native);
-    free(base);
 }
 
 static int bind_bytes(sqlite3_stmt *s, int at, const db_value *v)
@@ -426,12 +429,15 @@ static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
     sqlite3_stmt *s = ((sqlite_stmt *)base)->native;
     int at = index >= 1 && index <= PARAMETERS ? ((sqlite_stmt *)base)->places[index - 1] : 0;
     int rc = SQLITE_RANGE;
+    sqlite3_stmt *again = index == 1 ? ((sqlite_stmt *)base)->again : NULL;
     if (v->type == DB_INT)
         rc = sqlite3_bind_int64(s, at, v->i);
     else if (v->type == DB_NULL)
         rc = sqlite3_bind_null(s, at);
     else if (v->type != DB_FROM)
         rc = bind_bytes(s, at, v);
+    if (rc == SQLITE_OK && again)
+        rc = sqlite3_bind_int64(again, 1, v->i);
     if (rc == SQLITE_OK)
         return PAWL_OK;
     return db_sqlite_error(native(base->conn), rc, "give a value to", err);
@@ -439,7 +445,12 @@ static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
 
 static db_step next(db_stmt *base, error *err)
 {
-    int rc = sqlite3_step(((sqlite_stmt *)base)->native);
+    sqlite_stmt *s = (sqlite_stmt *)base;
+    int rc = sqlite3_step(s->reading ? s->again : s->native);
+    if (rc == SQLITE_DONE && s->again && !s->reading && sqlite3_changes(native(base->conn)) > 0) {
+        s->reading = 1;
+        rc = sqlite3_step(s->again);
+    }
     if (rc == SQLITE_ROW)
         return DB_ROW;
     if (rc == SQLITE_DONE)
@@ -448,14 +459,20 @@ static db_step next(db_stmt *base, error *err)
     return DB_FAILED;
 }
 
+static sqlite3_stmt *rows_of(db_stmt *base)
+{
+    sqlite_stmt *s = (sqlite_stmt *)base;
+    return s->again ? s->again : s->native;
+}
+
 static int columns(db_stmt *base)
 {
-    return sqlite3_column_count(((sqlite_stmt *)base)->native);
+    return sqlite3_column_count(rows_of(base));
 }
 
 static void column(db_stmt *base, int index, db_value *out)
 {
-    sqlite3_stmt *s = ((sqlite_stmt *)base)->native;
+    sqlite3_stmt *s = rows_of(base);
     switch (sqlite3_column_type(s, index)) {
     case SQLITE_INTEGER:
         *out = db_int(sqlite3_column_int64(s, index));
@@ -477,7 +494,11 @@ static void column(db_stmt *base, int index, db_value *out)
 
 static void reset(db_stmt *base)
 {
-    sqlite3_reset(((sqlite_stmt *)base)->native); /* values are bound anew before each use */
+    sqlite_stmt *s = (sqlite_stmt *)base;
+    sqlite3_reset(s->native); /* values are bound anew before each use */
+    if (s->reading)
+        sqlite3_reset(s->again);
+    s->reading = 0;
 }
 
 static pawl_code script(db_conn *base, const char *text, error *err)

@@ -4,7 +4,7 @@
  * process exclude each other and closing some other descriptor of the file frees nothing. The
  * price: a fork() shares the description with the child, and the lock would outlive the parent.
  * So every open file is in one list of the process, and the child closes them all before it does
- * anything else. That list is the only shared variable of the library. */
+ * anything else. That list, and the number in base/forks.c, are all that the library shares. */
 #define _GNU_SOURCE
 #include "db/nodes_file.h"
 
@@ -137,6 +137,11 @@ void nodes_file_close(nodes_file *f)
         close(f->fd);
     pthread_mutex_unlock(&all_lock);
     free(f);
+}
+
+const char *nodes_file_path(const nodes_file *f)
+{
+    return f->path;
 }
 
 int nodes_file_is_inherited(const nodes_file *which)

@@ -38,6 +38,9 @@ int nodes_file_alive(nodes_file *f, int64_t node);
 int nodes_file_watch(nodes_file *f);
 void nodes_file_drain(nodes_file *f);
 
+/* Where it is; good as long as the file. Other files beside the database are named after it. */
+const char *nodes_file_path(const nodes_file *f);
+
 /* The raw lock on one byte, for the turnstile. `wait` 1: block until it is there (a cancellation
  * point). 0 done, -1 taken by somebody else (or interrupted). */
 int nodes_file_lock(nodes_file *f, int64_t byte, int wait);

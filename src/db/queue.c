@@ -116,6 +116,32 @@ int queue_withdraw(queue *q, const unit *which)
     return 0;
 }
 
+unit *queue_pick(unit **list, unit_class class)
+{
+    unit *picked = NULL, **end = &picked;
+    while (*list) {
+        unit *u = *list;
+        if (u->class != class) {
+            list = &u->next;
+            continue;
+        }
+        *list = u->next;
+        u->next = NULL;
+        *end = u;
+        end = &u->next;
+    }
+    return picked;
+}
+
+unit *queue_take_class(queue *q, unit_class class)
+{
+    unit *picked = queue_pick(&q->head, class);
+    q->tail = q->head;
+    while (q->tail && q->tail->next)
+        q->tail = q->tail->next;
+    return picked;
+}
+
 unit *queue_take_all(queue *q)
 {
     unit *list = q->head;

@@ -44,6 +44,10 @@ void queue_put_back(queue *q, unit **units, size_t count);
 /* Take one unit out of the middle. 1 if it was still there. */
 int queue_withdraw(queue *q, const unit *which);
 
+/* Take out all of a class, as a list; and out of a list. */
+unit *queue_take_class(queue *q, unit_class class);
+unit *queue_pick(unit **list, unit_class class);
+
 /* Take out everything, as a list. */
 unit *queue_take_all(queue *q);
 

@@ -35,6 +35,14 @@ static int writes(const unit_stmt *s)
     return strncmp(s->sql->text, "SELECT ", 7) != 0;
 }
 
+/* A refusal must leave nothing behind: is there anything, when this guard refuses? What is found
+ * runs only where the guard before it has written nothing. */
+static void note(unit *u, const unit_stmt *s)
+{
+    u->needs_mark |= s->kind == UNIT_GUARD && u->writes;
+    u->writes |= s->kind != UNIT_FOUND && writes(s);
+}
+
 static int add(unit *u, unit_stmt what, const db_value *values, int count)
 {
     unit_stmt *s = arena_alloc(u->arena, sizeof *s);
@@ -53,10 +61,7 @@ static int add(unit *u, unit_stmt what, const db_value *values, int count)
     *s = what;
     s->values = copy;
     s->count = count;
-    if (s->kind != UNIT_FOUND) { /* that one runs only when the guard before it wrote nothing */
-        u->needs_mark |= u->writes;
-        u->writes |= writes(s);
-    }
+    note(u, s);
     if (u->last)
         u->last->next = s;
     else
@@ -82,6 +87,39 @@ int unit_found(unit *u, const db_sql *sql, const db_value *values, int count)
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
 {
     return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key}, values, count);
+}
+
+/* What it says about marks stays: one more than is needed does no harm. */
+void unit_cut(unit *u, int count)
+{
+    unit_stmt **at = &u->first;
+    u->last = NULL;
+    u->count = 0;
+    while (*at && u->count < count) {
+        u->last = *at;
+        u->count++;
+        at = &(*at)->next;
+    }
+    *at = NULL;
+}
+
+void unit_guards_first(unit *u)
+{
+    unit_stmt *writing = NULL, **guards = &u->first, **rest = &writing, *next;
+    for (unit_stmt *s = u->first; s; s = next) {
+        unit_stmt ***to = s->kind == UNIT_WRITE ? &rest : &guards;
+        next = s->next;
+        for (int i = 0; i < s->count; i++)
+            assert(s->values[i].type != DB_FROM);
+        **to = s;
+        *to = &s->next;
+        u->last = s->kind == UNIT_WRITE || !writing ? s : u->last;
+    }
+    *rest = NULL;
+    *guards = writing;
+    u->writes = u->needs_mark = 0;
+    for (const unit_stmt *s = u->first; s; s = s->next)
+        note(u, s);
 }
 
 const unit_row *unit_rows(const unit *u, int statement)

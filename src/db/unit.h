@@ -74,7 +74,7 @@ struct unit {
     int count;
     int broken_build; /* a statement could not be added: memory or a wrong parameter */
     int writes;       /* a statement so far writes … */
-    int needs_mark;   /* … and it was not the last one: see batch.c */
+    int needs_mark;   /* … and a guard comes behind it: see batch.c */
     size_t bytes;     /* of its values, for the bounds of queue and batch */
     submitter *submitter;
     unit_class class;
@@ -114,6 +114,14 @@ int unit_guard(unit *u, const db_sql *sql, const char *name, uint64_t key, const
                int count);
 int unit_found(unit *u, const db_sql *sql, const db_value *values, int count);
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
+
+/* Take back all statements behind the first `count`. */
+void unit_cut(unit *u, int count);
+
+/* Put its guards, and what is found where they refuse, before everything else: they get the first
+ * numbers. A unit that writes before it guards is applied alone where several can write at a time.
+ * No value may be that of another statement. */
+void unit_guards_first(unit *u);
 
 /* The rows that a statement of a committed unit returned; NULL: none. */
 const unit_row *unit_rows(const unit *u, int statement);

@@ -132,6 +132,53 @@ static void patience_ends_behind_more_than_a_batch(conf *c)
     bench_close(&b);
 }
 
+/* ---- Giving up ---- */
+
+/* What runs have handed in is answered, though nobody knows what became of some of it. Clients wait
+ * on, and nothing of theirs is written before that is known. */
+static void give_up(conf *c, int happened)
+{
+    bench b;
+    bench_open(&b, c, (committer_options){.busy_ms = 100000}, (db_options){0});
+    conf_ticket t[3];
+    ticket(&t[0], 1, 0, UNIT_OF_RUN);
+    ticket(&t[1], 2, 0, UNIT_OF_CLIENT);
+    ticket(&t[2], 3, 0, UNIT_OF_RUN);
+    lose_next_commit(&b, 3);
+    b.plan.lose_happened = happened;
+    committer_submit(b.k, t[0].unit);
+    committer_drive(b.k);
+    committer_submit(b.k, t[1].unit);
+    committer_submit(b.k, t[2].unit);
+    assert_int_equal(committer_flush_runs(b.k, 0), 0);
+    committer_give_up_runs(b.k);
+    CONF_ANSWER(&t[0], UNIT_FAILED);
+    assert_int_equal(t[0].unit->code, PAWL_UNDECIDED);
+    CONF_ANSWER(&t[2], UNIT_FAILED);
+    assert_int_equal(t[2].unit->code, PAWL_CLOSED);
+    assert_int_equal(t[1].finals, 0);
+    assert_int_equal(committer_flush_runs(b.k, 0), 1);
+    conf_drive(b.k, b.clock, t, 3);
+    CONF_ANSWER(&t[1], UNIT_COMMITTED);
+    assert_int_equal(conf_rows(b.db, 1), happened);
+    assert_int_equal(conf_rows(b.db, 2), 1);
+    assert_int_equal(conf_rows(b.db, 3), 0);
+    conf_tickets_free(t, 3);
+    bench_close(&b);
+}
+
+static void units_of_runs_can_be_given_up(conf *c)
+{
+    give_up(c, 0);
+}
+
+static void what_was_given_up_may_have_happened(conf *c)
+{
+    give_up(c, 1);
+}
+
+/* ---- By hand ---- */
+
 /* By hand nothing blocks, not even where all share one handle and its lock (C1): whoever reads and
  * writes on the same thread would wait for itself. */
 static void by_hand_nobody_waits_for_a_reader(conf *c)
@@ -423,6 +470,8 @@ static void and_takes_the_rest_of_its_submitter_along(conf *c)
 static const conf_case CASES[] = {
     {"patience ends behind an undecided batch", patience_ends_behind_an_undecided_batch, 0},
     {"patience ends behind more than a batch", patience_ends_behind_more_than_a_batch, 0},
+    {"units of runs can be given up", units_of_runs_can_be_given_up, 0},
+    {"what was given up may have happened", what_was_given_up_may_have_happened, 0},
     {"by hand, nobody waits for a reader", by_hand_nobody_waits_for_a_reader, 0},
     {"who leaves is heard by the helper", who_leaves_is_heard_by_the_helper, 0},
     {"the log is written without the lock", the_log_is_written_without_the_lock, 0},
