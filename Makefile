@@ -29,9 +29,11 @@ MODE_debug := -O0 -g
 MODE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer
 MODE_tsan := -O1 -g -fsanitize=thread
+# A fiber is dropped, and its run replayed, wherever that may happen at all.
+MODE_replay := -O2 -g -DPAWL_ALWAYS_REPLAY
 MODE := $(MODE_$(BUILD))
 ifeq ($(MODE),)
-$(error BUILD=$(BUILD) is not one of release, debug, asan, tsan)
+$(error BUILD=$(BUILD) is not one of release, debug, asan, tsan, replay)
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
@@ -52,7 +54,7 @@ PG_LIBS := $(shell pkg-config --silence-errors --libs libpq)
 
 # A shared library with undefined symbols is found here, not by the first program that loads it.
 # The sanitizers leave theirs to the program.
-ifneq ($(filter release debug,$(BUILD)),)
+ifneq ($(filter release debug replay,$(BUILD)),)
 SO_FLAGS := -Wl,-z,defs
 endif
 
@@ -64,11 +66,11 @@ Q := $(if $(V),,@)
 
 # ---- what there is -----------------------------------------------------------------------------
 
-LIB_DIRS := base db core
-TIERS := unit conformance interleave crash header
+LIB_DIRS := base fiber db core
+TIERS := unit conformance interleave scenario crash header cli
 
 # The programs in bench/ and tools/; the other files there are linked into each of them.
-BENCHES := commit
+BENCHES := commit engine
 TOOLS := tidy demo
 
 # The public header is the only place that states the version.
@@ -81,13 +83,21 @@ PG_SONAME := libpawl-pg.so.$(MAJOR)
 LIB_FOLDERS := $(wildcard $(LIB_DIRS:%=src/%))
 LIB_SRCS := $(wildcard $(LIB_FOLDERS:%=%/*.c))
 SCHEMA := $(sort $(wildcard src/db/schema/*.sql))
-LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(if $(SCHEMA),$(B)/schema.o)
+LIB_ASMS := $(wildcard $(LIB_FOLDERS:%=%/*.S))
+LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(LIB_ASMS:%.S=$(B)/%.o) $(if $(SCHEMA),$(B)/schema.o)
 LIB_A := $(B)/libpawl.a
 LIB_SO := $(B)/libpawl.so.$(VERSION)
 PG_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard src/pg/*.c))
 PG_SO := $(if $(PG_LIBS),$(B)/libpawl-pg.so.$(VERSION))
 
+# The tool `pawl`, for those who look from outside.
+PAWL := $(B)/pawl
+PAWL_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard src/cli/*.c))
+
 SUPPORT_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard test/support/*.c))
+# The simulator is one program of all the files in its folder.
+SIM := $(B)/test/sim/sim
+SIM_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard test/sim/*.c))
 TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard $(TIERS:%=test/%/*.c)))
 SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard test/shim/*.c))
 
@@ -120,12 +130,12 @@ bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
 
 help:
-	@echo "make [BUILD=release|debug|asan|tsan] [CC=gcc|clang] [V=1] [TARGET...]"
-	@echo "  all           libpawl.a, libpawl.so and, where libpq is, libpawl-pg.so in $(B)/"
+	@echo "make [BUILD=release|debug|asan|tsan|replay] [CC=gcc|clang] [V=1] [TARGET...]"
+	@echo "  all           libpawl.a, libpawl.so, where libpq is libpawl-pg.so, and pawl in $(B)/"
 	@echo "  tests         the test programs, $(B)/test/TIER/NAME, and the examples, $(B)/examples/NAME"
 	@echo "  bench         the benchmarks, $(B)/bench/NAME"
 	@echo "  tools         the tools, $(B)/tools/NAME"
-	@echo "  install       headers, libraries and pawl.pc under DESTDIR/PREFIX ($(PREFIX))"
+	@echo "  install       headers, libraries, pawl and pawl.pc under DESTDIR/PREFIX ($(PREFIX))"
 	@echo "  format        lay out all sources with clang-format"
 	@echo "  format-check  say which sources are laid out differently"
 	@echo "  lint          clang-tidy over src/"
@@ -136,6 +146,12 @@ help:
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	@echo "  CC    $@"
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+# The processors that a file of assembly is not for make an empty object of it.
+$(B)/%.o: %.S Makefile
+	@mkdir -p $(@D)
+	@echo "  AS    $@"
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
 
 # The folder counts too: a migration that was removed has no date of its own.
@@ -190,6 +206,10 @@ $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A) | $(PG_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PG_LIBS) $(PAWL_LIBS) $(TEST_RPATH)
 
+$(SIM): $(SIM_OBJS) $(LIB_A)
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+
 # Libraries for servers that tests start: loaded before all others, so without the sanitizers.
 $(B)/test/shim/%.so: test/shim/%.c Makefile
 	@mkdir -p $(@D)
@@ -210,6 +230,12 @@ $(EXAMPLES): $(B)/%: $(B)/%.o $(LIB_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ $(EXAMPLE_LIBS) -Wl,-rpath,'$$ORIGIN/..'
 
+# So does the tool. It finds the library beside it, and where both are installed.
+$(B)/src/cli/%.o: PAWL_CPPFLAGS := -Iinclude -Isrc -D_POSIX_C_SOURCE=200809L
+$(PAWL): $(PAWL_OBJS) $(LIB_SO) src/cli
+	@echo "  LD    $@"
+	$(Q)$(LINK) -o $@ $(PAWL_OBJS) $(LIB_SO) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
+
 # tidy stands alone: it has to speak when the library does not compile.
 $(filter-out $(B)/tools/tidy,$(TOOL_BINS)): $(LIB_A)
 $(TOOL_BINS): $(B)/%: $(B)/%.o $(TOOL_SHARED)
@@ -218,7 +244,9 @@ $(TOOL_BINS): $(B)/%: $(B)/%.o $(TOOL_SHARED)
 
 # pawl.pc is written at the moment of installing, since PREFIX may differ from build to build.
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(PAWL) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard include/*.h) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(LIB_A) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(LIB_SO) $(DESTDIR)$(PREFIX)/lib
@@ -239,7 +267,7 @@ format-check:
 	clang-format --dry-run --Werror $(SOURCES)
 
 # One target per file, so that -j spreads them.
-LINTS := $(LIB_SRCS:%=lint/%) $(patsubst %,lint/%,$(wildcard src/pg/*.c))
+LINTS := $(LIB_SRCS:%=lint/%) $(patsubst %,lint/%,$(wildcard src/pg/*.c src/cli/*.c))
 .PHONY: $(LINTS)
 lint: $(LINTS)
 $(LINTS): lint/%:

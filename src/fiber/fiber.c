@@ -1,0 +1,296 @@
+#define _GNU_SOURCE /* syscall */
+/* The life of a fiber, and the pool of stacks.
+ *
+ * fresh ──resume──► running ──park, pause──► parked ──resume──► running ──return──► done
+ *                     │  ▲
+ *                     ▼  │ fn returns
+ *                    outside
+ *
+ * A call outside is a switch to who resumed, who makes the call for the fiber and switches back;
+ * so it runs on top of fiber_resume() on the stack of the thread, and the fiber waits.
+ *
+ * Which fiber the caller is on is told by the address of its frame, so no thread-local is needed.
+ * The state of a fiber has no lock: only its thread changes it, and who frees it elsewhere has been
+ * handed it by that thread. */
+#include "fiber/fiber.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "fiber/stack.h"
+#include "fiber/switch.h"
+#include "fiber/watch.h"
+
+/* So many free stacks keep their first pages for the next fibers; the others keep nothing. */
+enum { WARM_STACKS = 1024 };
+
+typedef enum fiber_state { FRESH, RUNNING, OUTSIDE, PARKED, DONE } fiber_state;
+
+struct fiber_pool {
+    size_t max;
+    pthread_mutex_t lock;
+    stack *warm; /* free; the one used last is first: it may still be in the caches */
+    size_t warm_count;
+    stack *cold; /* free, without memory */
+    size_t live;
+};
+
+struct fiber {
+    switch_side inside;
+    switch_side outside;
+    fiber_state state;
+    int brief; /* it will be back soon */
+    void (*fn)(fiber *f, void *arg);
+    void *arg;
+    void *(*call)(void *arg); /* what it wants to have called outside */
+    void *call_arg;
+    void *call_result;
+    stack *stack;
+    fiber_pool *pool;
+    pthread_t owner;
+    watch watch;
+};
+
+/* ---- The pool ---- */
+
+/* Linux can have the processor keep a second stack of return addresses. A return that does not
+ * agree with it ends the process, and the switch does not change it. */
+static int has_shadow_stack(void)
+{
+#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
+    enum { SHSTK_STATUS = 0x5005, SHSTK_ON = 1 };
+    unsigned long long status = 0;
+    return syscall(SYS_arch_prctl, SHSTK_STATUS, &status) == 0 && (status & SHSTK_ON);
+#else
+    return 0;
+#endif
+}
+
+pawl_code fiber_pool_new(fiber_pool **out, size_t max, error *err)
+{
+    *out = NULL;
+    if (has_shadow_stack()) {
+        error_set(err, PAWL_UNSUPPORTED, "workflows cannot run beside a shadow stack");
+        error_hint(err, "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+        return PAWL_UNSUPPORTED;
+    }
+    fiber_pool *p = calloc(1, sizeof *p);
+    if (!p || pthread_mutex_init(&p->lock, NULL) != 0) {
+        free(p);
+        return error_set(err, PAWL_NOMEM, "out of memory");
+    }
+    size_t limit = stack_limit();
+    p->max = max > 0 && max < limit ? max : limit;
+    *out = p;
+    return PAWL_OK;
+}
+
+static stack *pop(fiber_pool *p)
+{
+    stack **from = p->warm ? &p->warm : &p->cold;
+    stack *s = *from;
+    if (s) {
+        p->warm_count -= from == &p->warm;
+        *from = s->next;
+    }
+    return s;
+}
+
+void fiber_pool_free(fiber_pool *p)
+{
+    if (!p)
+        return;
+    assert(p->live == 0);
+    stack *s;
+    while ((s = pop(p)))
+        stack_free(s);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+size_t fiber_pool_max(const fiber_pool *p)
+{
+    return p->max;
+}
+
+size_t fiber_pool_live(fiber_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    size_t live = p->live;
+    pthread_mutex_unlock(&p->lock);
+    return live;
+}
+
+static void count_out(fiber_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->live--;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* The system is asked outside the lock: threads that find a free stack need not wait for it. */
+static stack *take_stack(fiber_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    int room = p->live < p->max;
+    stack *s = room ? pop(p) : NULL;
+    p->live += (size_t)room;
+    pthread_mutex_unlock(&p->lock);
+
+    if (room && !s) {
+        s = stack_new();
+        if (!s)
+            count_out(p);
+    }
+    if (s)
+        watch_taken(s);
+    return s;
+}
+
+static void give_back(fiber_pool *p, stack *s)
+{
+    watch_given_back(s);
+    pthread_mutex_lock(&p->lock);
+    int warm = p->warm_count < WARM_STACKS;
+    p->warm_count += (size_t)warm;
+    pthread_mutex_unlock(&p->lock);
+
+    stack_trim(s, s->top, warm ? STACK_KEPT : 0);
+
+    pthread_mutex_lock(&p->lock);
+    stack **to = warm ? &p->warm : &p->cold;
+    s->next = *to;
+    *to = s;
+    p->live--;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- Switching ---- */
+
+static void go_in(fiber *f)
+{
+    watch_enter(&f->watch, f->stack);
+    switch_go(&f->outside, &f->inside);
+    watch_left(&f->watch);
+}
+
+static void go_out(fiber *f, int for_good)
+{
+    watch_leave(&f->watch, for_good);
+    switch_go(&f->inside, &f->outside);
+    watch_entered(&f->watch);
+}
+
+static void live(void *arg)
+{
+    fiber *f = arg;
+    watch_entered(&f->watch);
+    f->fn(f, f->arg);
+    assert(f->state == RUNNING);
+    f->state = DONE;
+    go_out(f, 1);
+    assert(!"a fiber that is done was resumed");
+}
+
+static void leave(fiber *f, int brief)
+{
+    assert(fiber_is_inside(f));
+    assert(f->state == RUNNING);
+    f->state = PARKED;
+    f->brief = brief;
+    go_out(f, 0);
+}
+
+/* ---- Fibers ---- */
+
+fiber *fiber_new(fiber_pool *p, void (*fn)(fiber *f, void *arg), void *arg)
+{
+    fiber *f = calloc(1, sizeof *f);
+    stack *s = f ? take_stack(p) : NULL;
+    if (!s) {
+        free(f);
+        return NULL;
+    }
+    f->fn = fn;
+    f->arg = arg;
+    f->stack = s;
+    f->pool = p;
+    f->owner = pthread_self();
+    f->state = FRESH;
+    switch_prepare(&f->inside, s->low, s->top, live, f);
+    watch_begin(&f->watch);
+    return f;
+}
+
+void fiber_resume(fiber *f)
+{
+    assert(fiber_is_here(f));
+    assert(f->state == FRESH || f->state == PARKED);
+    f->state = RUNNING;
+    go_in(f);
+    while (f->state == OUTSIDE) {
+        f->call_result = f->call(f->call_arg);
+        assert(f->state == OUTSIDE);
+        f->state = RUNNING;
+        go_in(f);
+    }
+    if (f->state == PARKED && !f->brief)
+        stack_trim(f->stack, f->inside.sp, STACK_KEPT);
+}
+
+int fiber_is_here(const fiber *f)
+{
+    return pthread_equal(f->owner, pthread_self());
+}
+
+int fiber_done(const fiber *f)
+{
+    return f->state == DONE;
+}
+
+void fiber_free(fiber *f)
+{
+    if (!f)
+        return;
+    assert(f->state == FRESH || f->state == PARKED || f->state == DONE);
+    watch_end(&f->watch, f->stack);
+    give_back(f->pool, f->stack);
+    free(f);
+}
+
+void fiber_park(fiber *f)
+{
+    leave(f, 0);
+}
+
+void fiber_pause(fiber *f)
+{
+    leave(f, 1);
+}
+
+void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg)
+{
+    if (!fiber_is_inside(f)) {
+        assert(f->state == OUTSIDE);
+        return fn(arg);
+    }
+    assert(f->state == RUNNING);
+    f->call = fn;
+    f->call_arg = arg;
+    f->state = OUTSIDE;
+    go_out(f, 0);
+    return f->call_result;
+}
+
+int fiber_is_inside(const fiber *f)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here > (uintptr_t)f->stack->low && here <= (uintptr_t)f->stack->top;
+}

@@ -1,0 +1,48 @@
+#define _GNU_SOURCE /* ucontext.h, which POSIX has dropped */
+/* The switch for processors without one of their own: see switch.h. It is also compiled on the
+ * others, by a test, so that it does not rot. */
+#include "fiber/switch.h"
+
+#ifdef PAWL_FIBER_UCONTEXT
+
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct first_call {
+    void (*entry)(void *arg);
+    void *arg;
+} first_call;
+
+/* makecontext() hands over ints only, so a pointer comes in two of them. */
+static void begin(unsigned high, unsigned low)
+{
+    first_call call = *(first_call *)(uintptr_t)((uint64_t)high << 32 | low);
+    call.entry(call.arg);
+    abort();
+}
+
+void switch_prepare(switch_side *side, char *low, char *top, void (*entry)(void *arg), void *arg)
+{
+    /* What to call is kept at the top of the stack, where it stays until it is read. */
+    first_call *call = (first_call *)(void *)(top - sizeof *call);
+    *call = (first_call){entry, arg};
+    uint64_t at = (uintptr_t)call;
+
+    if (getcontext(&side->context) != 0)
+        abort(); /* it has no reason to */
+    side->context.uc_stack.ss_sp = low;
+    side->context.uc_stack.ss_size = (size_t)((char *)call - low);
+    side->context.uc_link = NULL;
+    /* That is how makecontext() is called. */
+    makecontext(&side->context, (void (*)(void))begin, 2, (unsigned)(at >> 32), (unsigned)at);
+    side->sp = call;
+}
+
+void switch_go(switch_side *from, switch_side *to)
+{
+    from->sp = __builtin_frame_address(0);
+    if (swapcontext(&from->context, &to->context) != 0)
+        abort(); /* it has no reason to */
+}
+
+#endif
