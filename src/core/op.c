@@ -1,0 +1,59 @@
+/* What belongs together among the kinds of journal rows. The table of kinds is in the header; here
+ * is what a table shows badly. The switches have no default, so that the compiler asks about every
+ * new kind. */
+#include "core/op.h"
+
+#include <stddef.h>
+
+static const op_info KINDS[] = {
+#define OP_INFO(name, number, shape, word) [number] = {OP_##name, OP_SHAPE_##shape, word},
+    OP_KINDS(OP_INFO)
+#undef OP_INFO
+};
+
+const op_info *op_find(int64_t number)
+{
+    if (number < 0 || number >= (int64_t)(sizeof KINDS / sizeof *KINDS))
+        return NULL;
+    return KINDS[number].kind == OP_NONE ? NULL : &KINDS[number];
+}
+
+op_kind op_asked_as(op_kind kind)
+{
+    return kind == OP_STEP_FAILED || kind == OP_STEP_AGAIN ? OP_STEP : kind;
+}
+
+int op_fits(op_kind arrival, op_kind op)
+{
+    switch (arrival) {
+    case OP_DONE:
+    case OP_FAILED:
+    case OP_ATTEMPT:
+        return op == OP_STEP_AGAIN || op == OP_CALL || op == OP_UNTIL;
+    case OP_FIRED:
+        return op == OP_SLEEP;
+    case OP_CANCEL:
+        return op == OP_NONE;
+    case OP_NONE:
+    case OP_STARTED:
+    case OP_STEP:
+    case OP_STEP_FAILED:
+    case OP_STEP_AGAIN:
+    case OP_CALL:
+    case OP_SLEEP:
+    case OP_UNTIL:
+    case OP_NOW:
+    case OP_UUID:
+    case OP_RANDOM:
+    case OP_STATUS:
+    case OP_ATTRIBUTE:
+    case OP_PATCH:
+    case OP_UNDO:
+    case OP_FINALLY:
+    case OP_SHOULD_CONTINUE:
+    case OP_ENDED:
+    case OP_ENDED_FAILED:
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,83 @@
+/* Journals and programs written as a line of text, and replays that are driven by them.
+ *
+ * A journal is a list of rows: "started call:charge done@2=7 sleep". A row is a kind (in small
+ * letters, with - for _; or "kind77"), :its name, @the op that it is about, =its data, and, where
+ * that is what is to be tested, #a seq or %a generation other than the right one.
+ *
+ * A program is a list of asks, each with the answer that is expected:
+ *
+ *   call:charge=2     is recorded, at position 2         wait@2=     has been given out
+ *   step:pay+         is new, and appended as it is      wait@2+     is not there: the run parks
+ *   step:pay+step-again  is new, and appended as this    return=7    has ended, at position 7
+ *   patch:fast~       was passed                         return+     ends, and is appended
+ *   step:pay!         fails with the error of the case   fail=7, +   the same for a failed end
+ *
+ * and of what the test does and looks at in between:
+ *
+ *   <done@2,cancel    these arrive now; one that ends in ? is expected to be dropped
+ *   saw:3,4           exactly these arrivals were given out since the last time; saw: none
+ *   new? old?         is the code past everything recorded?
+ *   cancelled? live?  does the code know that it is cancelled?
+ *   attempts@2=3      failed attempts that were given out
+ *   seq=9             the last position;   open=2  ops that wait for their answer
+ *
+ * Rows are given to the replay in memory that is freed as soon as the replay may not use it any
+ * more, so that the address sanitizer sees who does. */
+#ifndef SUPPORT_JOURNAL_H
+#define SUPPORT_JOURNAL_H
+
+#include "core/replay.h"
+
+enum { JOURNAL_ROWS = 160, JOURNAL_GENERATION = 3 };
+
+typedef struct journal {
+    replay_row rows[JOURNAL_ROWS];
+    size_t count;
+} journal;
+
+/* Texts are slices of `text`. Fails the test where it makes no sense. */
+void journal_parse(journal *j, const char *text);
+
+/* The kind of that name; -1 if there is none. */
+int64_t journal_kind(slice word);
+
+/* A replay, the rows that it has not been fed yet, and what it has given out. */
+typedef struct player {
+    const replay_row *rows;
+    size_t count;
+    size_t fed;
+    size_t page_size;
+    int64_t least;
+    pawl_code early; /* what feeding has said */
+    arena *arena;
+    replay *replay;
+    replay_row *page; /* the copy that the replay has now */
+    size_t page_count;
+    int64_t seen[JOURNAL_ROWS]; /* positions of the arrivals given out */
+    size_t seen_count;
+} player;
+
+/* Begin a replay of `rows` (borrowed), fed in pages of `page_size`. */
+void player_open(player *p, const replay_row *rows, size_t count, size_t page_size);
+void player_close(player *p);
+
+/* Ask, feed where it wants more, note what has arrived, and ask again. */
+replay_result player_start(player *p, const replay_row **row);
+replay_result player_op(player *p, op_kind kind, slice name, const replay_row **row);
+replay_result player_answer(player *p, int64_t op, const replay_row **row);
+replay_result player_return(player *p, op_kind kind, const replay_row **row);
+
+/* Let rows arrive; gives how many were taken. */
+size_t player_arrive(player *p, const replay_row *rows, size_t count);
+
+typedef struct journal_case {
+    const char *name;
+    const char *journal;
+    const char *program;
+    const char *error; /* what replay_error() says at the ! of the program */
+} journal_case;
+
+/* Each case with pages of one row, of two, of three, and with all in one. */
+void journal_play(const journal_case *cases, size_t count);
+
+#endif
