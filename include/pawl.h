@@ -68,14 +68,23 @@
  *
  * THREADS.  A `pawl *` may be used by any number of threads at once, except for pawl_close(). A
  * `pawl_run *` belongs to its workflow function, a `pawl_work *` to its work function: use them on
- * the thread that was given them, and not after the function has returned.
+ * the thread that was given them, and not after the function has returned. Calls on a run from
+ * anywhere else do nothing (MISUSE, NULL, 0), and a work function that makes them fails for good.
  *
  * FORK.  A handle does not survive fork(): in the child calls answer PAWL_FORKED, pawl_stop() and
  * pawl_close() do nothing, and its database cannot be opened there (PAWL_MISUSE). Open after
- * fork(), or exec().
+ * fork(), or exec(). A workflow or work function may fork; its child must end by _exit() or exec().
+ * One that returns is ended by abort(3), before it writes in the name of its parent.
+ *
+ * DEATH.  A workflow function has a stack of 256 KiB; large things belong into pawl_alloc(). One
+ * that overflows it ends the process (SIGSEGV), as any function does that crashes. Whoever comes
+ * next goes on with the runs of the dead process. A run that was being executed at five deaths in a
+ * row, without getting any further, is held; after the second nothing is executed beside it, so
+ * that no other run is held for it.
  *
  * TIME.  int64_t milliseconds; names end in _ms. In waits 0 means "do not wait"; in options 0 means
- * "the default". Instants are milliseconds since 1970, UTC, in the database's time.
+ * "the default". A negative duration is INVALID; a sum beyond the end of time is that end, which
+ * never comes. Instants are milliseconds since 1970, UTC, in the database's time.
  *
  * OPTIONS.  Every options struct begins with its size, which the macro fills in:
  * PAWL_CALL(.attempts = 5). In C++: pawl_call_options o = {}; o.size = sizeof o; o.attempts = 5.
@@ -231,11 +240,13 @@ typedef struct pawl_future pawl_future;   /* something that a run has started an
 typedef struct pawl_outcome pawl_outcome; /* how a run or a call has ended */
 typedef struct pawl_info pawl_info;       /* what is known about a run */
 
-/* A workflow: gives its result as JSON text, NULL only after a failed call (RETURNING). */
+/* A workflow: gives its result as JSON text, NULL only after a failed call (RETURNING); otherwise
+ * NULL fails the run ("null"), and what is no JSON, or too large, holds it. */
 typedef const char *pawl_workflow_fn(pawl_run *run, const char *input);
 
 /* Work: gives its result as JSON text, or NULL by way of pawl_work_fail() and its relatives (NULL
- * without them counts as a transient failure). */
+ * without them counts as a transient failure). What is no JSON, or too large, fails for good
+ * ("invalid"). */
 typedef const char *pawl_work_fn(pawl_work *work, const char *input);
 
 /* Work inside a transaction: `native` is a `sqlite3 *` or `PGconn *`. See pawl_transact(). */
@@ -293,7 +304,7 @@ typedef struct pawl_options {
 
     /* Threads that drive runs and work under pawl_serve(): at first, and at most while work
      * functions block. -1: none, the caller drives by pawl_poll(). 0: one per processor; at most
-     * 64, or `threads` if that is more. */
+     * 64. More than 64 count as 64. */
     int64_t threads;
     int64_t threads_max;
 
@@ -308,8 +319,8 @@ typedef struct pawl_options {
      * by itself (PostgreSQL). The server's locks and answers are waited for less long. 0: 5000. */
     int64_t claim_ms;
 
-    /* How long pawl_stop() lets work functions go on before pawl_serve() returns without them. 0:
-     * 10000. */
+    /* How long pawl_stop() lets work functions go on before pawl_serve() returns without them. The
+     * next pawl_serve(), and pawl_close(), wait for them. 0: 10000. */
     int64_t drain_ms;
 
     /* Finished runs are deleted this long after their end. 0: never. */
@@ -343,7 +354,8 @@ PAWL_API pawl_code pawl_open(pawl **out, const char *url, const pawl_options *op
 
 /* Close the engine and free the handle. NULL is allowed. No other thread may be using it, and
  * pawl_serve() must have returned; waits for work functions that are still running. What it owns
- * becomes free for other nodes at once. */
+ * becomes free for other nodes at once. While somebody drives, and from a function that pawl has
+ * called, it does nothing. */
 PAWL_API void pawl_close(pawl *p);
 
 /* The last error of the calling thread on this handle: what happened; the specifics (a path, a
@@ -371,8 +383,8 @@ PAWL_API void pawl_free(void *memory);
  * At any time: a run that waited for it goes on. Names are copied; functions and args are used
  * until pawl_close() returns. The same name (and version) with another function or arg is
  * PAWL_CONFLICT. Not durable. The first error sticks: serve, poll and finish answer it, so that a
- * row of registrations needs no checks. Names and ids that begin with "pawl." are reserved
- * (INVALID). */
+ * row of registrations needs no checks; whoever drives already goes on. Names and ids that begin
+ * with "pawl." are reserved (INVALID). */
 
 typedef struct pawl_workflow_options {
     size_t size;
@@ -385,7 +397,7 @@ typedef struct pawl_workflow_options {
 typedef struct pawl_work_options {
     size_t size;
     void *arg;        /* for pawl_work_arg() */
-    int64_t at_most;  /* calls of it at one time in this process; 0: no limit */
+    int64_t at_most;  /* calls by pawl_call() at one time in this process; 0: no limit */
     int64_t no_tasks; /* 1: this node runs it as a step only, and takes no tasks of that name */
 } pawl_work_options;
 
@@ -400,7 +412,8 @@ PAWL_API pawl_code pawl_register_work(pawl *p, const char *name, pawl_work_fn *f
 /* ==== Driving ==================================================================================
  *
  * An engine becomes a node, which claims runs and does work, at its first serve, poll or finish; a
- * pure client never does. */
+ * pure client never does. One serve, poll or finish at a time, and none from a workflow or work
+ * function (MISUSE); a finish waits for another one, and for the run while a serve drives. */
 
 /* Drive runs and work on the engine's threads until pawl_stop(). Then no more is claimed, what is
  * under way gets drain_ms to end, and the rest is given back. PAWL_OK after a stop. */
@@ -467,7 +480,8 @@ PAWL_API pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const
 
 /* Wait for the end of a run. PAWL_OK: it is done. FAILED, CANCELLED: *out says why, and so does
  * pawl_errmsg(). TIMEOUT: it goes on. HELD: it is in trouble, *out says why; it may go on later.
- * *out (`out` may be NULL) is yours: pawl_outcome_free(). Errors: NOTFOUND. */
+ * *out (`out` may be NULL) is yours: pawl_outcome_free(). In a work function that was called by
+ * pawl_poll() or pawl_finish() nobody here drives meanwhile. Errors: NOTFOUND. */
 PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
 
 /* Ask a run to stop. It is told at its next park; its undos and finallys are carried out. Repeating
@@ -503,7 +517,7 @@ PAWL_API pawl_code pawl_read_state(pawl *p, const char *id, const char *key, cha
 /* ---- Outcomes: how a run or call has ended ---- */
 
 /* The result as JSON text; "null" when there is none. Good as long as the outcome. (NULL is allowed
- * in all of these; the answers are "" or 0.) */
+ * in all of these; the answers are "null", PAWL_INVALID and "".) */
 PAWL_API const char *pawl_outcome_value(const pawl_outcome *o);
 
 /* PAWL_OK; FAILED: attempts used up, or a permanent failure; TIMEOUT: a time limit of the call, or
@@ -720,8 +734,8 @@ PAWL_API int pawl_patch(pawl_run *run, const char *name);
 /* What clients see as the custom status; JSON text. */
 PAWL_API pawl_code pawl_set_status(pawl_run *run, const char *status);
 
-/* An attribute: a string, number or boolean, as JSON; indexed, for pawl_list(). "null" takes it
- * away. */
+/* An attribute: a string (of at most PAWL_MAX_ID bytes), number or boolean, as JSON; indexed, for
+ * pawl_list(). "null" takes it away. */
 PAWL_API pawl_code pawl_attr(pawl_run *run, const char *name, const char *value);
 
 /* Key-value state of the run, kept over generations and readable from outside; setting "null" takes
@@ -873,8 +887,8 @@ PAWL_API pawl_code pawl_json_check(const char *json, size_t *at);
  *   %%    a percent sign; \\' an apostrophe inside a string
  *
  * The compiler does not check these: mind the types. The result is checked. NULL when it is not
- * JSON, too large, or memory is out; a run or work function that goes on with it then fails with
- * PAWL_INVALID. */
+ * JSON, too large, or memory is out; a run that goes on with it is then held, and a work function
+ * that returns it fails. */
 
 /* The same for clients: yours, pawl_free(). NULL on error. */
 PAWL_API char *pawl_json_new(const char *format, ...);
@@ -902,7 +916,8 @@ typedef enum pawl_phase {
 /* "live", "done", "failed", "cancelled", "failing", "held"; "?" for another number. Static text. */
 PAWL_API const char *pawl_phase_name(pawl_phase phase);
 
-/* What an info says. Texts are good as long as it is. NULL is allowed; the answers are "" or 0. */
+/* What an info says. Texts are good as long as it is. NULL is allowed; the answers are "", "null"
+ * and 0. */
 PAWL_API const char *pawl_info_id(const pawl_info *i);
 PAWL_API const char *pawl_info_workflow(const pawl_info *i);
 PAWL_API const char *pawl_info_version(const pawl_info *i);
@@ -941,14 +956,18 @@ typedef struct pawl_filter {
     int64_t limit;              /* 0: 100 */
 } pawl_filter;
 
-/* List runs. Cost grows with what is listed, not with what there is. */
+/* List runs, nearly in the order in which they were made. Cost grows with what is listed, not with
+ * what there is; where only other filters than an attribute, a rare id_prefix, or phases of trouble
+ * (failed, cancelled, failing, held) are given, also with what they pass over. Errors: NOTFOUND
+ * (the run of after_id is gone). */
 PAWL_API pawl_code pawl_list(pawl *p, const pawl_filter *filter, pawl_info_fn *fn, void *arg);
 
 /* A run and its children, parents first. Errors: NOTFOUND. */
 PAWL_API pawl_code pawl_tree(pawl *p, const char *id, pawl_info_fn *fn, void *arg);
 
 /* The journal of a generation (0: the current one), from behind `after_seq`. `kind` is a word
- * ("step", "sleep", "message"), `data` JSON text. Errors: NOTFOUND. */
+ * ("started", "step", "sleep", "message"), `data` JSON text. Errors: NOTFOUND (the run, or the
+ * generation). */
 typedef struct pawl_event pawl_event;
 typedef int pawl_event_fn(void *arg, const pawl_event *event);
 PAWL_API pawl_code pawl_history(pawl *p, const char *id, int64_t generation, int64_t after_seq,
@@ -964,8 +983,10 @@ PAWL_API const char *pawl_event_data(const pawl_event *e);
  * pawl_free(). Errors: NOTFOUND. */
 PAWL_API pawl_code pawl_why(pawl *p, const char *id, char **out);
 
-/* Stop driving a run until pawl_release(), with a reason for people; let a held one go on. Errors:
- * NOTFOUND, ENDED. Durable: the hold. */
+/* Stop driving a run until pawl_release(), with a reason for people (at most PAWL_MAX_ID bytes, or
+ * NULL); a work function that is being called comes to its end. Let a run go on that is held, for
+ * whatever reason; one that is not held goes on anyway. Errors: NOTFOUND, ENDED. Durable: the hold,
+ * the release. */
 PAWL_API pawl_code pawl_hold(pawl *p, const char *id, const char *reason);
 PAWL_API pawl_code pawl_release(pawl *p, const char *id);
 

@@ -9,15 +9,24 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/text.h"
+#include "core/drive.h"
+#include "core/engine_test.h"
 #include "core/hooks.h"
 #include "core/options.h"
-#include "db/committer.h"
+#include "core/registry.h"
+#include "db/committers.h"
 
 enum {
     TAGS_MAX = 4096, /* bytes of the whole list */
     TEXTS_MAX = 64 * 1024,
+    WARM_BYTES = 256 * 1024 * 1024,
+    DRAIN_MS = 10000,
+    COMMITTERS = 2, /* where several can commit at a time */
 };
 
 struct pawl {
@@ -26,11 +35,14 @@ struct pawl {
     arena *memory; /* the texts below */
     hooks hooks;
     const char *tenant;
-    const char *name;  /* NULL: nobody has given one */
-    const char *build; /* likewise */
-    const char *tags;  /* NULL: untagged tasks only */
+    const char *name;
+    const char *build;
+    const char *tags; /* NULL: untagged tasks only */
     db *db;
-    committer *committer;
+    committers *committers;
+    readers *readers;
+    registry *registry;
+    drive *drive;
 };
 
 static pawl_code check_numbers(const pawl_options *o, error *err)
@@ -90,17 +102,77 @@ static const char *keep(pawl *p, const char *text, int *failed)
     return copy;
 }
 
+/* Who it is if nobody says so: the host's name and the process. */
+static const char *default_name(arena *memory)
+{
+    char host[PAWL_MAX_NAME - 32] = "", text[PAWL_MAX_NAME];
+    error err;
+    buf b;
+    if (gethostname(host, sizeof host - 1) != 0 ||
+        text_check(slice_of(host), sizeof host, "host", &err) != PAWL_OK)
+        host[0] = '\0';
+    buf_init_fixed(&b, text, sizeof text);
+    buf_printf(&b, "%s:%ld", host, (long)getpid());
+    return arena_copy(memory, (slice){b.at, b.size});
+}
+
 static pawl_code keep_texts(pawl *p, const pawl_options *o, error *err)
 {
     int failed = 0;
     p->tenant = keep(p, o->tenant ? o->tenant : "", &failed);
-    p->name = keep(p, o->name, &failed);
-    p->build = keep(p, o->build, &failed);
+    p->name = o->name ? keep(p, o->name, &failed) : default_name(p->memory);
+    p->build = o->build ? keep(p, o->build, &failed) : build_id(p->memory);
+    failed |= !p->name || !p->build;
     p->tags = keep(p, o->tags, &failed);
     return failed ? error_set(err, PAWL_NOMEM, "out of memory") : PAWL_OK;
 }
 
-static pawl_code open_all(pawl *p, const char *url, const pawl_options *given, error *err)
+static int64_t most_threads(const pawl_options *o)
+{
+    int64_t most = o->threads_max ? o->threads_max : DRIVE_RUNNERS_MAX;
+    return most < DRIVE_RUNNERS_MAX ? most : DRIVE_RUNNERS_MAX;
+}
+
+static int64_t threads_of(const pawl_options *o)
+{
+    if (o->threads < 0)
+        return 0;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t threads = o->threads ? o->threads : processors > 0 ? processors : 1;
+    return threads < most_threads(o) ? threads : most_threads(o);
+}
+
+/* Everything on top of the database. */
+static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *test, error *err)
+{
+    committer_options by = {.by_hand = o->threads < 0};
+    pawl_code rc = committers_open(&p->committers, p->db, &by, COMMITTERS, err);
+    if (rc != PAWL_OK)
+        return rc;
+    p->registry = registry_new();
+    drive_options options = {.db = p->db,
+                             .committers = p->committers,
+                             .registry = p->registry,
+                             .tenant = p->tenant,
+                             .name = p->name,
+                             .build = p->build,
+                             .threads = threads_of(o),
+                             .threads_max = most_threads(o),
+                             .claim_ms = p->db->options.claim_ms,
+                             .drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS,
+                             .warm_bytes = o->warm_bytes ? o->warm_bytes : WARM_BYTES,
+                             .drops = test->drops,
+                             .drops_arg = test->arg};
+    rc = p->registry ? drive_open(&p->drive, &options, err)
+                     : error_set(err, PAWL_NOMEM, "out of memory");
+    if (rc != PAWL_OK)
+        return rc;
+    p->readers = readers_new(p->db);
+    return p->readers ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+}
+
+static pawl_code open_all(pawl *p, const char *url, const pawl_options *given,
+                          const engine_test *test, error *err)
 {
     pawl_options o;
     pawl_code rc = options_read(&o, sizeof o, given, err);
@@ -117,18 +189,24 @@ static pawl_code open_all(pawl *p, const char *url, const pawl_options *given, e
         .on_connect = o.on_connect,
         .on_connect_arg = o.on_connect_arg,
         .log = {o.log, o.log_arg},
-        .clock = &p->hooks.clock,
+        .clock = test->clock ? test->clock : &p->hooks.clock,
         .random = &p->hooks.random,
         .switch_to_wal = o.switch_to_wal != 0,
         .wal_bytes = o.wal_bytes,
         .busy_ms = o.busy_ms,
         .claim_ms = o.claim_ms,
+        .by_hand = o.threads < 0,
     };
     rc = db_open(&p->db, &options, err);
-    return rc == PAWL_OK ? committer_open(&p->committer, p->db, NULL, err) : rc;
+    if (rc != PAWL_OK)
+        return rc;
+    if (test->wrap)
+        p->db = test->wrap(test->arg, p->db);
+    return open_engine(p, &o, test, err);
 }
 
-pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options)
+pawl_code engine_test_open(pawl **out, const char *url, const pawl_options *options,
+                           const engine_test *test)
 {
     if (!out)
         return PAWL_INVALID;
@@ -147,8 +225,13 @@ pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options)
     p->memory = memory;
     *out = p;
     error err = {0};
-    pawl_code rc = open_all(p, url, options, &err);
+    pawl_code rc = open_all(p, url, options, test, &err);
     return rc == PAWL_OK ? rc : error_store_put(p->errors, &err);
+}
+
+pawl_code pawl_open(pawl **out, const char *url, const pawl_options *options)
+{
+    return engine_test_open(out, url, options, &(engine_test){0});
 }
 
 /* A child of fork() has the handle's memory but neither its threads nor its locks: everything that
@@ -162,11 +245,104 @@ void pawl_close(pawl *p)
 {
     if (!p || is_forked(p))
         return;
-    committer_close(p->committer);
+    if (p->drive && !drive_may_close(p->drive)) {
+        LOG(drive_log(p->drive), LOG_ERROR, "close-refused", LOG_TEXT("why", "it is being driven"));
+        return;
+    }
+    drive_close(p->drive); /* first: work functions that are still running may use the rest */
+    readers_free(p->readers);
+    committers_close(p->committers);
+    registry_free(p->registry);
     db_close(p->db);
     error_store_free(p->errors);
     arena_free(p->memory);
     free(p);
+}
+
+/* ---- For the rest of the engine ---- */
+
+pawl_code engine_enter(pawl *p, error *err)
+{
+    if (!p)
+        return error_set(err, PAWL_INVALID, "no handle");
+    if (is_forked(p))
+        return error_set(err, PAWL_FORKED, "the handle belongs to the parent process");
+    if (p->readers)
+        return PAWL_OK;
+    error_set(err, PAWL_MISUSE, "the database of this handle is not open");
+    error_hint(err, "look at the answer of pawl_open(), close the handle and open it again");
+    return PAWL_MISUSE;
+}
+
+pawl_code engine_leave(pawl *p, pawl_code rc, const error *err)
+{
+    if (rc != PAWL_OK && p && !is_forked(p))
+        error_store_put(p->errors, err);
+    return rc;
+}
+
+db *engine_db(pawl *p)
+{
+    return p->db;
+}
+
+readers *engine_readers(pawl *p)
+{
+    return p->readers;
+}
+
+slice engine_tenant(pawl *p)
+{
+    return slice_of(p->tenant);
+}
+
+int64_t engine_node(pawl *p)
+{
+    return atomic_load(&p->drive->open_node);
+}
+
+registry *engine_registry(pawl *p)
+{
+    return p->registry;
+}
+
+drive *engine_drive(pawl *p)
+{
+    return p->drive;
+}
+
+const char *engine_name(pawl *p)
+{
+    return p->name;
+}
+
+/* A pure client has never measured the database's time: then it is asked, once. */
+pawl_code engine_time(pawl *p, int64_t *now_ms, error *err)
+{
+    drive *d = p->drive;
+    if (!db_clock_is_known(&d->clock)) {
+        db_conn *c;
+        pawl_code rc = db_connect(p->db, DB_READER, &c, err);
+        if (rc == PAWL_OK)
+            rc = db_clock_measure(&d->clock, c, err);
+        db_disconnect(c);
+        if (rc != PAWL_OK)
+            return rc;
+    }
+    *now_ms = db_clock_now_ms(&d->clock);
+    return PAWL_OK;
+}
+
+void engine_wake(pawl *p)
+{
+    pthread_mutex_lock(&p->drive->lock);
+    drive_call_keeper(p->drive);
+    pthread_mutex_unlock(&p->drive->lock);
+}
+
+int engine_may_stop(pawl *p)
+{
+    return p && !is_forked(p) && p->drive;
 }
 
 pawl_code engine_unsupported(pawl *p, const char *what)
@@ -181,6 +357,8 @@ pawl_code engine_unsupported(pawl *p, const char *what)
     error_hint(&err, "use a version whose changelog names it; pawl_version() tells which one runs");
     return error_store_put(p->errors, &err);
 }
+
+/* ---- The last error ---- */
 
 /* In a child of fork() the store may be locked for ever: it is not asked there. */
 static const error *last_error(pawl *p)

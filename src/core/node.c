@@ -11,7 +11,7 @@
 
 #include "db/nodes_file.h"
 
-enum { FIRST_NODE = 2, PAGE = 256 };
+enum { FIRST_NODE = 2 };
 
 static const db_sql TAKE_ID = {
     "UPDATE {meta} SET number = number + 1 WHERE name = 'next_node' RETURNING number - 1", ""};
@@ -32,18 +32,40 @@ static const db_sql SILENT = {
     " WHERE n.closed = 0 AND n.node <> $1 AND (b.at IS NULL OR b.at < $2) ORDER BY n.node",
     "ii"};
 
-static const db_sql CLOSED = {"SELECT DISTINCT node FROM {nodes} WHERE closed <> 0 ORDER BY node",
-                              ""};
+static const db_sql CLOSED = {
+    "SELECT node, min(closed) FROM {nodes} WHERE closed <> 0 GROUP BY node ORDER BY node", ""};
+
+static const db_sql CLOSED_DUE = {
+    "SELECT n.node, min(n.closed) FROM {nodes} n WHERE n.closed <> 0 AND EXISTS"
+    " (SELECT 1 FROM {runs} r WHERE r.owner = n.node AND r.wake_at <= $1)"
+    " GROUP BY n.node ORDER BY n.node",
+    "i"};
+
+static const db_sql HOW_CLOSED = {
+    "SELECT coalesce(min(closed), 0) FROM {nodes} WHERE node = $1 AND closed <> 0", "i"};
+
+/* How a node was closed: by another one, or by itself, when it had nothing in hand any more. */
+enum { BY_OTHERS = 1, BY_ITSELF = 2 };
 
 static const db_sql CLOSE = {
-    "UPDATE {nodes} SET closed = 1 WHERE node = $1 AND closed = 0 RETURNING slot", "i"};
+    "UPDATE {nodes} SET closed = $2 WHERE node = $1 AND closed = 0 RETURNING slot", "ii"};
+
+static const db_sql VANISH = {"DELETE FROM {nodes} WHERE node = $1 AND closed = 0 RETURNING slot",
+                              "i"};
+
+static const db_sql OWNS = {
+    "SELECT owned FROM (SELECT (SELECT count(*) FROM {runs} WHERE owner = $1"
+    " AND wake_at IS NOT NULL) + (SELECT count(*) FROM {tasks} WHERE owner = $1) AS owned) AS "
+    "all_of_it"
+    " WHERE owned = $2",
+    "ii"};
 
 static const db_sql NO_BEAT = {"DELETE FROM {beats} WHERE node = $1", "i"};
 
-static const db_sql IS_OPEN = {"SELECT count(*) FROM {nodes} WHERE node = $1 AND closed = 0", "i"};
+static const db_sql STILL_SILENT = {
+    "DELETE FROM {beats} WHERE node = $1 AND at < $2 RETURNING node", "ii"};
 
-static const db_sql REMOVE = {"DELETE FROM {nodes} WHERE node = $1 AND closed <> 0 RETURNING slot",
-                              "i"};
+static const db_sql NO_OFFERS = {"DELETE FROM {offers} WHERE node = $1", "i"};
 
 /* ---- Units ---- */
 
@@ -52,8 +74,7 @@ static pawl_code no_memory(error *err)
     return error_set(err, PAWL_NOMEM, "out of memory");
 }
 
-/* Commit a unit of the node's own affairs, which somebody waits for. */
-static pawl_code commit(committer *k, unit *u, const char *doing, error *err)
+pawl_code node_commit(committer *k, unit *u, const char *doing, error *err)
 {
     u->class = UNIT_OF_CLIENT;
     pawl_code rc = committer_commit(k, u);
@@ -71,7 +92,7 @@ static pawl_code take_id(arena *a, committer *k, int64_t *out, error *err)
         return no_memory(err);
     uint64_t key = unit_key_text("meta", SLICE_LIT("next_node"));
     int take = unit_guard(u, &TAKE_ID, "counter", key, NULL, 0);
-    pawl_code rc = commit(k, u, "become a node", err);
+    pawl_code rc = node_commit(k, u, "become a node", err);
     if (rc == PAWL_REFUSED)
         return error_set(err, PAWL_CORRUPT, "the counter next_node is missing in the meta table");
     if (rc != PAWL_OK)
@@ -99,7 +120,7 @@ static pawl_code insert_rows(arena *a, committer *k, const node *n, const node_o
     const db_value beat[] = {db_int(n->id), db_int(n->beat_ms)};
     if (!n->file)
         unit_write(u, &FIRST_BEAT, unit_key("beats", n->id), beat, DB_COUNT(beat));
-    return commit(k, u, "become a node", err);
+    return node_commit(k, u, "become a node", err);
 }
 
 /* ---- Joining and leaving ---- */
@@ -204,14 +225,16 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     return PAWL_OK;
 }
 
-enum { LIST_ROOM = sizeof((node_list *)0)->at / sizeof((node_list *)0)->at[0] };
-
-/* Column 0 of a prepared statement: all that there is room for. */
+/* Column 0 of a prepared statement, and how it was closed if that is column 1: all that there is
+ * room for. */
 static db_step read_rows(db_stmt *s, node_list *out, error *err)
 {
     db_step step = DB_DONE;
-    while (out->count < LIST_ROOM && (step = db_next(s, err)) == DB_ROW)
+    while (out->count < NODE_LIST_ROOM && (step = db_next(s, err)) == DB_ROW) {
+        int more = s->conn->driver->columns(s) > 1;
+        out->resigned[out->count] = more && db_column(s, 1).i == BY_ITSELF;
         out->at[out->count++] = db_column(s, 0).i;
+    }
     db_reset(s);
     return step;
 }
@@ -245,12 +268,12 @@ static pawl_code find_unlocked(const node *n, db_conn *c, node_list *out, error 
         pawl_code rc = read_nodes(c, &OPEN, values, DB_COUNT(values), &some, err);
         if (rc != PAWL_OK)
             return rc;
-        for (size_t i = 0; i < some.count && out->count < LIST_ROOM; i++) {
+        for (size_t i = 0; i < some.count && out->count < NODE_LIST_ROOM; i++) {
             after = some.at[i];
             if (nodes_file_alive(n->file, after) == 0)
                 out->at[out->count++] = after;
         }
-    } while (some.count == LIST_ROOM && out->count < LIST_ROOM);
+    } while (some.count == NODE_LIST_ROOM && out->count < NODE_LIST_ROOM);
     return PAWL_OK;
 }
 
@@ -273,15 +296,45 @@ pawl_code node_find_closed(db_conn *c, node_list *out, error *err)
     return read_nodes(c, &CLOSED, NULL, 0, out, err);
 }
 
+pawl_code node_find_due(db_conn *c, int64_t now_ms, node_list *out, error *err)
+{
+    const db_value values[] = {db_int(now_ms)};
+    return read_nodes(c, &CLOSED_DUE, values, DB_COUNT(values), out, err);
+}
+
+int node_is_closed(db_conn *c, int64_t id, int *resigned)
+{
+    int64_t how = 0;
+    int found;
+    error err = {0};
+    const db_value values[] = {db_int(id)};
+    pawl_code rc = db_number(c, &HOW_CLOSED, values, DB_COUNT(values), &how, &found, &err);
+    *resigned = rc == PAWL_OK && how == BY_ITSELF;
+    return rc == PAWL_OK && how != 0;
+}
+
 /* ---- Closing ---- */
 
-/* Its beat goes with it: so the node hears of its end even if it has nothing to commit. */
-int node_add_close(unit *u, int64_t id)
+/* Its beat goes with it: so the node hears of its end even if it has nothing to commit. So does
+ * what it offers: nobody waits for it to drive that. */
+static void add_silence(unit *u, int64_t id)
 {
     const db_value values[] = {db_int(id)};
-    int close = unit_guard(u, &CLOSE, "open", unit_key("nodes", id), values, DB_COUNT(values));
     unit_write(u, &NO_BEAT, unit_key("beats", id), values, DB_COUNT(values));
+    unit_write(u, &NO_OFFERS, unit_key("offers", id), values, DB_COUNT(values));
+}
+
+static int add_close(unit *u, int64_t id, int64_t how)
+{
+    const db_value closing[] = {db_int(id), db_int(how)};
+    int close = unit_guard(u, &CLOSE, "open", unit_key("nodes", id), closing, DB_COUNT(closing));
+    add_silence(u, id);
     return close;
+}
+
+int node_add_close(unit *u, int64_t id)
+{
+    return add_close(u, id, BY_OTHERS);
 }
 
 /* Its sessions first: one that was sending when its node stopped waits for the rest, and no
@@ -295,143 +348,66 @@ static void evict(db *d, int64_t id)
     db_disconnect(c);
 }
 
-pawl_code node_close(committer *k, int64_t id, error *err)
+static pawl_code close_node(committer *k, int64_t id, int64_t how, error *err)
 {
-    evict(committer_connection(k)->db, id);
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
     pawl_code rc = u ? PAWL_OK : no_memory(err);
     if (u) {
-        node_add_close(u, id);
-        rc = commit(k, u, "close a node", err);
+        add_close(u, id, how);
+        rc = node_commit(k, u, "close a node", err);
     }
     arena_free(a);
     return rc;
 }
 
-/* ---- Sweeping ---- */
-
-typedef struct walk {
-    const char *table;
-    db_sql page;
-    db_sql free;
-} walk;
-
-static const walk WALKS[] = {
-    {"runs",
-     {"SELECT run, owner FROM {runs} WHERE run > $1 ORDER BY run LIMIT $2", "ii"},
-     {"UPDATE {runs} SET owner = 0 WHERE run = $1 AND owner = $2", "ii"}},
-    {"tasks",
-     {"SELECT task, owner FROM {tasks} WHERE task > $1 ORDER BY task LIMIT $2", "ii"},
-     {"UPDATE {tasks} SET owner = 0 WHERE task = $1 AND owner = $2", "ii"}},
-};
-
-enum { WALK_COUNT = sizeof WALKS / sizeof *WALKS };
-
-/* What a page of a table holds. */
-typedef struct page {
-    int64_t last; /* its last row … */
-    size_t seen;  /* … of so many; fewer than PAGE: the table ends here */
-    size_t count; /* how many of them the node owns: */
-    struct owned {
-        uint64_t key;
-        int64_t id;
-    } owned[PAGE];
-} page;
-
-static pawl_code read_page(const node_sweep *s, db_conn *c, page *p, error *err)
+pawl_code node_close(committer *k, int64_t id, error *err)
 {
-    db_stmt *rows;
-    const walk *w = &WALKS[s->walk];
-    const db_value values[] = {db_int(s->after), db_int(PAGE)};
-    pawl_code rc = db_prepare(c, &w->page, &rows, err);
-    if (rc == PAWL_OK)
-        rc = db_bind_all(rows, values, DB_COUNT(values), err);
-    if (rc != PAWL_OK)
-        return rc;
-    db_step step;
-    while ((step = db_next(rows, err)) == DB_ROW && p->seen < PAGE) {
-        p->seen++;
-        p->last = db_column(rows, 0).i;
-        if (db_column(rows, 1).i == s->node)
-            p->owned[p->count++] = (struct owned){unit_key(w->table, p->last), p->last};
-    }
-    db_reset(rows);
-    return step == DB_FAILED ? err->code : PAWL_OK;
+    evict(committer_connection(k)->db, id);
+    return close_node(k, id, BY_OTHERS, err);
 }
 
-/* Nothing can come to belong to a closed node any more: what is read here can only become less. */
-static pawl_code look(const node_sweep *s, db_conn *c, page *p, error *err)
+/* Who has beaten since it was found silent believes that it may go on working: it must not be
+ * closed. Its beat and this guard change the same row, so one of the two finds out. */
+pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
 {
-    int64_t open = 0;
-    int found;
-    const db_value which[] = {db_int(s->node)};
-    pawl_code rc = db_begin(c, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = db_number(c, &IS_OPEN, which, DB_COUNT(which), &open, &found, err);
-    if (rc == PAWL_OK && open > 0)
-        rc = error_set(err, PAWL_MISUSE, "node %lld is not closed", (long long)s->node);
-    if (rc == PAWL_OK)
-        rc = read_page(s, c, p, err);
-    db_rollback(c);
-    return rc;
-}
-
-static int by_key(const void *a, const void *b)
-{
-    const struct owned *x = a, *y = b;
-    return (x->key > y->key) - (x->key < y->key);
-}
-
-/* In the order in which everybody else locks rows too (C6). */
-static pawl_code free_page(const node_sweep *s, committer *k, arena *a, page *p, error *err)
-{
-    unit *u = unit_new(a);
-    if (!u)
-        return no_memory(err);
-    qsort(p->owned, p->count, sizeof *p->owned, by_key);
-    for (size_t i = 0; i < p->count; i++) {
-        const db_value values[] = {db_int(p->owned[i].id), db_int(s->node)};
-        unit_write(u, &WALKS[s->walk].free, p->owned[i].key, values, DB_COUNT(values));
-    }
-    return commit(k, u, "sweep up after a node", err);
-}
-
-/* Refused: somebody else has walked too, and was here first. */
-static pawl_code remove_rows(const node_sweep *s, committer *k, arena *a, error *err)
-{
-    unit *u = unit_new(a);
-    if (!u)
-        return no_memory(err);
-    const db_value values[] = {db_int(s->node)};
-    unit_guard(u, &REMOVE, "closed", unit_key("nodes", s->node), values, DB_COUNT(values));
-    pawl_code rc = commit(k, u, "sweep up after a node", err);
-    return rc == PAWL_REFUSED ? PAWL_OK : rc;
-}
-
-static pawl_code sweep(node_sweep *s, committer *k, db_conn *c, page *p, arena *a, error *err)
-{
-    pawl_code rc = s->walk < WALK_COUNT ? look(s, c, p, err) : remove_rows(s, k, a, err);
-    if (rc == PAWL_OK && p->count > 0)
-        rc = free_page(s, k, a, p, err);
-    if (rc != PAWL_OK)
-        return rc;
-    s->after = p->last;
-    if (p->seen < PAGE) {
-        s->walk++;
-        s->after = 0;
-    }
-    return PAWL_OK;
-}
-
-pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, error *err)
-{
-    error own;
+    if (n->file) /* a lock that is gone does not come back */
+        return node_close(k, id, err);
     arena *a = arena_new(0);
-    page *p = a ? arena_alloc(a, sizeof *p) : NULL;
-    pawl_code rc = p ? sweep(s, k, c, p, a, err ? err : &own) : no_memory(err);
+    unit *u = a ? unit_new(a) : NULL;
+    pawl_code rc = u ? PAWL_OK : no_memory(err);
+    if (u) {
+        const db_value values[] = {db_int(id), db_int(db_clock_now_ms(n->clock) - n->claim_ms)};
+        unit_guard(u, &STILL_SILENT, "silent", unit_key("beats", id), values, DB_COUNT(values));
+        add_close(u, id, BY_OTHERS);
+        evict(committer_connection(k)->db, id);
+        rc = node_commit(k, u, "close a node", err);
+    }
     arena_free(a);
-    *done = s->walk > WALK_COUNT;
     return rc;
+}
+
+/* All at once, if the runs are all that it has: that is counted, since a run of a node that has
+ * gone would be nobody's to claim. */
+static pawl_code vanish(committer *k, int64_t id, const int64_t *runs, size_t count, error *err)
+{
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    pawl_code rc = u ? PAWL_OK : no_memory(err);
+    if (u) {
+        const db_value which[] = {db_int(id)}, owns[] = {db_int(id), db_int((int64_t)count)};
+        unit_guard(u, &VANISH, "open", unit_key("nodes", id), which, DB_COUNT(which));
+        unit_guard(u, &OWNS, "owns", unit_key("nodes", id), owns, DB_COUNT(owns));
+        node_add_give_back(u, id, runs, count);
+        add_silence(u, id);
+        rc = node_commit(k, u, "leave", err);
+    }
+    arena_free(a);
+    return rc;
+}
+
+pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err)
+{
+    pawl_code rc = runs ? vanish(k, id, runs, count, err) : PAWL_REFUSED;
+    return rc == PAWL_REFUSED ? close_node(k, id, BY_ITSELF, err) : rc;
 }

@@ -27,7 +27,7 @@ typedef struct node {
     db_clock *clock;
     struct nodes_file *file; /* NULL: its sign of life is a row */
     int64_t claim_ms;        /* silence for longer is death */
-    int64_t beat_ms;         /* its last sign of life, in the database's time */
+    _Atomic int64_t beat_ms; /* its last sign of life, in the database's time */
     int64_t believe_ms;      /* from then on it believes that others are silent */
 } node;
 
@@ -46,18 +46,28 @@ void node_leave(node *n);
  * any other error it may be tried again. */
 pawl_code node_beat(node *n, db_conn *c, error *err);
 
-/* Some nodes. What has no room is found the next time: those that were found will be gone then. */
+enum { NODE_LIST_ROOM = 64 };
+
+/* Some nodes, in order. What has no room is found the next time: those that were found will be gone
+ * then. */
 typedef struct node_list {
     size_t count;
-    int64_t at[64];
+    int64_t at[NODE_LIST_ROOM];
+    char resigned[NODE_LIST_ROOM]; /* of closed ones: 1, it has closed itself, and was at nothing
+                                      any more */
 } node_list;
 
 /* Other nodes that are not closed and give no sign of life. `c` is not in use. None, while this
  * node's own signs of life are late: then it may be the database that was silent. */
 pawl_code node_find_silent(node *n, db_conn *c, node_list *out, error *err);
 
-/* Nodes that are closed and not swept yet. */
+/* Nodes that are closed and not swept yet; and those of them that own a run which is due. There may
+ * be many of the former. */
 pawl_code node_find_closed(db_conn *c, node_list *out, error *err);
+pawl_code node_find_due(db_conn *c, int64_t now_ms, node_list *out, error *err);
+
+/* Is this one closed? On a connection in a transaction. */
+int node_is_closed(db_conn *c, int64_t id, int *resigned);
 
 /* Close a node, as a guard ("open") of a unit. Refused: it was closed before, or there is none.
  * Gives the number of the statement. */
@@ -66,16 +76,34 @@ int node_add_close(unit *u, int64_t id);
 /* The same, committed. PAWL_REFUSED: somebody else has done it. */
 pawl_code node_close(committer *k, int64_t id, error *err);
 
-/* The slow walk over everything that a closed node owns. What nobody has claimed by then becomes
- * nobody's, and the node's rows go. Several may walk at once. Zeroed at first, but for the node. */
+/* Close one that was found silent. PAWL_REFUSED: somebody else has done it, or it has given a sign
+ * of life since. */
+pawl_code node_bury(const node *n, committer *k, int64_t id, error *err);
+
+/* A node closes itself, when none of its runs is being executed any more. If these are all the runs
+ * that it owns they become nobody's, and nothing is left of it; otherwise, or with NULL, others
+ * sweep up after it. */
+pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err);
+
+/* ---- Sweeping (node_sweep.c) ---- */
+
+/* The slow walk over everything that closed nodes own. What nobody has claimed by then becomes
+ * nobody's, and the nodes' rows go. Several may walk at once. Zeroed at first, but for the
+ * nodes. */
 typedef struct node_sweep {
-    int64_t node;
-    int walk;      /* which table */
-    int64_t after; /* how far in it */
+    node_list nodes; /* none: there is no walk */
+    int walk;        /* which table */
+    int64_t after;   /* how far in it */
 } node_sweep;
 
 /* One page of it, one unit at most. `c` is a connection that is not in use. *done: that was all. On
- * an error nothing has moved, and it may be tried again; PAWL_MISUSE: the node is not closed. */
+ * an error nothing has moved, and it may be tried again; PAWL_MISUSE: a node is not closed. */
 pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, error *err);
+
+/* These runs, which the node owns, become nobody's. */
+void node_add_give_back(unit *u, int64_t id, const int64_t *runs, size_t count);
+
+/* Commit a unit of a node's own affairs, which somebody waits for. */
+pawl_code node_commit(committer *k, unit *u, const char *doing, error *err);
 
 #endif

@@ -16,10 +16,20 @@
 /* Not locked: a node that is closed stays closed, and its rows go only when it owns nothing. */
 static const db_sql CLOSED = {"SELECT node FROM {nodes} WHERE node = $1 AND closed <> 0", "i"};
 
-static const db_sql CLAIM = {"UPDATE {runs} SET owner = $3, fence = fence + 1, updated_at = $4"
-                             " WHERE run = $1 AND owner = $2 AND status IN (0, 4) AND held = 0"
-                             " RETURNING fence, generation, mail, status, wake_at",
-                             "iiii"};
+/* A journal never gets shorter: another length than at the last claim is progress, or a new
+ * generation. */
+static const db_sql CLAIM = {
+    "UPDATE {runs} SET owner = $3, fence = fence + 1, updated_at = $4,"
+    " claims = CASE WHEN held <> 0 OR claims = 0 OR claimed_seq <> $6 THEN 1 ELSE claims + $7 END,"
+    " claimed_seq = $6, version = CASE WHEN version = '' THEN $8 ELSE version END,"
+    " wake_at = CASE WHEN held <> 0 THEN $4 ELSE wake_at END, held = 0"
+    " WHERE run = $1 AND owner = $2 AND status IN (0, 4) AND held = $5"
+    " RETURNING fence, generation, mail, status, wake_at, claims",
+    "iiiiiiit"};
+
+static const db_sql MARK = {"UPDATE {runs} SET claims = claims + $4"
+                            " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING claims",
+                            "iiii"};
 
 static const db_sql FOUND = {"SELECT owner, fence, status, held FROM {runs} WHERE run = $1", "i"};
 
@@ -35,26 +45,67 @@ static const db_sql INBOX = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     "iiiiiitttiib"};
 
+/* A run that was held meanwhile is given back: nobody drives it, and nothing wakes it. */
 static const db_sql PARK = {
-    "UPDATE {runs} SET wake_at = CASE WHEN mail = $4 THEN $5 ELSE $6 END, updated_at = $6"
-    " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at, mail",
-    "iiiiii"};
+    "UPDATE {runs} SET wake_at = CASE WHEN held <> 0 THEN NULL WHEN mail = $4 THEN $5 ELSE $6 END,"
+    " owner = CASE WHEN held <> 0 THEN 0 ELSE owner END, updated_at = $6,"
+    " custom_status = CASE WHEN $8 > 0 THEN $7 ELSE custom_status END,"
+    " custom_seq = custom_seq + $8"
+    " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at, mail, held",
+    "iiiiiiti"};
 
 static const db_sql FINISH = {
     "UPDATE {runs} SET status = $4, output = $5, error = $6, owner = 0, wake_at = NULL,"
-    " updated_at = $7, finished_at = $7"
+    " held = 0, updated_at = $7, finished_at = $7,"
+    " custom_status = CASE WHEN $9 > 0 THEN $8 ELSE custom_status END,"
+    " custom_seq = custom_seq + $9"
     " WHERE run = $1 AND owner = $2 AND fence = $3"
     " RETURNING watched, parent, parent_generation, parent_op",
-    "iiiibti"};
+    "iiiibtiti"};
 
-static const db_sql GIVE_BACK = {"UPDATE {runs} SET owner = 0, updated_at = $4"
-                                 " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at",
-                                 "iiii"};
+/* Not a guard: it goes into units that have none, and the node's lock is one. */
+static const db_sql SAY = {
+    "UPDATE {runs} SET custom_status = $4, custom_seq = custom_seq + $5, updated_at = $6"
+    " WHERE run = $1 AND owner = $2 AND fence = $3",
+    "iiitii"};
+
+static const db_sql GIVE_BACK = {
+    "UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 THEN NULL ELSE wake_at END,"
+    " updated_at = $4 WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at",
+    "iiii"};
+
+/* What people have held stays held by them, whatever else is the matter. */
+static const db_sql HOLD = {"UPDATE {runs} SET held = CASE WHEN held = 4 THEN 4 ELSE $4 END,"
+                            " held_reason = CASE WHEN held = 4 THEN held_reason ELSE $5 END,"
+                            " held_for = CASE WHEN held = 4 THEN NULL ELSE $6 END,"
+                            " held_at = $7, owner = 0, wake_at = NULL, updated_at = $7"
+                            " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING held",
+                            "iiiitti"};
+
+static const db_sql HOLD_DUE = {
+    "UPDATE {runs} SET held = 1, held_reason = $3, held_for = '', held_at = $4, owner = 0,"
+    " wake_at = NULL, updated_at = $4 WHERE run = $1 AND owner = $2 AND status IN (0, 4)"
+    " AND held = 0 AND wake_at <= $4 RETURNING held",
+    "iiti"};
+
+/* Whoever drives it goes on until he hears of it. One that is to begin later, and was never
+ * claimed, keeps its time: it is written nowhere else. */
+static const db_sql HOLD_BY_HAND = {
+    "UPDATE {runs} SET held = 4, held_reason = $2, held_for = NULL, held_at = $3, updated_at = $3,"
+    " wake_at = CASE WHEN owner = 0 AND (claims <> 0 OR wake_at <= $3) THEN NULL ELSE wake_at END"
+    " WHERE run = $1 AND status IN (0, 4) RETURNING owner",
+    "iti"};
+
+static const db_sql RELEASE = {
+    "UPDATE {runs} SET held = 0, held_reason = NULL, held_for = NULL, held_at = NULL, claims = 0,"
+    " wake_at = CASE WHEN owner = 0 AND wake_at > $2 THEN wake_at ELSE $2 END,"
+    " updated_at = $2 WHERE run = $1 AND status IN (0, 4) AND held <> 0 RETURNING owner",
+    "ii"};
 
 static const db_sql APPEND = {
-    "INSERT INTO {journal} (run, generation, seq, kind, name, at, enc, data)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-    "iiiitiib"};
+    "INSERT INTO {journal} (run, generation, seq, kind, op, name, at, enc, data)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    "iiiiitiib"};
 
 static db_value text_or_null(slice s)
 {
@@ -76,14 +127,29 @@ static int guard_run(unit *u, const db_sql *sql, const char *name, int64_t run,
     return guard;
 }
 
-int run_claim(unit *u, int64_t run, int64_t from, int64_t owner, int64_t now_ms)
+static void guard_closed(unit *u, int64_t node)
 {
-    assert(owner != 0 && owner != from);
-    const db_value closed[] = {db_int(from)};
-    const db_value values[] = {db_int(run), db_int(from), db_int(owner), db_int(now_ms)};
-    if (from != 0)
-        unit_guard(u, &CLOSED, "closed", unit_key("nodes", from), closed, DB_COUNT(closed));
-    return guard_run(u, &CLAIM, "owner", run, values, DB_COUNT(values));
+    const db_value closed[] = {db_int(node)};
+    if (node != 0)
+        unit_guard(u, &CLOSED, "closed", unit_key("nodes", node), closed, DB_COUNT(closed));
+}
+
+int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms)
+{
+    assert(owner != 0 && owner != f->owner);
+    slice version = f->version.at ? f->version : SLICE_LIT("");
+    const db_value values[] = {
+        db_int(f->run),  db_int(f->owner), db_int(owner),      db_int(now_ms),
+        db_int(f->held), db_int(f->seq),   db_int(f->counted), db_text(version),
+    };
+    guard_closed(u, f->owner);
+    return guard_run(u, &CLAIM, "owner", f->run, values, DB_COUNT(values));
+}
+
+int run_mark(unit *u, const run_hold *h, int64_t more)
+{
+    const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence), db_int(more)};
+    return guard_run(u, &MARK, "fence", h->run, values, DB_COUNT(values));
 }
 
 int run_send(unit *u, const run_mail *m)
@@ -99,7 +165,25 @@ int run_send(unit *u, const run_mail *m)
     return guard;
 }
 
-int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, int64_t now_ms)
+static db_value status_of(const run_said *said)
+{
+    return said ? text_or_null(said->status) : db_null();
+}
+
+static db_value count_of(const run_said *said)
+{
+    return db_int(said ? said->count : 0);
+}
+
+int run_say(unit *u, const run_hold *h, const run_said *said, int64_t now_ms)
+{
+    const db_value values[] = {db_int(h->run),  db_int(h->owner), db_int(h->fence),
+                               status_of(said), count_of(said),   db_int(now_ms)};
+    return unit_write(u, &SAY, unit_key("runs", h->run), values, DB_COUNT(values));
+}
+
+int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, const run_said *said,
+             int64_t now_ms)
 {
     const db_value values[] = {
         db_int(h->run),
@@ -108,11 +192,13 @@ int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, int6
         db_int(seen),
         deadline_ms == RUN_NEVER ? db_null() : db_int(deadline_ms),
         db_int(now_ms),
+        status_of(said),
+        count_of(said),
     };
     return guard_run(u, &PARK, "fence", h->run, values, DB_COUNT(values));
 }
 
-int run_finish(unit *u, const run_hold *h, const run_end *end, int64_t now_ms)
+int run_finish(unit *u, const run_hold *h, const run_end *end, const run_said *said, int64_t now_ms)
 {
     assert(end->status != RUN_LIVE && end->status != RUN_FAILING);
     const db_value values[] = {
@@ -123,6 +209,8 @@ int run_finish(unit *u, const run_hold *h, const run_end *end, int64_t now_ms)
         bytes_or_null(end->output),
         text_or_null(end->error),
         db_int(now_ms),
+        status_of(said),
+        count_of(said),
     };
     return guard_run(u, &FINISH, "fence", h->run, values, DB_COUNT(values));
 }
@@ -133,11 +221,40 @@ int run_give_back(unit *u, const run_hold *h, int64_t now_ms)
     return guard_run(u, &GIVE_BACK, "fence", h->run, values, DB_COUNT(values));
 }
 
+int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms)
+{
+    const db_value values[] = {
+        db_int(h->run),           db_int(h->owner),        db_int(h->fence), db_int(why->reason),
+        text_or_null(why->words), text_or_null(why->what), db_int(now_ms),
+    };
+    return guard_run(u, &HOLD, "fence", h->run, values, DB_COUNT(values));
+}
+
+int run_hold_due(unit *u, int64_t run, int64_t owner, slice words, int64_t now_ms)
+{
+    const db_value values[] = {db_int(run), db_int(owner), db_text(words), db_int(now_ms)};
+    guard_closed(u, owner);
+    return guard_run(u, &HOLD_DUE, "owner", run, values, DB_COUNT(values));
+}
+
+int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms)
+{
+    const db_value values[] = {db_int(run), text_or_null(words), db_int(now_ms)};
+    return guard_run(u, &HOLD_BY_HAND, "live", run, values, DB_COUNT(values));
+}
+
+int run_set_free(unit *u, int64_t run, int64_t now_ms)
+{
+    const db_value values[] = {db_int(run), db_int(now_ms)};
+    return guard_run(u, &RELEASE, "held", run, values, DB_COUNT(values));
+}
+
 int run_append(unit *u, const run_entry *e)
 {
     const db_value row[] = {
-        db_int(e->run),   db_int(e->generation), db_int(e->seq), db_int(e->kind),
-        db_text(e->name), db_int(e->at_ms),      db_int(e->enc), bytes_or_null(e->data),
+        db_int(e->run),   db_int(e->generation), db_int(e->seq),
+        db_int(e->kind),  db_int(e->op),         db_text(e->name),
+        db_int(e->at_ms), db_int(e->enc),        bytes_or_null(e->data),
     };
     return unit_write(u, &APPEND, unit_key("journal", e->run), row, DB_COUNT(row));
 }

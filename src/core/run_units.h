@@ -30,13 +30,26 @@ typedef struct run_hold {
     int64_t fence;
 } run_hold;
 
-/* Take a run that belongs to `from`: to nobody (0), or to a node that is closed. Guards: "closed",
- * that node; "owner", the run is somebody else's by now, has ended, or is held. These are the
- * columns of its row. Where a guard on a run does not hold, owner, fence, status and held are what
- * was found. */
-enum { CLAIM_FENCE, CLAIM_GENERATION, CLAIM_MAIL, CLAIM_STATUS, CLAIM_WAKE_AT };
+/* A run as somebody has found it who wants to claim it. */
+typedef struct run_found {
+    int64_t run;
+    int64_t owner;   /* nobody (0), or a node that is closed */
+    int64_t held;    /* it is held for this reason, and the claim ends that */
+    int64_t seq;     /* length of its journal */
+    int64_t counted; /* 1: as far as is known it was being executed when its owner died */
+    slice version;   /* for a run that has none yet; at NULL: none */
+} run_found;
 
-int run_claim(unit *u, int64_t run, int64_t from, int64_t owner, int64_t now_ms);
+/* Take it. Guards: "closed", the owner; "owner", the run is somebody else's by now, has ended, or
+ * is held for something else. These are the columns of its row; CLAIM_CLAIMS: the how-manieth claim
+ * this is without getting further. Where a guard on a run does not hold, owner, fence, status and
+ * held are what was found. */
+enum { CLAIM_FENCE, CLAIM_GENERATION, CLAIM_MAIL, CLAIM_STATUS, CLAIM_WAKE_AT, CLAIM_CLAIMS };
+
+int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
+
+/* So many claims more, or less. Guard "fence". */
+int run_mark(unit *u, const run_hold *h, int64_t more);
 
 /* Something that arrives for a run. */
 typedef struct run_mail {
@@ -59,12 +72,23 @@ enum { SEND_SEQ, SEND_OWNER };
 
 int run_send(unit *u, const run_mail *m);
 
-/* Sleep until `deadline_ms` (RUN_NEVER), unless more has arrived than `seen`, the mail that was
- * applied: then it is due at once. It stays the owner's. Guard "fence". The row says when it wakes,
- * and how much mail there is. */
-enum { PARK_WAKE_AT, PARK_MAIL };
+/* What a run says about itself: its custom status, after so many changes. NULL, or 0 changes: it is
+ * as it was. */
+typedef struct run_said {
+    slice status;
+    int64_t count;
+} run_said;
 
-int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, int64_t now_ms);
+/* By itself, in units that do nothing else to the run's row. */
+int run_say(unit *u, const run_hold *h, const run_said *said, int64_t now_ms);
+
+/* Sleep until `deadline_ms` (RUN_NEVER), unless more has arrived than `seen`, the mail that was
+ * applied: then it is due at once. It stays the owner's, unless it was held: then it is nobody's.
+ * Guard "fence". The row says when it wakes, how much mail there is, and whether it is held. */
+enum { PARK_WAKE_AT, PARK_MAIL, PARK_HELD };
+
+int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, const run_said *said,
+             int64_t now_ms);
 
 /* How a run ends. */
 typedef struct run_end {
@@ -76,10 +100,33 @@ typedef struct run_end {
 /* End it and give it back. Guard "fence". The row says who waits for it. */
 enum { FINISH_WATCHED, FINISH_PARENT, FINISH_PARENT_GENERATION, FINISH_PARENT_OP };
 
-int run_finish(unit *u, const run_hold *h, const run_end *end, int64_t now_ms);
+int run_finish(unit *u, const run_hold *h, const run_end *end, const run_said *said,
+               int64_t now_ms);
 
 /* Give it back as it is; whatever it waits for, it wakes for the next owner. Guard "fence". */
 int run_give_back(unit *u, const run_hold *h, int64_t now_ms);
+
+/* Why a run is held (docs/format.md). */
+enum { HELD_VERSION = 1, HELD_MISMATCH = 2, HELD_POISON = 3, HELD_BY_HAND = 4 };
+
+typedef struct run_held {
+    int64_t reason;
+    slice words; /* for people */
+    slice what;  /* that would help is missing, or the builds that cannot go on: hold.h */
+} run_held;
+
+/* Hold it, and give it back. Guard "fence". */
+int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms);
+
+/* Hold a run that is due and that no node can drive: HELD_VERSION. It belongs to nobody (0), or to
+ * a node that is closed. Guards "closed", "owner". */
+int run_hold_due(unit *u, int64_t run, int64_t owner, slice words, int64_t now_ms);
+
+/* Hold any live run; its owner, which the row tells, hears of it when it looks. Guard "live". */
+int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms);
+
+/* Let a run go on that is held, for whatever reason. Guard "held"; the row tells its owner. */
+int run_set_free(unit *u, int64_t run, int64_t now_ms);
 
 /* One more row of a run's journal. */
 typedef struct run_entry {
@@ -87,6 +134,7 @@ typedef struct run_entry {
     int64_t generation;
     int64_t seq;
     int64_t kind;
+    int64_t op; /* of an arrival: the seq of the op that it is about; otherwise 0 */
     slice name;
     int64_t at_ms;
     int64_t enc;

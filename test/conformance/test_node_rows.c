@@ -297,6 +297,20 @@ static void a_node_may_close_itself(conf *c)
 
 /* ---- Signs of life ---- */
 
+/* Between the look and the closing. */
+static void a_sign_of_life_may_come_in_time(conf *c)
+{
+    engine e[2];
+    two_nodes(e, c, NULL);
+    error err = {0};
+    fall_silent(&e[1]);
+    expect_silent(&e[0], &e[1]);
+    CONF_OK(node_beat(&e[1].node, e[1].conn, &err), &err);
+    pawl_code rc = node_bury(&e[0].node, e[0].k, e[1].node.id, &err);
+    assert_int_equal(rc, e[1].node.file ? PAWL_OK : PAWL_REFUSED);
+    close_two(e);
+}
+
 static void who_is_silent_is_found(conf *c)
 {
     engine e[2];
@@ -483,7 +497,7 @@ static const db_sql OLD_FENCE = {"SELECT count(*) FROM {runs} WHERE fence = $1",
 
 static int walk(engine *e, int64_t id)
 {
-    node_sweep s = {.node = id};
+    node_sweep s = {.nodes = {.count = 1, .at = {id}}};
     error err = {0};
     int done = 0, pages = 0;
     while (!done) {
@@ -527,7 +541,7 @@ static void a_claimed_run_is_not_swept_away(conf *c)
     close_node(&e[0], &e[1]);
     conf_ticket t;
     conf_ticket_open(&t, 0);
-    run_claim(t.unit, 7 * 2, dead, mine, 1);
+    run_claim(t.unit, &(run_found){.run = 7 * 2, .owner = dead}, mine, 1);
     committer_commit(e[0].k, t.unit);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     conf_ticket_free(&t);
@@ -543,7 +557,7 @@ static void the_living_are_not_swept_up(conf *c)
     two_nodes(e, c, NULL);
     make_work(e);
     int64_t runs = count(&e[0], &OWNED, e[1].node.id);
-    node_sweep s = {.node = e[1].node.id};
+    node_sweep s = {.nodes = {.count = 1, .at = {e[1].node.id}}};
     error err = {0};
     int done = 0;
     assert_int_equal(node_sweep_page(&s, e[0].k, e[0].conn, &done, &err), PAWL_MISUSE);
@@ -564,6 +578,7 @@ int main(void)
         {"a node is closed once", a_node_is_closed_once, 0},
         {"a node may close itself", a_node_may_close_itself, 0},
         {"who is silent is found", who_is_silent_is_found, 0},
+        {"a sign of life may come in time", a_sign_of_life_may_come_in_time, 0},
         {"one among many is found", one_among_many_is_found, 0},
         {"a beat is a sign of life", a_beat_is_a_sign_of_life, 0},
         {"a closed node has no beat", a_closed_node_has_no_beat, 0},

@@ -101,7 +101,7 @@ static int64_t column(const conf_ticket *t, int statement, int index)
 static int claim_ticket(conf_ticket *t, int64_t from, int64_t owner)
 {
     conf_ticket_open(t, 0);
-    return run_claim(t->unit, RUN, from, owner, NOW);
+    return run_claim(t->unit, &(run_found){.run = RUN, .owner = from}, owner, NOW);
 }
 
 /* Claim it, and give what the new owner knows. */
@@ -258,7 +258,7 @@ static void messages_are_numbered_without_a_gap(conf *c)
     for (int i = 0; i < 4; i++)
         s[i] = send_ticket(&t[i], RUN, NOW);
     run_hold nobodys = {RUN, ME, 77};
-    run_park(t[1].unit, &nobodys, 0, RUN_NEVER, NOW);
+    run_park(t[1].unit, &nobodys, 0, RUN_NEVER, NULL, NOW);
     commit(&b, t, 4);
     expect_refused(&t[1], "fence");
     assert_int_equal(column(&t[0], s[0], SEND_SEQ), 1);
@@ -336,7 +336,7 @@ static void a_message_wakes(conf *c)
 static void park(bench *b, const run_hold *h, int64_t seen, int64_t deadline_ms, conf_ticket *t)
 {
     conf_ticket_open(t, 0);
-    run_park(t->unit, h, seen, deadline_ms, NOW);
+    run_park(t->unit, h, seen, deadline_ms, NULL, NOW);
     commit(b, t, 1);
 }
 
@@ -386,7 +386,7 @@ static void a_park_sees_the_message_before_it(conf *c)
     conf_ticket t[2];
     send_ticket(&t[0], RUN, NOW);
     conf_ticket_open(&t[1], 0);
-    run_park(t[1].unit, &h, 0, 9000, NOW);
+    run_park(t[1].unit, &h, 0, 9000, NULL, NOW);
     commit(&b, t, 2);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_int_equal(number(&b, "wake_at"), NOW);
@@ -404,7 +404,7 @@ static void an_ended_run_is_nobodys_and_asleep(conf *c)
     conf_ticket t;
     conf_ticket_open(&t, 0);
     run_end end = {.status = RUN_FAILED, .output = SLICE_LIT("null"), .error = SLICE_LIT("no")};
-    int s = run_finish(t.unit, &h, &end, NOW);
+    int s = run_finish(t.unit, &h, &end, NULL, NOW);
     commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(column(&t, s, FINISH_WATCHED), 1);
@@ -456,8 +456,8 @@ static void an_old_fence_changes_nothing(conf *c)
         conf_ticket t[3];
         for (int k = 0; k < 3; k++)
             conf_ticket_open(&t[k], 0);
-        run_park(t[0].unit, &OLD[i], 0, 9000, NOW);
-        run_finish(t[1].unit, &OLD[i], &(run_end){.status = RUN_DONE}, NOW);
+        run_park(t[0].unit, &OLD[i], 0, 9000, NULL, NOW);
+        run_finish(t[1].unit, &OLD[i], &(run_end){.status = RUN_DONE}, NULL, NOW);
         run_give_back(t[2].unit, &OLD[i], NOW);
         commit(&b, t, 3);
         for (int k = 0; k < 3; k++) {
@@ -503,9 +503,9 @@ static void kinds_go_together_in_one_unit(conf *c)
     run_hold old = {RUN, ME, h.fence - 1};
     conf_ticket t[2];
     append_ticket(&t[0], 1);
-    run_park(t[0].unit, &old, 0, 9000, NOW);
+    run_park(t[0].unit, &old, 0, 9000, NULL, NOW);
     append_ticket(&t[1], 1);
-    int s = run_park(t[1].unit, &h, 0, 9000, NOW);
+    int s = run_park(t[1].unit, &h, 0, 9000, NULL, NOW);
     commit(&b, t, 2);
     expect_refused(&t[0], "fence");
     CONF_ANSWER(&t[1], UNIT_COMMITTED);

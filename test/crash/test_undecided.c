@@ -200,10 +200,13 @@ static void a_whole_batch(void **state)
         steps[i] = rig_hand_in(r, &owners[i], i + 1, 1, 100);
     steps[5] = rig_hand_in(r, &owners[5], 1, 1, 100); /* run 1 has seq 1 by now */
     rig_drive(r);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 5; i++)
         expect_undecided(steps[i]);
+    assert_int_equal(steps[5]->finals, 0); /* it waits for what it would rest on */
     assert_true(rig_drive_on(r, 100));
-    for (int i = 0; i < 6; i++) {
+    expect_final(steps[5], UNIT_COMMITTED, PAWL_OK); /* and that was never there */
+    assert_int_equal(rig_recovered(r, steps[5]), 1);
+    for (int i = 0; i < 5; i++) {
         assert_int_equal(steps[i]->finals, 1);
         assert_int_not_equal(steps[i]->answer, UNIT_COMMITTED);
         assert_int_equal(rig_recovered(r, steps[i]), 0);

@@ -35,11 +35,13 @@ typedef enum {
     FINISH,
     GIVE_BACK,
     APPEND,
-    CROSS, /* to both runs, each side beginning with another one */
+    HOLD,    /* by hand */
+    CROSS,   /* to both runs, each side beginning with another one */
+    RELEASE, /* held by hand, and then let go */
 } kind;
 
-static const char *const NAMES[] = {"claim",  "send",      "close",  "take over", "park",
-                                    "finish", "give back", "append", "cross"};
+static const char *const NAMES[] = {"claim",     "send",   "close", "take over", "park",   "finish",
+                                    "give back", "append", "hold",  "cross",     "release"};
 
 /* What one side does in an order, and what it was told. */
 typedef struct deed {
@@ -105,7 +107,7 @@ static void build(deed *d)
     unit *u = new_unit(d);
     switch (d->kind) {
     case CLAIM:
-        run_claim(u, RUN, d->owner, d->me, d->now_ms);
+        run_claim(u, &(run_found){.run = RUN, .owner = d->owner}, d->me, d->now_ms);
         break;
     case SEND:
         send_to(d, u, RUN);
@@ -115,13 +117,13 @@ static void build(deed *d)
         break;
     case TAKE_OVER:
         node_add_close(u, d->other);
-        run_claim(new_unit(d), RUN, d->other, d->me, d->now_ms);
+        run_claim(new_unit(d), &(run_found){.run = RUN, .owner = d->other}, d->me, d->now_ms);
         break;
     case PARK:
-        run_park(u, &h, 0, LATER, d->now_ms);
+        run_park(u, &h, 0, LATER, NULL, d->now_ms);
         break;
     case FINISH:
-        run_finish(u, &h, &(run_end){.status = RUN_DONE, .output = name_of(d)}, d->now_ms);
+        run_finish(u, &h, &(run_end){.status = RUN_DONE, .output = name_of(d)}, NULL, d->now_ms);
         append(d, u);
         break;
     case GIVE_BACK:
@@ -133,6 +135,13 @@ static void build(deed *d)
     case CROSS:
         send_to(d, u, d->me == LEFT ? RUN : SECOND_RUN);
         send_to(d, u, d->me == LEFT ? SECOND_RUN : RUN);
+        break;
+    case RELEASE:
+        run_hold_by_hand(u, RUN, name_of(d), d->now_ms);
+        run_set_free(new_unit(d), RUN, d->now_ms);
+        break;
+    case HOLD:
+        run_hold_by_hand(u, RUN, name_of(d), d->now_ms);
         break;
     }
 }
@@ -236,8 +245,8 @@ static void add_value(buf *out, const db_value *v)
 }
 
 static const db_sql TABLES[] = {
-    {"SELECT run, owner, fence, status, wake_at, mail, updated_at, finished_at, output FROM {runs}"
-     " ORDER BY run",
+    {"SELECT run, owner, fence, status, wake_at, mail, updated_at, finished_at, output, held,"
+     " held_reason FROM {runs} ORDER BY run",
      ""},
     {"SELECT run, generation, seq, name, at FROM {journal} ORDER BY run, seq", ""},
     {"SELECT run, seq, name, at FROM {inbox} ORDER BY run, seq", ""},
@@ -321,10 +330,11 @@ static int64_t ask(bench *b, const db_sql *sql)
     return n;
 }
 
-/* A2: nobody here has seen any message. So a live run that has one is awake. */
+/* A2: nobody here has seen any message. So a live run that has one is awake, unless it is held. */
 static const char *lost_wake_up(bench *b)
 {
     static const db_sql ASLEEP = {"SELECT count(*) FROM {runs} WHERE status = 0 AND mail > 0"
+                                  " AND held = 0"
                                   " AND (wake_at IS NULL OR wake_at >= 9000)",
                                   ""};
     return ask(b, &ASLEEP) ? "a run sleeps over its mail" : NULL;
@@ -359,9 +369,21 @@ static const char *two_owners(const deed *deeds)
     return owners > 1 ? "both have claimed it" : NULL;
 }
 
+/* Nobody looks at a held run that is nobody's, and one that was let go is not asleep. */
+static const char *odd_hold(bench *b)
+{
+    static const db_sql ODD = {
+        "SELECT count(*) FROM {runs} WHERE (held <> 0 AND owner = 0 AND wake_at IS NOT NULL)"
+        " OR (held <> 0 AND status <> 0)",
+        ""};
+    return ask(b, &ODD) ? "a held run is in somebody's list, or has ended" : NULL;
+}
+
 static const char *broken_rule(bench *b, const deed *deeds)
 {
     const char *why = lost_wake_up(b);
+    if (!why)
+        why = odd_hold(b);
     if (!why)
         why = two_owners(deeds);
     if (!why)
@@ -523,6 +545,17 @@ static void messages_that_cross(conf *c)
     bench_close(b, c);
 }
 
+/* Whoever falls asleep, or arrives, while a run is held finds it awake when it was let go. */
+static void a_run_that_is_let_go(conf *c)
+{
+    bench *b = bench_open(c);
+    run_pair(b, SEND, RELEASE, 0);
+    run_pair(b, CLAIM, RELEASE, 0);
+    run_pair(b, PARK, RELEASE, LEFT);
+    run_pair(b, GIVE_BACK, RELEASE, LEFT);
+    bench_close(b, c);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -531,6 +564,7 @@ int main(void)
         {"a run of one of both", a_run_of_one_of_both, DB_ISOLATED},
         {"an owner that is taken over", an_owner_that_is_taken_over, DB_ISOLATED},
         {"messages that cross", messages_that_cross, DB_ISOLATED},
+        {"a run that is let go", a_run_that_is_let_go, DB_ISOLATED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

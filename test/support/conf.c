@@ -30,8 +30,10 @@ static const backend BACKENDS[] = {
 typedef struct ground {
     const backend *backend;
     pgserver *server; /* NULL: not started, or none needed */
-    int asked;        /* … for the promises */
-    int opened;       /* and that worked */
+    int reuses;       /* its cases have one database in turn: */
+    char database[PGSERVER_NAME];
+    int asked;  /* … for the promises */
+    int opened; /* and that worked */
     unsigned promises;
 } ground;
 
@@ -60,8 +62,29 @@ static void place_on_server(conf *c, ground *g)
     else if (pgserver_pid(g->server) == 0) /* the test before has left it so, and failed */
         pgserver_restart(g->server);
     c->server = g->server;
-    pgserver_database(g->server, c->database);
+    if (!g->database[0])
+        pgserver_database(g->server, c->database);
+    else
+        memcpy(c->database, g->database, sizeof c->database);
     pgserver_url(g->server, c->database, c->url);
+}
+
+/* The database of the first case is kept; what its tables hold before it is what the next ones
+ * get. */
+static void keep_database(conf *c, ground *g)
+{
+    if (!g->reuses || !c->server)
+        return;
+    if (g->database[0]) {
+        pgserver_exec(c->server, c->database,
+                      "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE"
+                      " schemaname = 'pawl' LOOP EXECUTE 'DELETE FROM pawl.' || t; END LOOP;"
+                      " INSERT INTO pawl.meta SELECT * FROM public.first_meta; END $$");
+        return;
+    }
+    db_close(conf_open(c, NULL));
+    pgserver_exec(c->server, c->database, "CREATE TABLE public.first_meta AS TABLE pawl.meta");
+    memcpy(g->database, c->database, sizeof g->database);
 }
 
 static void conf_place(conf *c, ground *g)
@@ -110,8 +133,10 @@ static int set_up(void **state)
 {
     running *r = *state;
     tmp_watchdog(r->name);
-    if (is_meant(r))
+    if (is_meant(r)) {
         conf_place(&r->conf, r->ground);
+        keep_database(&r->conf, r->ground);
+    }
     return 0;
 }
 
@@ -135,19 +160,24 @@ static void run_case(void **state)
     r->test->run(&r->conf);
 }
 
-static int run_backend(const backend *b, const conf_case *cases, size_t count)
+static int run_backend(const backend *b, const conf_case *cases, size_t count, int reuses)
 {
-    ground g = {.backend = b};
+    const char *wanted = getenv("PAWL_TEST_CASE");
+    ground g = {.backend = b, .reuses = reuses};
     running *all = calloc(count, sizeof *all);
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
+    size_t used = 0;
     int failed = 1;
     if (all && tests) {
         for (size_t i = 0; i < count; i++) {
-            all[i] = (running){.ground = &g, .test = &cases[i]};
-            snprintf(all[i].name, sizeof all[i].name, "%s: %s", b->name, cases[i].name);
-            tests[i] = (struct CMUnitTest){all[i].name, run_case, set_up, tear_down, &all[i]};
+            running *r = &all[used];
+            if (wanted && !strstr(cases[i].name, wanted))
+                continue;
+            *r = (running){.ground = &g, .test = &cases[i]};
+            snprintf(r->name, sizeof r->name, "%s: %s", b->name, cases[i].name);
+            tests[used++] = (struct CMUnitTest){r->name, run_case, set_up, tear_down, r};
         }
-        failed = _cmocka_run_group_tests(b->name, tests, count, NULL, NULL);
+        failed = _cmocka_run_group_tests(b->name, tests, used, NULL, NULL);
     }
     pgserver_free(g.server);
     free(tests);
@@ -155,20 +185,30 @@ static int run_backend(const backend *b, const conf_case *cases, size_t count)
     return failed;
 }
 
-int conf_run_on(const char *name, const conf_case *cases, size_t count)
+static int run_on(const char *name, const conf_case *cases, size_t count, int reuses)
 {
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &action, NULL);
     int failed = 0;
     for (size_t i = 0; i < sizeof BACKENDS / sizeof *BACKENDS; i++)
         if (!name || strcmp(name, BACKENDS[i].name) == 0)
-            failed += run_backend(&BACKENDS[i], cases, count);
+            failed += run_backend(&BACKENDS[i], cases, count, reuses);
     return failed;
+}
+
+int conf_run_on(const char *name, const conf_case *cases, size_t count)
+{
+    return run_on(name, cases, count, 0);
+}
+
+int conf_run_reused(const conf_case *cases, size_t count)
+{
+    return run_on(getenv("PAWL_TEST_BACKEND"), cases, count, 1);
 }
 
 int conf_run(const conf_case *cases, size_t count)
 {
-    return conf_run_on(NULL, cases, count);
+    return conf_run_on(getenv("PAWL_TEST_BACKEND"), cases, count);
 }
 
 /* ---- Databases ---- */

@@ -36,9 +36,16 @@ typedef struct conf_case {
 
 #define CONF_COUNT(cases) (sizeof(cases) / sizeof((cases)[0]))
 
-/* Run all cases on all backends, or on one. Gives the number of failures. */
+/* Run all cases on all backends, or on one. Gives the number of failures.
+ *
+ * For those who look for one thing: PAWL_TEST_BACKEND names the only backend, PAWL_TEST_CASE is a
+ * text that the names of cases must have. */
 int conf_run(const conf_case *cases, size_t count);
 int conf_run_on(const char *backend, const conf_case *cases, size_t count);
+
+/* The same, but where to make a database takes long all cases have the same one, emptied before
+ * each. For suites of many short cases that break nothing. */
+int conf_run_reused(const conf_case *cases, size_t count);
 
 /* ---- Databases. Each of these fails the test when it cannot do what it says. ---- */
 

@@ -20,6 +20,14 @@ CREATE TABLE {nodes} (
     PRIMARY KEY (node, slot)
 );
 
+CREATE TABLE {offers} (
+    tenant            {TEXT} NOT NULL,
+    workflow          {TEXT} NOT NULL,
+    version           {TEXT} NOT NULL,
+    node              {INT} NOT NULL,
+    PRIMARY KEY (tenant, workflow, version, node)
+);
+
 CREATE TABLE {beats} (
     node              {INT} NOT NULL PRIMARY KEY,
     at                {INT} NOT NULL
@@ -40,6 +48,7 @@ CREATE TABLE {runs} (
     held              {INT} NOT NULL DEFAULT 0,
     held_reason       {TEXT},
     held_at           {INT},
+    held_for          {TEXT},
     claims            {INT} NOT NULL DEFAULT 0,
     claimed_seq       {INT} NOT NULL DEFAULT 0,
     parent            {INT},
@@ -61,8 +70,9 @@ CREATE TABLE {runs} (
 
 CREATE UNIQUE INDEX pawl_runs_id ON {runs} (tenant, id);
 CREATE INDEX pawl_runs_wake ON {runs} (owner, wake_at) WHERE wake_at IS NOT NULL;
-CREATE INDEX pawl_runs_parent ON {runs} (parent) WHERE parent IS NOT NULL;
-CREATE INDEX pawl_runs_held ON {runs} (held, workflow, version) WHERE held <> 0;
+CREATE INDEX pawl_runs_parent ON {runs} (parent, run) WHERE parent IS NOT NULL;
+CREATE INDEX pawl_runs_held ON {runs} (held, owner, workflow, version, run) WHERE held <> 0;
+CREATE INDEX pawl_runs_trouble ON {runs} (run) WHERE (status >= 2 OR held <> 0);
 
 CREATE TABLE {generations} (
     run               {INT} NOT NULL,
@@ -82,6 +92,7 @@ CREATE TABLE {journal} (
     generation        {INT} NOT NULL,
     seq               {INT} NOT NULL,
     kind              {INT} NOT NULL,
+    op                {INT} NOT NULL DEFAULT 0,
     name              {TEXT} NOT NULL,
     at                {INT} NOT NULL,
     enc               {INT} NOT NULL DEFAULT 0,
@@ -168,7 +179,8 @@ CREATE TABLE {attributes} (
     PRIMARY KEY (run, name)
 );
 
-CREATE INDEX pawl_attributes_value ON {attributes} (name, value, number);
+CREATE INDEX pawl_attributes_value ON {attributes} (name, value, run) WHERE value IS NOT NULL;
+CREATE INDEX pawl_attributes_number ON {attributes} (name, number, run) WHERE number IS NOT NULL;
 
 CREATE TABLE {state} (
     run               {INT} NOT NULL,

@@ -1,0 +1,31 @@
+/* Attributes of runs on their way into the database: checked at the edge, written in the units
+ * that record what the run has done. */
+#ifndef CORE_ATTRIBUTES_H
+#define CORE_ATTRIBUTES_H
+
+#include "core/filter.h"
+#include "db/unit.h"
+
+/* An attribute with its name. Not there: it is to be taken away. */
+typedef struct attribute_set {
+    struct attribute_set *next;
+    slice name;
+    int there;
+    attribute value;
+} attribute_set;
+
+/* Read one, from JSON text; null takes it away. It is in the arena, with its texts. PAWL_INVALID,
+ * LIMIT or NOMEM; `what` names it. */
+pawl_code attributes_read(attribute_set **out, arena *memory, const char *name, const char *json,
+                          const char *what, error *err);
+
+/* Read a JSON object of them, none of which may be null. */
+pawl_code attributes_read_all(attribute_set **out, arena *memory, const char *json, error *err);
+
+/* Write those of a list, in which no name is twice. They live as long as the unit. */
+void attributes_write(unit *u, int64_t run, const attribute_set *list);
+
+/* Names of what a run has: column 0, for key $1. */
+extern const db_sql ATTRIBUTE_NAMES;
+
+#endif

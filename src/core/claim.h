@@ -1,0 +1,42 @@
+/* Claims: a run that somebody was found to leave alone becomes this node's, or is held.
+ *
+ * Whoever has found one (keeper.c: it is due; hold.c: it was held, and can go on here) reads its
+ * row into a claim and hands that in. Of several nodes that do, one gets it. */
+#ifndef CORE_CLAIM_H
+#define CORE_CLAIM_H
+
+#include "core/drive.h"
+
+/* What claim_read() reads, from {runs} r. */
+#define CLAIM_COLUMNS                                                                              \
+    "r.run, r.id, r.workflow, r.version, r.input, r.owner, r.held, r.wake_at, r.claims,"           \
+    " r.held_for, coalesce((SELECT max(j.seq) FROM {journal} j WHERE j.run = r.run"                \
+    " AND j.generation = r.generation), 0)"
+
+typedef struct claim {
+    drive *drive;
+    arena *arena;
+    unit *unit;
+    int row;
+    slice workflow; /* its name */
+    slice version;  /* as its row has it: perhaps none yet */
+    int64_t wake_ms;
+    int64_t claims; /* so far */
+    run_found found;
+    run_facts facts; /* without a workflow: that is not registered here */
+} claim;
+
+/* The claim on a row. NULL: memory is out. */
+claim *claim_read(drive *d, db_stmt *row);
+void claim_free(claim *c);
+
+/* Hand it in; it frees itself. The keeper is called when the last one has its answer. */
+void claim_submit(claim *c);
+
+/* Instead of claiming it: hold it, for no node can drive it. Frees itself too. */
+void claim_hold(claim *c);
+
+/* 1 if the run is in memory here. */
+int claim_is_here(drive *d, int64_t run);
+
+#endif

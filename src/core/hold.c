@@ -1,0 +1,333 @@
+/* Who lets held runs go on. See hold.h for the rules.
+ *
+ * A node walks over what is held of each workflow it has, page by page, with one exact index: at
+ * its beginning, when something is registered, and every few seconds, since a run may be held at
+ * any time by a build that is not this one. */
+#include "core/hold.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "core/claim.h"
+#include "core/engine.h"
+#include "core/look.h"
+
+enum {
+    PAGE = 128,
+    CLAIMS_MAX = 256,
+    LOOKUPS_MAX = 16, /* in one look of the keeper */
+    TRIED_MAX = 768,  /* bytes */
+};
+static const int64_t AGAIN_MS = 10000;
+
+/* ---- Builds that have tried: "\na\nb\n" ---- */
+
+int hold_has_tried(slice list, const char *build)
+{
+    size_t size = strlen(build);
+    for (size_t i = 0; i + size + 1 < list.size; i++)
+        if (list.at[i] == '\n' && list.at[i + size + 1] == '\n' &&
+            memcmp(list.at + i + 1, build, size) == 0)
+            return 1;
+    return 0;
+}
+
+slice hold_tried(arena *a, slice list, const char *build)
+{
+    size_t size = strlen(build);
+    if (list.size == 0 || list.at[0] != '\n') /* it was held for something else before */
+        list = SLICE_LIT("\n");
+    if (hold_has_tried(list, build))
+        return (slice){arena_copy(a, list), list.size};
+    while (list.size > 1 && list.size + size + 1 > TRIED_MAX) {
+        const char *next = memchr(list.at + 1, '\n', list.size - 1);
+        list = (slice){next, list.size - (size_t)(next - list.at)};
+    }
+    char *at = arena_alloc(a, list.size + size + 2);
+    if (!at)
+        return (slice){NULL, 0};
+    memcpy(at, list.at, list.size);
+    memcpy(at + list.size, build, size);
+    at[list.size + size] = '\n';
+    return (slice){at, list.size + size + 1};
+}
+
+/* ---- What live nodes have ---- */
+
+static const db_sql OFFER = {"INSERT INTO {offers} (tenant, workflow, version, node)"
+                             " VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+                             "ttti"};
+
+static const db_sql OFFERED = {"SELECT count(*) FROM {offers} WHERE tenant = $1 AND workflow = $2"
+                               " AND ($3 = '' OR version = $3)",
+                               "ttt"};
+
+int hold_is_offered(drive *d, db_conn *conn, slice name, slice version)
+{
+    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(name),
+                               db_text(version)};
+    int64_t count = 0;
+    int found = 0;
+    error err = {0};
+    pawl_code rc = db_number(conn, &OFFERED, values, DB_COUNT(values), &count, &found, &err);
+    return rc != PAWL_OK || count > 0; /* in doubt nobody is held */
+}
+
+static void begin_walk(drive *d)
+{
+    d->walk.at = registry_first(d->options.registry);
+    d->walk.round = 0;
+    d->walk.after = 0;
+}
+
+void hold_offer(drive *d)
+{
+    uint64_t count = registry_count(d->options.registry);
+    arena *a = count != d->walk.offered ? arena_new(0) : NULL;
+    unit *u = a ? unit_new(a) : NULL;
+    if (u) {
+        slice tenant = slice_of(d->options.tenant);
+        const workflow *w = registry_first(d->options.registry);
+        for (; w; w = w->next) {
+            const db_value row[] = {db_text(tenant), db_text(slice_of(w->name)),
+                                    db_text(slice_of(w->version)), db_int(d->node.id)};
+            unit_write(u, &OFFER, unit_key("offers", d->node.id), row, DB_COUNT(row));
+        }
+        u->class = UNIT_OF_CLIENT;
+        if (u->count == 0 ||
+            committer_commit(committers_at(d->options.committers, 0), u) == PAWL_OK) {
+            d->walk.offered = count;
+            begin_walk(d);
+        }
+    }
+    arena_free(a);
+}
+
+/* ---- What people have held ---- */
+
+static const db_sql MINE = {"SELECT run FROM {runs} WHERE held = 4 AND owner = $1 LIMIT 256", "i"};
+
+/* It gives itself back where its function is not being executed. */
+static void rest(drive *d, int64_t key)
+{
+    pthread_mutex_lock(&d->lock);
+    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    if (run) {
+        atomic_store(&run->rests, 1);
+        if (run->where == RUN_SLEEPS) /* perhaps it fell asleep only now, without having seen it */
+            drive_ready(d, run);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void read_mine(drive *d)
+{
+    db_stmt *s;
+    error err = {0};
+    const db_value me = db_int(d->node.id);
+    if (db_prepare(d->looks, &MINE, &s, &err) != PAWL_OK)
+        return;
+    if (db_bind_all(s, &me, 1, &err) == PAWL_OK)
+        while (db_next(s, &err) == DB_ROW)
+            rest(d, db_column(s, 0).i);
+    db_reset(s);
+}
+
+void hold_rest(drive *d)
+{
+    error err = {0};
+    if (db_begin(d->looks, &err) != PAWL_OK)
+        return;
+    read_mine(d);
+    db_rollback(d->looks);
+}
+
+/* ---- The walk ---- */
+
+static const db_sql HELD = {
+    "SELECT " CLAIM_COLUMNS " FROM {runs} r WHERE r.held = $1 AND r.owner = 0 AND r.workflow = $2"
+    " AND r.version = $3 AND r.run > $4 AND r.tenant = $5 AND r.status IN (0, 4)"
+    " ORDER BY r.run LIMIT $6",
+    "ittiti"};
+
+/* Rounds with each workflow: three reasons, its version and none. */
+enum { ROUNDS = 6 };
+
+int hold_ends_here(drive *d, const claim *c)
+{
+    slice what = c->facts.held_for;
+    if (!c->facts.workflow)
+        return 0;
+    switch (c->found.held) {
+    case HELD_VERSION:
+        return what.size == 0 || registry_work(d->options.registry, what.at);
+    case HELD_MISMATCH:
+    case HELD_POISON:
+        return !hold_has_tried(what, d->options.build);
+    default:
+        return 0;
+    }
+}
+
+static void next_round(hold_walk *w)
+{
+    w->after = 0;
+    if (++w->round < ROUNDS)
+        return;
+    w->round = 0;
+    w->at = w->at->next;
+}
+
+/* One page. Claims are put into the list. */
+static pawl_code walk_page(drive *d, claim **list, size_t *count, error *err)
+{
+    hold_walk *w = &d->walk;
+    db_stmt *s;
+    slice version = w->round & 1 ? SLICE_LIT("") : slice_of(w->at->version);
+    const db_value values[] = {db_int(HELD_VERSION + w->round / 2),
+                               db_text(slice_of(w->at->name)),
+                               db_text(version),
+                               db_int(w->after),
+                               db_text(slice_of(d->options.tenant)),
+                               db_int(PAGE)};
+    pawl_code rc = db_prepare(d->looks, &HELD, &s, err);
+    if (rc == PAWL_OK)
+        rc = db_bind_all(s, values, DB_COUNT(values), err);
+    if (rc != PAWL_OK)
+        return rc;
+    int rows = 0;
+    db_step step;
+    while ((step = db_next(s, err)) == DB_ROW) {
+        rows++;
+        w->after = db_column(s, 0).i;
+        claim *c = claim_is_here(d, w->after) ? NULL : claim_read(d, s); /* it is about to go */
+        if (c && hold_ends_here(d, c))
+            list[(*count)++] = c;
+        else if (c)
+            claim_free(c);
+    }
+    db_reset(s);
+    if (step == DB_FAILED)
+        return err->code;
+    if (rows < PAGE)
+        next_round(w);
+    return PAWL_OK;
+}
+
+/* Is there somewhere to go now? */
+static int is_walking(drive *d)
+{
+    if (!d->walk.at && d->host->mono_ns(d->host) >= d->walk.again_ns)
+        begin_walk(d);
+    return d->walk.at != NULL;
+}
+
+int64_t hold_walk_on(drive *d)
+{
+    claim *list[CLAIMS_MAX];
+    size_t count = 0;
+    error err = {0};
+    if (!is_walking(d) || db_begin(d->looks, &err) != PAWL_OK)
+        return 0;
+    for (int i = 0; d->walk.at && i < LOOKUPS_MAX && count + PAGE <= CLAIMS_MAX; i++)
+        if (walk_page(d, list, &count, &err) != PAWL_OK)
+            break;
+    db_rollback(d->looks);
+    if (!d->walk.at)
+        d->walk.again_ns = clock_deadline(d->host->mono_ns(d->host), AGAIN_MS);
+    for (size_t i = 0; i < count; i++) {
+        LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
+        claim_submit(list[i]);
+    }
+    return (int64_t)count;
+}
+
+/* ---- By hand ---- */
+
+/* The key of a run, and the unit to change it with. */
+static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_ms, error *err)
+{
+    slice name;
+    db_conn *c;
+    pawl_code rc = look_id(id, &name, err);
+    if (rc == PAWL_OK)
+        rc = engine_time(p, now_ms, err);
+    if (rc == PAWL_OK)
+        rc = readers_begin(engine_readers(p), &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = reader_run(c, engine_tenant(p), name, run, err);
+    readers_end(engine_readers(p), c);
+    return rc;
+}
+
+/* What the guard has found where it did not hold: owner, fence, status, held. */
+static pawl_code refused(const unit *u, error *err)
+{
+    if (!u->found)
+        return reader_no_run(err);
+    pawl_phase phase = (pawl_phase)u->found->values[2].i;
+    if (phase == PAWL_RUN_LIVE || phase == PAWL_RUN_FAILING)
+        return PAWL_OK; /* it was not held anyway */
+    return error_set(err, PAWL_ENDED, "the run has ended already");
+}
+
+static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
+{
+    drive *d = engine_drive(p);
+    u->class = UNIT_OF_CLIENT;
+    pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    if (rc == PAWL_OK) {
+        engine_wake(p);
+        wake_open(d);
+        wake_tell(d);
+    } else if (rc == PAWL_REFUSED && strcmp(u->refused, "node") != 0) {
+        rc = refused(u, err);
+    } else {
+        error_set(err, rc, "the run was not changed: %s", pawl_code_text(rc));
+        error_detail(err, "%s", u->message ? u->message : u->refused ? u->refused : "");
+    }
+    return rc;
+}
+
+static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)
+{
+    int64_t run, now_ms;
+    pawl_code rc = open_unit(p, id, &run, &now_ms, err);
+    if (rc != PAWL_OK)
+        return rc;
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    rc = u ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+    if (u) {
+        if (hold)
+            run_hold_by_hand(u, run, reason && *reason ? slice_of(reason) : (slice){0}, now_ms);
+        else
+            run_set_free(u, run, now_ms);
+        rc = commit(p, u, run, err);
+    }
+    arena_free(a);
+    if (rc == PAWL_OK && hold)
+        rest(engine_drive(p), run); /* it need not look if it is here */
+    return rc;
+}
+
+pawl_code pawl_hold(pawl *p, const char *id, const char *reason)
+{
+    error err = {0};
+    pawl_code rc = engine_enter(p, &err);
+    if (rc == PAWL_OK && reason)
+        rc = text_check(slice_of(reason), PAWL_MAX_ID, "reason", &err);
+    if (rc == PAWL_OK)
+        rc = change(p, id, reason, 1, &err);
+    return engine_leave(p, rc, &err);
+}
+
+pawl_code pawl_release(pawl *p, const char *id)
+{
+    error err = {0};
+    pawl_code rc = engine_enter(p, &err);
+    if (rc == PAWL_OK)
+        rc = change(p, id, NULL, 0, &err);
+    return engine_leave(p, rc, &err);
+}

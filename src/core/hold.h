@@ -1,0 +1,61 @@
+/* Holds: runs in trouble that is not their fault, and who lets them go on.
+ *
+ *   HELD_VERSION   the workflow, or a work function that it calls, is registered nowhere
+ *                  -> a node that has it
+ *   HELD_MISMATCH  the code does not follow the journal -> another build
+ *   HELD_POISON    process after process died of it -> another build
+ *   HELD_BY_HAND   -> pawl_release(), which lets all the others go on too
+ *
+ * {runs}.held_for says what that depends on: the name of the work function ("": the workflow
+ * itself); or the builds that have tried it in vain. Those are all remembered, so that two builds
+ * that both cannot go on do not hand a run to and fro for ever.
+ *
+ * A node that finds a held run which it can drive claims it: so it is not taken again by the one
+ * that could not. Whether a node has a workflow is in {offers}, since nobody can see that a run is
+ * not being claimed by others. */
+#ifndef CORE_HOLD_H
+#define CORE_HOLD_H
+
+#include "base/arena.h"
+#include "core/registry.h"
+#include "db/db.h"
+
+struct drive;
+struct claim;
+
+/* So long a run is due before it is held because no node has its workflow. */
+enum { HOLD_DUE_MS = 2000 };
+
+/* Where this node has got to in looking for held runs that it can drive. */
+typedef struct hold_walk {
+    uint64_t offered;   /* registry_count() when it was told last what this node has */
+    const workflow *at; /* NULL: the walk is over */
+    int round;          /* which reason, and which of the versions */
+    int64_t after;      /* key of the last run */
+    int64_t again_ns;   /* when to walk again */
+} hold_walk;
+
+/* ---- For the keeper ---- */
+
+/* Tell what this node has, if that has changed. */
+void hold_offer(struct drive *d);
+
+/* Stop driving what people have held. */
+void hold_rest(struct drive *d);
+
+/* Claim held runs that can go on here. Gives their number. */
+int64_t hold_walk_on(struct drive *d);
+
+/* May this held run go on here? */
+int hold_ends_here(struct drive *d, const struct claim *c);
+
+/* 1 if a live node has it. `version` "": any. On a connection in a transaction. */
+int hold_is_offered(struct drive *d, db_conn *conn, slice name, slice version);
+
+/* ---- Builds that have tried ---- */
+
+/* The list with one more; in the arena, at NULL when that is full. The oldest are forgotten. */
+slice hold_tried(arena *a, slice list, const char *build);
+int hold_has_tried(slice list, const char *build);
+
+#endif

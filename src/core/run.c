@@ -1,0 +1,257 @@
+/* Runs in memory: made from a row, warmed, cooled, freed; and the memory of their functions.
+ *
+ * What a function gets is in a list of its own, piece by piece, so that a loop of a million steps
+ * can give each piece back (pawl_drop). All of it goes with the fiber. */
+#include "core/run.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "core/drive.h"
+#include "core/ops.h"
+
+struct run_value {
+    run_value *next;
+    run_value *previous;
+    alignas(max_align_t) char bytes[];
+};
+
+/* ---- Making and freeing ---- */
+
+static char *copy(arena *a, slice s)
+{
+    return arena_copy(a, s);
+}
+
+pawl_run *run_new(struct drive *d, const run_facts *facts)
+{
+    arena *own = arena_new(0);
+    pawl_run *run = own ? arena_alloc(own, sizeof *run) : NULL;
+    if (!run) {
+        arena_free(own);
+        return NULL;
+    }
+    run->own = own;
+    run->drive = d;
+    run->hold = facts->hold;
+    run->generation = facts->generation;
+    run->mail = facts->mail;
+    run->workflow = facts->workflow;
+    run->fresh = facts->fresh;
+    run->claims = facts->claims;
+    run->parked = -1;
+    run->want = WANT_PAGE;
+    run->id = copy(own, facts->id);
+    run->version = copy(own, facts->version);
+    run->input = facts->input.at ? copy(own, facts->input) : NULL;
+    if (facts->held_for.at)
+        run->held_for = (slice){copy(own, facts->held_for), facts->held_for.size};
+    if (!run->id || !run->version || (facts->input.at && !run->input) ||
+        (facts->held_for.at && !run->held_for.at)) {
+        run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+void run_free(pawl_run *run)
+{
+    if (!run)
+        return;
+    run_cool(run);
+    arena_free(run->own);
+}
+
+/* ---- The function ---- */
+
+static void enter(fiber *f, void *arg)
+{
+    pawl_run *run = arg;
+    const replay_row *row;
+    (void)f;
+    turn_start(run, &row);
+    /* A large one goes with the fiber: who sleeps for long needs little. */
+    const char *input = run->input ? run->input : run_text(run, row->data);
+    const char *value = run->workflow->fn(run, input);
+    if (!value)
+        run_fail(run, "null", "the workflow function returned NULL", "");
+    slice kept = ops_json(run, value, "result of the workflow");
+    kept.at = run_text(run, kept);
+    if (turn_return(run, OP_ENDED) == REPLAY_NEW && kept.size > RUN_SMALL)
+        turn_record(run, OP_ENDED, SLICE_LIT(""), kept);
+    run->end = (run_result){.status = RUN_DONE, .value = kept.at};
+    run->want = WANT_END;
+}
+
+int run_warm(pawl_run *run, fiber_pool *pool)
+{
+    assert(!run->fiber);
+    run->log = arena_new(0);
+    run->replay = run->log ? replay_new(run->log, run->generation) : NULL;
+    run->paper = arena_new(0);
+    run->fiber = run->replay && run->paper ? fiber_new(pool, enter, run) : NULL;
+    if (!run->fiber) {
+        run_cool(run);
+        return 0;
+    }
+    run->fed = 0;
+    run->fed_all = 0;
+    run->now_ms = 0;
+    run->misused = 0;
+    run->handed_in = 0;
+    run->lines = NULL;
+    run->line = (run_spot){0, 0};
+    run->end = (run_result){.status = RUN_LIVE};
+    run->submitter = (submitter){0};
+    return 1;
+}
+
+void run_cool(pawl_run *run)
+{
+    fiber_free(run->fiber);
+    run->fiber = NULL;
+    while (run->defers) {
+        run_defer *d = run->defers;
+        run->defers = d->next;
+        d->fn(d->arg);
+        free(d);
+    }
+    while (run->values) {
+        run_value *v = run->values;
+        run->values = v->next;
+        free(v);
+    }
+    work_free(run->work);
+    run->work = NULL;
+    arena_free(run->log);
+    arena_free(run->paper);
+    arena_free(run->page);
+    run->log = run->paper = run->page = NULL;
+    run->want = WANT_PAGE;
+    run->replay = NULL;
+    run->unit = NULL;
+    run->names = NULL;
+    run->names_known = run->names_failed = 0;
+    run_forget_said(run);
+    run->kept = 0;
+}
+
+/* ---- On the fiber ---- */
+
+int run_is_inside(pawl_run *run)
+{
+    if (!run)
+        return 0;
+    if (run->fiber && fiber_is_inside(run->fiber) && !drive_is_forked(run->drive))
+        return 1;
+    run->misused = 1;
+    return 0;
+}
+
+void run_ask(pawl_run *run, run_want want)
+{
+    run->want = want;
+    if (want == WANT_WAIT)
+        fiber_park(run->fiber);
+    else
+        fiber_pause(run->fiber);
+}
+
+static _Noreturn void leave(pawl_run *run)
+{
+    for (;;)
+        run_ask(run, WANT_END);
+}
+
+_Noreturn void run_fail(pawl_run *run, const char *name, const char *message, const char *where)
+{
+    run->end = (run_result){.status = RUN_FAILED, .name = name, .message = message, .where = where};
+    turn_return(run, OP_ENDED_FAILED);
+    leave(run);
+}
+
+_Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
+{
+    run->end = (run_result){.status = RUN_LIVE, .trouble = code};
+    va_list args;
+    va_start(args, format);
+    text_print(run->end.note, sizeof run->end.note, format, args);
+    va_end(args);
+    leave(run);
+}
+
+_Noreturn void run_lacks(pawl_run *run, const char *work)
+{
+    run->end = (run_result){.status = RUN_LIVE, .trouble = PAWL_HELD, .held = HELD_VERSION};
+    run->end.lacks = work;
+    buf b;
+    buf_init_fixed(&b, run->end.note, sizeof run->end.note);
+    buf_printf(&b, "no node has the work function %s", work);
+    leave(run);
+}
+
+void *run_alloc(pawl_run *run, size_t size)
+{
+    run_value *v = size < PTRDIFF_MAX / 2 ? calloc(1, sizeof *v + (size ? size : 1)) : NULL;
+    if (!v)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    v->next = run->values;
+    if (v->next)
+        v->next->previous = v;
+    run->values = v;
+    return v->bytes;
+}
+
+const char *run_text(pawl_run *run, slice text)
+{
+    char *at = run_alloc(run, text.size + 1);
+    if (text.size)
+        memcpy(at, text.at, text.size);
+    return at;
+}
+
+/* 0: it is not one of the run's. Looked for, since it comes from outside. */
+int run_release(pawl_run *run, const void *memory)
+{
+    for (run_value *v = run->values; v; v = v->next) {
+        if (v->bytes != memory)
+            continue;
+        if (v->previous)
+            v->previous->next = v->next;
+        else
+            run->values = v->next;
+        if (v->next)
+            v->next->previous = v->previous;
+        free(v);
+        return 1;
+    }
+    return 0;
+}
+
+void run_log_line(pawl_run *run, int level, const char *text)
+{
+    run_line *line = arena_alloc(run->paper, sizeof *line);
+    const char *copied = arena_copy(run->paper, slice_of(text));
+    if (!line || !copied)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    *line = (run_line){NULL, level, copied};
+    if (run->lines)
+        run->last_line->next = line;
+    else
+        run->lines = line;
+    run->last_line = line;
+}
+
+void run_tell_lines(pawl_run *run)
+{
+    for (run_line *l = run->lines; l; l = l->next)
+        LOG(drive_log(run->drive), (log_level)l->level, "run", LOG_TEXT("run", run->id),
+            LOG_TEXT("text", l->text));
+    if (run->lines)
+        run->told = run->line;
+    run->lines = NULL;
+}

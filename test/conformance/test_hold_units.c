@@ -1,0 +1,355 @@
+/* The units that hold runs, let them go, count their claims and write what they say, one after the
+ * other. The row of the run is compared as a text: what is not meant to change is in it too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/attributes.h"
+#include "core/run_units.h"
+#include "support/conf.h"
+
+enum { RUN = 1, ME = 11, DEAD = 12, NOW = 5000 };
+
+typedef struct bench {
+    db *db;
+    committer *k;
+    conf_ticket t;
+} bench;
+
+static void bench_open(bench *b, const conf *c)
+{
+    b->db = conf_open(c, NULL);
+    b->k = conf_committer(b->db, &(committer_options){.by_hand = 1});
+    conf_make_run(b->db, RUN, 0);
+    conf_script(b->db, "INSERT INTO {nodes} (node, slot, closed, since) VALUES (12, 1, 1, 0)");
+}
+
+static void bench_close(bench *b)
+{
+    committer_close(b->k);
+    db_close(b->db);
+}
+
+static void set(bench *b, const char *assignments)
+{
+    char sql[256];
+    int n = snprintf(sql, sizeof sql, "UPDATE {runs} SET %s WHERE run = %d", assignments, RUN);
+    assert_in_range(n, 1, sizeof sql - 1);
+    conf_script(b->db, sql);
+}
+
+static unit *begin(bench *b)
+{
+    conf_ticket_open(&b->t, 0);
+    return b->t.unit;
+}
+
+/* Commit the unit; NULL: it goes through, otherwise this guard refuses it. */
+static void commit(bench *b, const char *refused, int line)
+{
+    committer_submit(b->k, b->t.unit);
+    conf_drive(b->k, NULL, &b->t, 1);
+    const char *got = b->t.unit->answer == UNIT_COMMITTED ? NULL : b->t.unit->refused;
+    if ((got == NULL) != (refused == NULL) || (got && strcmp(got, refused) != 0))
+        fail_msg("line %d: %s, not %s (%s)", line, got ? got : "-", refused ? refused : "-",
+                 b->t.unit->message ? b->t.unit->message : "");
+    conf_ticket_free(&b->t);
+}
+
+#define COMMIT(b) commit((b), NULL, __LINE__)
+#define REFUSED(b, guard) commit((b), (guard), __LINE__)
+
+/* "owner wake held reason for", with - for what is not there. */
+static void expect_row(bench *b, const char *wanted, int line)
+{
+    static const db_sql ROW = {
+        "SELECT owner, wake_at, held, held_reason, held_for FROM {runs} WHERE run = 1", ""};
+    char text[256] = "";
+    db_stmt *s;
+    error err = {0};
+    db_conn *c = conf_connect(b->db, DB_READER);
+    conf_begin(c);
+    CONF_OK(db_prepare(c, &ROW, &s, &err), &err);
+    assert_int_equal(db_next(s, &err), DB_ROW);
+    for (int i = 0; i < 5; i++) {
+        db_value v = db_column(s, i);
+        size_t used = strlen(text);
+        if (v.type == DB_INT)
+            snprintf(text + used, sizeof text - used, "%s%lld", i ? " " : "", (long long)v.i);
+        else
+            snprintf(text + used, sizeof text - used, " %.*s",
+                     v.type == DB_NULL ? 1 : (int)v.s.size, v.type == DB_NULL ? "-" : v.s.at);
+    }
+    db_reset(s);
+    db_rollback(c);
+    db_disconnect(c);
+    if (strcmp(text, wanted) != 0)
+        fail_msg("line %d: '%s', not '%s'", line, text, wanted);
+}
+
+#define ROW(b, wanted) expect_row((b), (wanted), __LINE__)
+
+static int64_t number(bench *b, const char *column)
+{
+    static const db_sql CLAIMS = {"SELECT claims FROM {runs} WHERE run = 1", ""};
+    static const db_sql SEQ = {"SELECT claimed_seq FROM {runs} WHERE run = 1", ""};
+    static const db_sql SAID = {"SELECT custom_seq FROM {runs} WHERE run = 1", ""};
+    static const db_sql HAS = {"SELECT count(*) FROM {attributes} WHERE run = 1", ""};
+    const db_sql *sql = strcmp(column, "claims") == 0        ? &CLAIMS
+                        : strcmp(column, "claimed_seq") == 0 ? &SEQ
+                        : strcmp(column, "custom_seq") == 0  ? &SAID
+                                                             : &HAS;
+    return conf_number(b->db, sql, NULL, 0);
+}
+
+/* ---- Holding ---- */
+
+static void an_owner_holds_and_gives_back(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    set(&b, "owner = 11, fence = 3, wake_at = 100");
+    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
+    run_set_held(begin(&b), &old, &why, NOW);
+    REFUSED(&b, "fence");
+    run_set_held(begin(&b), &h, &why, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 2 words \nb\n");
+    bench_close(&b);
+}
+
+/* What people have held stays held by them. */
+static void by_hand_is_not_written_over(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    set(&b, "owner = 11, fence = 3, wake_at = 100");
+    run_hold_by_hand(begin(&b), RUN, SLICE_LIT("mine"), NOW);
+    COMMIT(&b);
+    ROW(&b, "11 100 4 mine -"); /* its owner has to hear of it first */
+    run_hold h = {RUN, ME, 3};
+    run_set_held(begin(&b), &h, &(run_held){HELD_POISON, SLICE_LIT("words"), SLICE_LIT("\nb\n")},
+                 NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 4 mine -");
+    run_set_free(begin(&b), RUN, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 5000 0 - -");
+    run_set_free(begin(&b), RUN, NOW);
+    REFUSED(&b, "held");
+    bench_close(&b);
+}
+
+/* Whatever an owner does next to a run that was held by hand gives it back, and nothing wakes
+ * it. */
+static void an_owner_lets_go_of_what_was_held(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    run_hold h = {RUN, ME, 3};
+    set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
+    run_park(begin(&b), &h, 0, 9000, NULL, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 4 - -");
+    set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
+    run_give_back(begin(&b), &h, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 4 - -");
+    set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
+    run_finish(begin(&b), &h, &(run_end){.status = RUN_DONE}, NULL, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 0 - -");
+    run_hold_by_hand(begin(&b), RUN, SLICE_LIT("late"), NOW);
+    REFUSED(&b, "live");
+    bench_close(&b);
+}
+
+/* Only what is due, and nobody's or a closed node's, is held because nobody has it. */
+static void what_nobody_has_is_held(conf *c)
+{
+    static const struct {
+        const char *before;
+        int64_t owner;
+        const char *refused;
+        const char *after;
+    } CASES[] = {
+        {"owner = 0, wake_at = 4000", 0, NULL, "0 - 1 no "},
+        {"owner = 12, wake_at = 5000", DEAD, NULL, "0 - 1 no "},
+        {"owner = 0, wake_at = 5001", 0, "owner", "0 5001 0 - -"},
+        {"owner = 0, wake_at = NULL", 0, "owner", "0 - 0 - -"},
+        {"owner = 11, wake_at = 4000", 0, "owner", "11 4000 0 - -"},
+        {"owner = 11, wake_at = 4000", ME, "closed", "11 4000 0 - -"},
+        {"owner = 0, wake_at = 4000, held = 4", 0, "owner", "0 4000 4 - -"},
+        {"owner = 0, wake_at = 4000, status = 1", 0, "owner", "0 4000 0 - -"},
+    };
+    bench b;
+    bench_open(&b, c);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        set(&b, "held = 0, status = 0, held_reason = NULL, held_for = NULL");
+        set(&b, CASES[i].before);
+        run_hold_due(begin(&b), RUN, CASES[i].owner, SLICE_LIT("no"), NOW);
+        commit(&b, CASES[i].refused, (int)i);
+        expect_row(&b, CASES[i].after, (int)i);
+    }
+    bench_close(&b);
+}
+
+/* When a delayed run may begin is written nowhere but in wake_at. */
+static void a_hold_does_not_shorten_a_delay(conf *c)
+{
+    static const struct {
+        const char *before, *held, *released;
+    } CASES[] = {
+        {"claims = 0, wake_at = 9000", "0 9000 4 - -", "0 9000 0 - -"},
+        {"claims = 0, wake_at = 5000", "0 - 4 - -", "0 5000 0 - -"},
+        {"claims = 1, wake_at = 9000", "0 - 4 - -", "0 5000 0 - -"},
+        {"owner = 11, claims = 1, wake_at = 9000", "11 9000 4 - -", "11 5000 0 - -"},
+    };
+    bench b;
+    bench_open(&b, c);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        set(&b, "owner = 0, held = 0, status = 0, held_reason = NULL, held_for = NULL");
+        set(&b, CASES[i].before);
+        run_hold_by_hand(begin(&b), RUN, (slice){NULL, 0}, NOW);
+        COMMIT(&b);
+        expect_row(&b, CASES[i].held, (int)i);
+        run_set_free(begin(&b), RUN, NOW);
+        COMMIT(&b);
+        expect_row(&b, CASES[i].released, (int)i);
+    }
+    bench_close(&b);
+}
+
+/* ---- Claims ---- */
+
+static void a_claim_ends_the_hold_it_knows_of(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    set(&b, "held = 3, held_for = 'x', claims = 6, claimed_seq = 4");
+    run_claim(begin(&b), &(run_found){.run = RUN, .held = 2, .seq = 4}, ME, NOW);
+    REFUSED(&b, "owner");
+    run_claim(begin(&b), &(run_found){.run = RUN, .held = 0, .seq = 4}, ME, NOW);
+    REFUSED(&b, "owner");
+    run_claim(begin(&b), &(run_found){.run = RUN, .held = 3, .seq = 4}, ME, NOW);
+    COMMIT(&b);
+    ROW(&b, "11 5000 0 - x"); /* who has tried is not forgotten */
+    assert_int_equal(number(&b, "claims"), 1);
+    bench_close(&b);
+}
+
+/* B8: by comparison, not by writes. */
+static void claims_are_counted(conf *c)
+{
+    static const struct {
+        int64_t seq, counted, claims;
+    } CASES[] = {
+        {0, 1, 1}, /* the first */
+        {0, 1, 2}, /* no further: counted, if it was being executed */
+        {0, 0, 2}, {0, 1, 3}, {5, 1, 1}, {5, 1, 2}, {2, 1, 1}, /* a new generation */
+    };
+    bench b;
+    bench_open(&b, c);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        set(&b, "owner = 12");
+        run_found f = {.run = RUN, .owner = DEAD, .seq = CASES[i].seq, .counted = CASES[i].counted};
+        run_claim(begin(&b), &f, ME, NOW);
+        COMMIT(&b);
+        assert_int_equal(number(&b, "claims"), CASES[i].claims);
+        assert_int_equal(number(&b, "claimed_seq"), CASES[i].seq);
+    }
+    set(&b, "fence = 3");
+    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_mark(begin(&b), &h, 1);
+    COMMIT(&b);
+    assert_int_equal(number(&b, "claims"), 2);
+    run_mark(begin(&b), &old, 1);
+    REFUSED(&b, "fence");
+    run_mark(begin(&b), &h, -1);
+    COMMIT(&b);
+    assert_int_equal(number(&b, "claims"), 1);
+    bench_close(&b);
+}
+
+/* ---- What runs say ---- */
+
+static void expect_said(bench *b, const char *status, int64_t seq)
+{
+    static const db_sql SAME = {"SELECT count(*) FROM {runs} WHERE run = 1 AND custom_status = $1",
+                                "t"};
+    db_value value = db_text(slice_of(status));
+    assert_int_equal(conf_number(b->db, &SAME, &value, 1), 1);
+    assert_int_equal(number(b, "custom_seq"), seq);
+}
+
+static void a_status_rides_along(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    set(&b, "owner = 11, fence = 3");
+    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_said one = {SLICE_LIT("1"), 1}, many = {SLICE_LIT("2"), 3}, nothing = {{NULL, 0}, 0};
+    run_say(begin(&b), &h, &one, NOW);
+    COMMIT(&b);
+    expect_said(&b, "1", 1);
+    run_park(begin(&b), &h, 0, RUN_NEVER, &many, NOW);
+    COMMIT(&b);
+    expect_said(&b, "2", 4);
+    run_park(begin(&b), &h, 0, RUN_NEVER, &nothing, NOW);
+    COMMIT(&b);
+    run_say(begin(&b), &old, &one, NOW);
+    COMMIT(&b); /* it is no guard: the node's lock is one */
+    expect_said(&b, "2", 4);
+    run_finish(begin(&b), &h, &(run_end){.status = RUN_DONE}, &one, NOW);
+    COMMIT(&b);
+    expect_said(&b, "1", 5);
+    bench_close(&b);
+}
+
+static void attributes_are_set_and_taken_away(conf *c)
+{
+    static const char *const ROUNDS[][2] = {
+        {"{\"a\":\"x\",\"b\":2,\"c\":true,\"d\":-0.5}", "4"},
+        {"{\"a\":1,\"b\":\"y\"}", "4"}, /* of another kind */
+        {"{\"e\":1e300}", "5"},
+    };
+    bench b;
+    bench_open(&b, c);
+    error err = {0};
+    attribute_set *list = NULL;
+    for (size_t i = 0; i < sizeof ROUNDS / sizeof *ROUNDS; i++) {
+        unit *u = begin(&b);
+        CONF_OK(attributes_read_all(&list, u->arena, ROUNDS[i][0], &err), &err);
+        attributes_write(u, RUN, list);
+        COMMIT(&b);
+        assert_int_equal(number(&b, "attributes"), ROUNDS[i][1][0] - '0');
+    }
+    unit *u = begin(&b);
+    CONF_OK(attributes_read(&list, u->arena, "a", "null", "it", &err), &err);
+    attributes_write(u, RUN, list);
+    COMMIT(&b);
+    assert_int_equal(number(&b, "attributes"), 4);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"an owner holds and gives back", an_owner_holds_and_gives_back, 0},
+        {"by hand is not written over", by_hand_is_not_written_over, 0},
+        {"an owner lets go of what was held", an_owner_lets_go_of_what_was_held, 0},
+        {"what nobody has is held", what_nobody_has_is_held, 0},
+        {"a hold does not shorten a delay", a_hold_does_not_shorten_a_delay, 0},
+        {"a claim ends the hold it knows of", a_claim_ends_the_hold_it_knows_of, 0},
+        {"claims are counted", claims_are_counted, 0},
+        {"a status rides along", a_status_rides_along, 0},
+        {"attributes are set and taken away", attributes_are_set_and_taken_away, 0},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,173 @@
+/* Connections for those who look: whatever fails in between, each comes back to the pool, once, and
+ * in no transaction; more threads than connections wait for each other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/readers.h"
+#include "support/conf.h"
+
+static const db_sql THREE = {"SELECT n FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3) s"
+                             " WHERE n <> $1 ORDER BY n",
+                             "i"};
+
+static pawl_code add_up(void *arg, db_stmt *row, error *err)
+{
+    int64_t *sum = arg;
+    *sum += reader_int(row, 0);
+    return *sum < 100 ? PAWL_OK : error_set(err, PAWL_LIMIT, "enough");
+}
+
+/* One look, as all of them go. */
+static pawl_code look(readers *r, int64_t *sum, error *err)
+{
+    const db_value two[] = {db_int(2)};
+    db_conn *c = NULL;
+    int64_t now_ms;
+    pawl_code rc = readers_begin_now(r, &c, &now_ms, err);
+    if (rc != PAWL_OK) {
+        assert_null(c);
+        return rc;
+    }
+    rc = reader_rows(c, &THREE, two, DB_COUNT(two), add_up, sum, err);
+    readers_end(r, c);
+    return rc;
+}
+
+/* Every call to the database fails once; the next look is as good as the first. */
+static void a_failure_costs_one_look(conf *c)
+{
+    db_fault plan = {0};
+    db *d = conf_open_fault(c, NULL, &plan);
+    readers *r = readers_new(d);
+    error err = {0};
+    int64_t sum = 0;
+    assert_non_null(r);
+    CONF_OK(look(r, &sum, &err), &err);
+    assert_int_equal(sum, 4);
+    int64_t calls = plan.calls;
+    assert_true(calls > 2);
+    for (int64_t n = 1; n <= calls; n++) {
+        sum = 0;
+        plan = (db_fault){.fail_call = n, .fail_code = PAWL_IO};
+        pawl_code rc = look(r, &sum, &err);
+        assert_true(rc == PAWL_IO || rc == PAWL_OK); /* what was prepared is not prepared again */
+        sum = 0;
+        plan = (db_fault){0};
+        CONF_OK(look(r, &sum, &err), &err);
+        assert_int_equal(sum, 4);
+    }
+    readers_free(r); /* all of them are there */
+    db_close(d);
+}
+
+static void who_walks_may_stop(conf *c)
+{
+    db *d = conf_open(c, NULL);
+    readers *r = readers_new(d);
+    error err = {0};
+    int64_t sum = 99;
+    int64_t found[2] = {7, 7};
+    int any = 7;
+    db_conn *conn;
+    assert_non_null(r);
+    assert_int_equal(look(r, &sum, &err), PAWL_LIMIT);
+    assert_int_equal(sum, 100);
+    CONF_OK(readers_begin(r, &conn, &err), &err);
+    const db_value none[] = {db_int(9)};
+    CONF_OK(reader_numbers(conn, &THREE, none, DB_COUNT(none), found, 1, &any, &err), &err);
+    assert_int_equal(any, 1);
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], 7);
+    assert_int_equal(reader_run(conn, SLICE_LIT(""), SLICE_LIT("nobody"), &found[0], &err),
+                     PAWL_NOTFOUND);
+    readers_end(r, conn);
+    readers_free(r);
+    db_close(d);
+}
+
+/* ---- Threads ---- */
+
+typedef struct crowd {
+    readers *readers;
+    atomic_int inside;
+    atomic_int most;
+    atomic_int failures;
+} crowd;
+
+static void *look_often(void *arg)
+{
+    crowd *all = arg;
+    for (int i = 0; i < 30; i++) {
+        db_conn *c = NULL;
+        error err = {0};
+        if (readers_begin(all->readers, &c, &err) != PAWL_OK) {
+            atomic_fetch_add(&all->failures, 1);
+            continue;
+        }
+        int now = atomic_fetch_add(&all->inside, 1) + 1;
+        int most = atomic_load(&all->most);
+        while (now > most && !atomic_compare_exchange_weak(&all->most, &most, now))
+            ;
+        atomic_fetch_sub(&all->inside, 1);
+        readers_end(all->readers, c);
+    }
+    return NULL;
+}
+
+static void a_crowd_is_bounded(conf *c)
+{
+    enum { THREADS = 24, CONNECTIONS = 8 };
+    db *d = conf_open(c, &(db_options){.busy_ms = 60000});
+    crowd all = {.readers = readers_new(d)};
+    pthread_t threads[THREADS];
+    assert_non_null(all.readers);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_often, &all), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&all.failures), 0);
+    assert_in_range(atomic_load(&all.most), 1, CONNECTIONS);
+    readers_free(all.readers);
+    db_close(d);
+}
+
+/* Who finds all of them taken, and nobody gives one back, is told so in time. In memory all
+ * connections are one, and the second would wait for the first. */
+static void patience_ends(conf *c)
+{
+    enum { CONNECTIONS = 8 };
+    db *d = conf_open(c, &(db_options){.busy_ms = 20});
+    readers *r = readers_new(d);
+    db_conn *taken[CONNECTIONS + 1];
+    error err = {0};
+    assert_non_null(r);
+    for (int i = 0; i < CONNECTIONS; i++)
+        CONF_OK(readers_begin(r, &taken[i], &err), &err);
+    assert_int_equal(readers_begin(r, &taken[CONNECTIONS], &err), PAWL_BUSY);
+    assert_null(taken[CONNECTIONS]);
+    assert_true(err.hint[0]);
+    readers_end(r, taken[3]);
+    CONF_OK(readers_begin(r, &taken[3], &err), &err);
+    for (int i = 0; i < CONNECTIONS; i++)
+        readers_end(r, taken[i]);
+    readers_free(r);
+    db_close(d);
+}
+
+static const conf_case CASES[] = {
+    {"a failure costs one look", a_failure_costs_one_look, 0},
+    {"who walks may stop", who_walks_may_stop, 0},
+    {"a crowd is bounded", a_crowd_is_bounded, 0},
+    {"patience ends", patience_ends, DB_ISOLATED},
+};
+
+int main(void)
+{
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,209 @@
+/* What processes leave behind that were killed: many nodes that nobody has swept up after, and runs
+ * that may have been the reason. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "core/engine_test.h"
+#include "core/node.h"
+#include "support/engine.h"
+
+enum { NODES = 8, PROCESSES = NODE_LIST_ROOM / NODES + 1, SILENCE_MS = 15000 };
+
+/* Numbers of the stage: 1: the step kills its process, or tells of itself and stands still. */
+enum { DEADLY, STANDS };
+
+static const char *dangerous(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "dangerous");
+    if (atomic_load(stage_number(s, DEADLY)))
+        raise(SIGKILL);
+    if (atomic_load(stage_number(s, STANDS)))
+        stage_meet(s, 's');
+    stage_advance(s, 6000);
+    return input;
+}
+
+static const char *flow(pawl_run *run, const char *input)
+{
+    pawl_step(run, "dangerous", dangerous, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+static pawl *open_flow(stage *s)
+{
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, flow);
+    return p;
+}
+
+/* ---- In children ---- */
+
+static void be_nodes(stage *s, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < NODES; i++)
+        stage_poll(s, stage_open(s, NULL));
+    stage_meet(s, 'n');
+}
+
+static void drive(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = open_flow(s);
+    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+}
+
+/* ---- Cases ---- */
+
+static void start_one(stage *s, const char *id)
+{
+    pawl *p = open_flow(s);
+    stage_start(s, p, "flow", id, "1");
+    pawl_close(p);
+}
+
+static void live_and_die(stage *s, stage_body *body, char tells)
+{
+    tmp_child child = stage_fork(s, body, NULL);
+    tmp_expect(&child, tells);
+    tmp_kill(&child);
+    stage_advance(s, SILENCE_MS);
+}
+
+/* More of them than anybody keeps in mind at a time, and the last one had the run. */
+static void one_of_many(conf *c)
+{
+    stage *s = stage_new(c);
+    for (int i = 0; i < PROCESSES; i++)
+        live_and_die(s, be_nodes, 'n');
+    start_one(s, "run");
+    atomic_store(stage_number(s, STANDS), 1);
+    live_and_die(s, drive, 's');
+    atomic_store(stage_number(s, STANDS), 0);
+    stage_go(s);
+    pawl *p = open_flow(s);
+    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_NOTES(s, "dangerous dangerous after");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Nothing is left of them in the end, and nothing of who goes in good order. */
+static void nothing_is_left(conf *c)
+{
+    static const db_sql ROWS = {"SELECT count(*) FROM {nodes}", ""};
+    static const db_sql CLOSED = {"SELECT count(*) FROM {nodes} WHERE closed <> 0", ""};
+    static const db_sql OPEN = {"SELECT count(*) FROM {nodes} WHERE closed = 0 AND slot = 1", ""};
+    stage *s = stage_new(c);
+    for (int i = 0; i < PROCESSES; i++)
+        live_and_die(s, be_nodes, 'n');
+    pawl *p = open_flow(s);
+    db *d = conf_open(c, NULL);
+    assert_true(conf_number(d, &OPEN, NULL, 0) > 0);
+    STAGE_UNTIL(s, p, conf_number(d, &OPEN, NULL, 0) == 1 && conf_number(d, &CLOSED, NULL, 0) == 0);
+    pawl_close(p);
+    assert_int_equal(conf_number(d, &ROWS, NULL, 0), 0);
+    db_close(d);
+    stage_free(s);
+}
+
+/* A run under suspicion is let out alone; but if it takes long the others go on, and so does it. */
+static void a_suspect_takes_long(conf *c)
+{
+    stage *s = stage_new(c);
+    start_one(s, "run");
+    atomic_store(stage_number(s, DEADLY), 1);
+    for (int i = 0; i < 3; i++) {
+        tmp_child child = stage_fork(s, drive, NULL);
+        assert_true(WIFSIGNALED(tmp_reap(&child)));
+        stage_advance(s, SILENCE_MS);
+    }
+    atomic_store(stage_number(s, DEADLY), 0);
+    pawl *p = open_flow(s);
+    stage_start(s, p, "flow", "other", "2");
+    STAGE_DONE(s, p, "run", "1");
+    STAGE_DONE(s, p, "other", "2");
+    assert_int_equal(stage_count(s, "dangerous"), 5);
+    assert_int_equal(stage_count(s, "after"), 2);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A database that takes long to commit. */
+typedef struct slow {
+    db_fault plan;
+    clock_fake *clock;
+    int64_t commit_ms;
+} slow;
+
+static void take_long(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    const slow *w = arg;
+    (void)number;
+    (void)sql;
+    if (call == FAULT_CALL_COMMIT && w->commit_ms)
+        clock_fake_advance(w->clock, w->commit_ms);
+}
+
+static db *wrap(void *arg, db *inner)
+{
+    return db_fault_wrap(inner, &((slow *)arg)->plan);
+}
+
+static const char *harmless(pawl_work *work, const char *input)
+{
+    (void)work;
+    return input;
+}
+
+static const char *two_steps(pawl_run *run, const char *input)
+{
+    pawl_step(run, "one", harmless, input, NULL);
+    return pawl_step(run, "two", harmless, input, NULL);
+}
+
+/* It comes back from its commit only when nobody waits for it any more. */
+static void a_suspect_commits_long(conf *c)
+{
+    static const db_sql SUSPECT = {"UPDATE {runs} SET claims = 4 WHERE id = 'run'", ""};
+    slow w = {.clock = clock_fake_new(1000000)};
+    w.plan.before = take_long;
+    w.plan.before_arg = &w;
+    engine_test test = {.arg = &w, .wrap = wrap, .clock = clock_fake_source(w.clock)};
+    pawl *p = NULL;
+    pawl_options *o = PAWL_OPTIONS(.threads = -1);
+    assert_int_equal(engine_test_open(&p, c->url, o, &test), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(p, "two_steps", two_steps, NULL), PAWL_OK);
+    assert_int_equal(pawl_start(p, "two_steps", "run", "1", NULL), PAWL_OK);
+    assert_int_equal(pawl_start(p, "two_steps", "other", "1", NULL), PAWL_OK);
+    db *d = conf_open(c, NULL);
+    conf_do(d, &SUSPECT, NULL, 0);
+    db_close(d);
+    w.commit_ms = 6000;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(pawl_poll(p, NULL), PAWL_OK);
+    assert_int_equal(pawl_wait(p, "run", 0, NULL), PAWL_OK);
+    assert_int_equal(pawl_wait(p, "other", 0, NULL), PAWL_OK);
+    pawl_close(p);
+    clock_fake_free(w.clock);
+}
+
+static const conf_case CASES[] = {
+    {"one of many", one_of_many, DB_SHARED},
+    {"nothing is left", nothing_is_left, DB_SHARED},
+    {"a suspect takes long", a_suspect_takes_long, DB_SHARED},
+    {"a suspect commits long", a_suspect_commits_long, DB_FILE},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,137 @@
+/* Ways to die: a step ends its process, in one way or another, each time. After so many processes
+ * its run is held, whoever drives it, and the next process has peace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/suspect.h"
+#include "support/engine.h"
+
+#define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
+
+static const char *honest(pawl_run *run, const char *input)
+{
+    return STEP("honest", stage_echo);
+}
+
+static const char *dies(pawl_work *work, const char *input)
+{
+    volatile int *volatile wild = (volatile int *)64;
+    stage_note(pawl_work_arg(work), "dies");
+    switch (pawl_get_int(input, "", 0)) {
+    case 0:
+        *wild = 1;
+        break;
+    case 1:
+        abort();
+    case 2:
+        _exit(3);
+    default:
+        raise(SIGKILL);
+    }
+    return input;
+}
+
+static const char *deadly(pawl_run *run, const char *input)
+{
+    return STEP("dies", dies);
+}
+
+/* In a child: until both runs have come to something, or it dies. */
+static void live(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, deadly);
+    STAGE_REGISTER(s, p, honest);
+    STAGE_UNTIL(s, p,
+                stage_phase(s, p, "deadly") != PAWL_RUN_LIVE &&
+                    stage_phase(s, p, "beside") != PAWL_RUN_LIVE);
+    pawl_close(p);
+}
+
+/* Whatever the way: so many processes, and it is held; the next one has peace. */
+static void die_so_often(conf *c, const char *way)
+{
+    int status = -1, deaths = 0;
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    stage_start(s, p, "deadly", "deadly", way);
+    stage_start(s, p, "honest", "beside", "1");
+    pawl_close(p);
+    while (status != 0) {
+        tmp_child child = stage_fork(s, live, NULL);
+        status = tmp_reap(&child);
+        deaths += status != 0;
+        assert_true(deaths <= 2 * POISON_DEATHS);
+    }
+    assert_int_equal(deaths, POISON_DEATHS);
+    assert_int_equal(stage_count(s, "dies"), POISON_DEATHS);
+    p = stage_open(s, NULL);
+    STAGE_HELD(s, p, "deadly", "the process died");
+    STAGE_DONE(s, p, "beside", "1");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void by_a_wild_pointer(conf *c)
+{
+    die_so_often(c, "0");
+}
+
+static void by_abort(conf *c)
+{
+    die_so_often(c, "1");
+}
+
+static void by_leaving(conf *c)
+{
+    die_so_often(c, "2");
+}
+
+enum { CLAIM_MS = 100000 };
+
+/* The program of ten lines, which drives its run alone. */
+static void ten_lines(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = stage_open(s, PAWL_OPTIONS(.claim_ms = CLAIM_MS));
+    STAGE_REGISTER(s, p, deadly);
+    stage_start(s, p, "deadly", "deadly", "9");
+    STAGE_CODE(s, p, pawl_finish(p, "deadly", PAWL_FOREVER, NULL), PAWL_HELD);
+    pawl_close(p);
+}
+
+static void a_program_of_ten_lines_dies(conf *c)
+{
+    int status = -1, deaths = 0;
+    stage *s = stage_new(c);
+    stage_go(s);
+    while (status != 0) {
+        tmp_child child = stage_fork(s, ten_lines, NULL);
+        status = tmp_reap(&child);
+        deaths += status != 0;
+        assert_true(deaths <= 2 * POISON_DEATHS);
+        stage_advance(s, CLAIM_MS + 1000);
+    }
+    assert_int_equal(deaths, POISON_DEATHS);
+    assert_int_equal(stage_count(s, "dies"), POISON_DEATHS);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"dx-poison by a wild pointer", by_a_wild_pointer, DB_SHARED},
+        {"dx-poison by abort", by_abort, DB_SHARED},
+        {"dx-poison by leaving", by_leaving, DB_SHARED},
+        {"dx-poison a program of ten lines", a_program_of_ten_lines_dies, DB_SHARED},
+    };
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,547 @@
+/* Programs that mean no good, or know no better: they fork and go on, close what they stand on, use
+ * what is somebody else's, ask for ever. Each gets a defined answer, and the runs beside it go
+ * on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/engine.h"
+
+/* What a workflow or work function here has as its arg. */
+typedef struct place {
+    stage *stage;
+    pawl *p;
+    pawl_run *run; /* of somebody else */
+    int bad;
+} place;
+
+#define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
+
+static const char *honest_work(pawl_work *work, const char *input)
+{
+    const place *w = pawl_work_arg(work);
+    stage_note(w->stage, "honest");
+    return input;
+}
+
+static const char *honest(pawl_run *run, const char *input)
+{
+    return STEP("honest", honest_work);
+}
+
+static void add(place *w, const char *name, pawl_workflow_fn *fn)
+{
+    STAGE_CODE(w->stage, w->p, pawl_register_workflow(w->p, name, fn, PAWL_WORKFLOW(.arg = w)),
+               PAWL_OK);
+}
+
+static place open_place(conf *c, const pawl_options *options)
+{
+    place w = {.stage = stage_new(c)};
+    w.p = stage_open(w.stage, options);
+    return w;
+}
+
+static void close_place(place *w)
+{
+    pawl_close(w->p);
+    stage_free(w->stage);
+}
+
+/* Beside whatever has happened, this one goes on. */
+static void expect_others_go_on(place *w)
+{
+    add(w, "honest", honest);
+    stage_start(w->stage, w->p, "honest", "beside", "1");
+    STAGE_DONE(w->stage, w->p, "beside", "1");
+}
+
+/* ---- Children that go on ---- */
+
+/* In the parent: how the child has ended. */
+static void await_child(stage *s, pid_t child)
+{
+    int status = 0;
+    STAGE_CHECK(s, waitpid(child, &status, 0) == child);
+    stage_note(s, WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? "ended" : "lived");
+}
+
+/* It forgets to leave in the child. */
+static const char *forks(pawl_work *work, const char *input)
+{
+    const place *w = pawl_work_arg(work);
+    pid_t child = fork();
+    if (child == 0)
+        return "\"child\"";
+    await_child(w->stage, child);
+    return input;
+}
+
+static const char *has_it_forked(pawl_run *run, const char *input)
+{
+    STEP("forks", forks);
+    return STEP("after", honest_work);
+}
+
+/* Nothing of the run answers in the child, and then it returns nevertheless. */
+static const char *forks_itself(pawl_run *run, const char *input)
+{
+    const place *w = pawl_arg(run);
+    pid_t child = fork();
+    if (child == 0) {
+        int bad = pawl_now(run) != 0;
+        bad += pawl_set_status(run, "1") != PAWL_MISUSE;
+        bad += pawl_alloc(run, 1) != NULL;
+        if (bad == 0)
+            bad = pawl_sleep(run, 1) != PAWL_MISUSE || STEP("never", honest_work);
+        if (bad)
+            _exit(1);
+        return "\"child\"";
+    }
+    await_child(w->stage, child);
+    return input;
+}
+
+static void expect_children_ended(place *w, int count)
+{
+    assert_int_equal(stage_count(w->stage, "ended"), count);
+    assert_int_equal(stage_count(w->stage, "lived"), 0);
+    assert_int_equal(stage_count(w->stage, "never"), 0);
+}
+
+/* What it would write would be in the name of its parent, and on its connections: so it is ended
+ * before it can. */
+static void a_child_that_comes_back_is_ended(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "has_it_forked", has_it_forked);
+    add(&w, "forks_itself", forks_itself);
+    stage_start(w.stage, w.p, "has_it_forked", "step", "1");
+    STAGE_DONE(w.stage, w.p, "step", "1");
+    STAGE_HISTORY(w.stage, w.p, "step", "step:forks step:after");
+    expect_children_ended(&w, 1);
+    stage_start(w.stage, w.p, "forks_itself", "flow", "2");
+    STAGE_DONE(w.stage, w.p, "flow", "2");
+    STAGE_HISTORY(w.stage, w.p, "flow", "");
+    expect_children_ended(&w, 2);
+    expect_others_go_on(&w);
+    close_place(&w);
+}
+
+static void end_serving(place *w, pthread_t thread)
+{
+    void *failed;
+    pawl_stop(w->p);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
+static void on_threads_too(conf *c)
+{
+    pthread_t thread;
+    place w = open_place(c, PAWL_OPTIONS(.threads = 3));
+    stage_go(w.stage);
+    add(&w, "has_it_forked", has_it_forked);
+    add(&w, "forks_itself", forks_itself);
+    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
+    stage_start(w.stage, w.p, "has_it_forked", "step", "1");
+    stage_start(w.stage, w.p, "forks_itself", "flow", "2");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "step", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "flow", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_children_ended(&w, 2);
+    end_serving(&w, thread);
+    close_place(&w);
+}
+
+/* A child that knows what it is: it may look at what it was given, and leave. */
+static const char *forks_well(pawl_work *work, const char *input)
+{
+    const place *w = pawl_work_arg(work);
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        int bad = strcmp(pawl_work_json(work, "%j", input), input) != 0;
+        bad += pawl_start(w->p, "honest", "child", "1", NULL) != PAWL_FORKED;
+        bad += pawl_wait(w->p, "run", PAWL_FOREVER, NULL) != PAWL_FORKED;
+        bad += pawl_hold(w->p, "run", NULL) != PAWL_FORKED;
+        pawl_stop(w->p);
+        pawl_close(w->p);
+        _exit(bad);
+    }
+    STAGE_CHECK(w->stage, waitpid(child, &status, 0) == child);
+    return pawl_work_json(work, "%d", status);
+}
+
+static const char *forked_well(pawl_run *run, const char *input)
+{
+    return STEP("forks", forks_well);
+}
+
+static void a_child_that_leaves_does_no_harm(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "forked_well", forked_well);
+    stage_start(w.stage, w.p, "forked_well", "run", "1");
+    STAGE_DONE(w.stage, w.p, "run", "0");
+    expect_others_go_on(&w);
+    close_place(&w);
+}
+
+/* ---- Closing what one stands on ---- */
+
+static void close_it(void *arg)
+{
+    pawl_close(((place *)arg)->p);
+}
+
+static const char *closing_work(pawl_work *work, const char *input)
+{
+    close_it(pawl_work_arg(work));
+    return input;
+}
+
+static const char *closing(pawl_run *run, const char *input)
+{
+    place *w = pawl_arg(run);
+    close_it(w);
+    pawl_defer(run, close_it, w);
+    pawl_sleep(run, 1);
+    return STEP("closing", closing_work);
+}
+
+static void closing_from_inside_is_not_done(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "closing", closing);
+    stage_start(w.stage, w.p, "closing", "run", "1");
+    STAGE_DONE(w.stage, w.p, "run", "1");
+    expect_others_go_on(&w);
+    close_place(&w);
+}
+
+enum { ENTERED, LET_GO };
+
+/* In no hurry, and then it closes the engine, which is not served any more. */
+static const char *late_work(pawl_work *work, const char *input)
+{
+    place *w = pawl_work_arg(work);
+    atomic_store(stage_number(w->stage, ENTERED), 1);
+    while (!atomic_load(stage_number(w->stage, LET_GO)))
+        poll(NULL, 0, 1);
+    pawl_close(w->p);
+    return input;
+}
+
+static const char *late(pawl_run *run, const char *input)
+{
+    return STEP("late", late_work);
+}
+
+static void nor_from_a_thread_of_the_engine(conf *c)
+{
+    pthread_t thread;
+    place w = open_place(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
+    stage_go(w.stage);
+    add(&w, "closing", closing);
+    add(&w, "late", late);
+    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
+    stage_start(w.stage, w.p, "closing", "run", "1");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    stage_start(w.stage, w.p, "late", "late", "1");
+    TMP_AWAIT(atomic_load(stage_number(w.stage, ENTERED)));
+    end_serving(&w, thread);
+    atomic_store(stage_number(w.stage, LET_GO), 1);
+    close_place(&w);
+}
+
+/* ---- Calls on what is somebody else's ---- */
+
+static const char *lends_itself(pawl_run *run, const char *input)
+{
+    ((place *)pawl_arg(run))->run = run;
+    pawl_sleep(run, 1000);
+    return input;
+}
+
+static const char *borrows(pawl_run *run, const char *input)
+{
+    place *w = pawl_arg(run);
+    w->bad += pawl_sleep(w->run, 1) != PAWL_MISUSE;
+    w->bad += pawl_step(w->run, "x", honest_work, "1", NULL) != NULL;
+    w->bad += pawl_set_status(w->run, "1") != PAWL_MISUSE;
+    w->bad += pawl_attr(w->run, "x", "1") != PAWL_MISUSE;
+    w->bad += pawl_now(w->run) != 0;
+    w->bad += pawl_alloc(w->run, 1) != NULL;
+    w->bad += pawl_fail(w->run, "x", "y") != NULL;
+    return input;
+}
+
+static void a_run_is_not_for_other_runs(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "lends_itself", lends_itself);
+    add(&w, "borrows", borrows);
+    stage_start(w.stage, w.p, "lends_itself", "lender", "1");
+    stage_poll(w.stage, w.p);
+    stage_start(w.stage, w.p, "borrows", "borrower", "2");
+    STAGE_DONE(w.stage, w.p, "borrower", "2");
+    STAGE_DONE(w.stage, w.p, "lender", "1");
+    STAGE_HISTORY(w.stage, w.p, "lender", "sleep woken");
+    assert_int_equal(w.bad, 0);
+    close_place(&w);
+}
+
+static void go_on_in_a_clean_up(void *arg)
+{
+    place *w = arg;
+    w->bad += pawl_sleep(w->run, 1) != PAWL_MISUSE;
+    w->bad += pawl_step(w->run, "x", honest_work, "1", NULL) != NULL;
+    w->bad += pawl_defer(w->run, go_on_in_a_clean_up, w) != PAWL_MISUSE;
+}
+
+static const char *cleans_up(pawl_run *run, const char *input)
+{
+    place *w = pawl_arg(run);
+    w->run = run;
+    pawl_defer(run, go_on_in_a_clean_up, w);
+    return input;
+}
+
+static void a_clean_up_makes_no_durable_calls(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "cleans_up", cleans_up);
+    stage_start(w.stage, w.p, "cleans_up", "run", "1");
+    STAGE_DONE(w.stage, w.p, "run", "1");
+    STAGE_HISTORY(w.stage, w.p, "run", "");
+    assert_int_equal(w.bad, 0);
+    close_place(&w);
+}
+
+/* Who drives is asked to drive: by a workflow, and on threads by a step. */
+static const char *drives(pawl_run *run, const char *input)
+{
+    place *w = pawl_arg(run);
+    w->bad += pawl_poll(w->p, NULL) != PAWL_MISUSE;
+    w->bad += pawl_serve(w->p) != PAWL_MISUSE;
+    return input;
+}
+
+static const char *driving_work(pawl_work *work, const char *input)
+{
+    place *w = pawl_work_arg(work);
+    w->bad += pawl_poll(w->p, NULL) != PAWL_MISUSE;
+    w->bad += pawl_serve(w->p) != PAWL_MISUSE;
+    w->bad += pawl_finish(w->p, "other", 0, NULL) != PAWL_TIMEOUT; /* the threads drive it */
+    return input;
+}
+
+static const char *drives_in_a_step(pawl_run *run, const char *input)
+{
+    drives(run, input);
+    return STEP("driving", driving_work);
+}
+
+static void who_is_driven_does_not_drive(conf *c)
+{
+    pthread_t thread;
+    place w = open_place(c, NULL);
+    add(&w, "drives", drives);
+    stage_start(w.stage, w.p, "drives", "run", "1");
+    STAGE_DONE(w.stage, w.p, "run", "1");
+    assert_int_equal(w.bad, 0);
+    close_place(&w);
+    w = open_place(c, PAWL_OPTIONS(.threads = 2));
+    stage_go(w.stage);
+    add(&w, "drives_in_a_step", drives_in_a_step);
+    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
+    stage_start(w.stage, w.p, "drives_in_a_step", "other", "2");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    end_serving(&w, thread);
+    assert_int_equal(w.bad, 0);
+    close_place(&w);
+}
+
+/* A name that is registered twice is an error of whoever does it, and of whoever begins to drive
+ * after that. Those who drive already go on. */
+static void a_name_is_not_taken_away_from_who_has_it(conf *c)
+{
+    pthread_t thread;
+    place w = open_place(c, PAWL_OPTIONS(.threads = 1)), other = w;
+    stage_go(w.stage);
+    add(&w, "honest", honest);
+    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
+    stage_start(w.stage, w.p, "honest", "before", "1");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "before", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_CODE(w.stage, w.p,
+               pawl_register_workflow(w.p, "honest", borrows, PAWL_WORKFLOW(.arg = &other)),
+               PAWL_CONFLICT);
+    stage_start(w.stage, w.p, "honest", "after", "2");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "after", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(stage_count(w.stage, "honest"), 2);
+    end_serving(&w, thread);
+    STAGE_CODE(w.stage, w.p, pawl_serve(w.p), PAWL_CONFLICT);
+    close_place(&w);
+}
+
+/* ---- Numbers without end ---- */
+
+static void the_largest_numbers_are_numbers(conf *c)
+{
+    pthread_t thread;
+    place w = open_place(c, PAWL_OPTIONS(.threads = -1, .threads_max = INT64_MAX,
+                                         .wal_bytes = INT64_MAX, .busy_ms = INT64_MAX,
+                                         .warm_bytes = INT64_MAX, .claim_ms = INT64_MAX,
+                                         .drain_ms = INT64_MAX, .keep_ms = INT64_MAX));
+    expect_others_go_on(&w);
+    close_place(&w);
+    w = open_place(c, PAWL_OPTIONS(.threads = INT64_MAX, .threads_max = INT64_MAX,
+                                   .drain_ms = INT64_MAX, .claim_ms = INT64_MAX,
+                                   .busy_ms = INT64_MAX, .warm_bytes = 1));
+    stage_go(w.stage);
+    add(&w, "honest", honest);
+    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
+    stage_start(w.stage, w.p, "honest", "run", "1");
+    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    end_serving(&w, thread);
+    close_place(&w);
+}
+
+static int count_event(void *arg, const pawl_event *e)
+{
+    (void)e;
+    ++*(int *)arg;
+    return 0;
+}
+
+static int count_info(void *arg, const pawl_info *i)
+{
+    (void)i;
+    ++*(int *)arg;
+    return 0;
+}
+
+static const char *retries_late(pawl_work *work, const char *input)
+{
+    int64_t attempt = pawl_work_attempt(work);
+    if (attempt == 1)
+        return pawl_work_retry(work, INT64_MIN, "before all time");
+    if (attempt == 2)
+        return pawl_work_retry(work, INT64_MAX, "after all time");
+    return input;
+}
+
+static const char *patient(pawl_run *run, const char *input)
+{
+    return STEP("retries", retries_late);
+}
+
+static void times_beyond_all_times(conf *c)
+{
+    int count = 0;
+    pawl_info *info = NULL;
+    place w = open_place(c, NULL);
+    stage *s = w.stage;
+    add(&w, "patient", patient);
+    expect_others_go_on(&w);
+    STAGE_CODE(s, w.p, pawl_start(w.p, "honest", "never", "1", PAWL_START(.delay_ms = INT64_MAX)),
+               PAWL_OK);
+    stage_start(s, w.p, "patient", "patient", "1");
+    stage_poll(s, w.p);
+    stage_advance(s, PAWL_DAYS(10000));
+    stage_poll(s, w.p);
+    assert_int_equal(stage_phase(s, w.p, "never"), PAWL_RUN_LIVE);
+    assert_int_equal(stage_phase(s, w.p, "patient"), PAWL_RUN_LIVE);
+    STAGE_CODE(s, w.p, pawl_wait_status(w.p, "never", INT64_MAX, -1, &info), PAWL_INVALID);
+    STAGE_CODE(s, w.p, pawl_wait_status(w.p, "never", INT64_MAX, 0, &info), PAWL_TIMEOUT);
+    STAGE_CODE(s, w.p, pawl_wait_status(w.p, "beside", INT64_MIN, PAWL_FOREVER, &info), PAWL_OK);
+    pawl_info_free(info);
+    STAGE_CODE(s, w.p, pawl_history(w.p, "beside", 0, INT64_MAX, count_event, &count), PAWL_OK);
+    assert_int_equal(count, 0);
+    STAGE_CODE(s, w.p, pawl_history(w.p, "beside", 0, INT64_MIN, count_event, &count),
+               PAWL_INVALID);
+    STAGE_CODE(s, w.p, pawl_history(w.p, "beside", -1, 0, count_event, &count), PAWL_INVALID);
+    STAGE_CODE(s, w.p, pawl_history(w.p, "beside", INT64_MAX, 0, count_event, &count),
+               PAWL_NOTFOUND);
+    count = 0;
+    STAGE_CODE(s, w.p,
+               pawl_list(w.p,
+                         PAWL_FILTER(.limit = INT64_MAX, .created_before_ms = INT64_MAX,
+                                     .finished_before_ms = INT64_MAX),
+                         count_info, &count),
+               PAWL_OK);
+    assert_int_equal(count, 1);
+    close_place(&w);
+}
+
+/* ---- Nothing at all ---- */
+
+static void nothing_is_no_argument(conf *c)
+{
+    place w = open_place(c, NULL);
+    pawl *p = w.p;
+    char *why = NULL;
+    pawl_info *info = NULL;
+    expect_others_go_on(&w);
+    STAGE_CODE(w.stage, p, pawl_status(p, NULL, &info), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_status(p, "beside", NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_wait_status(p, NULL, 0, 0, &info), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_wait_status(p, "beside", 0, 0, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_list(p, NULL, NULL, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_history(p, NULL, 0, 0, count_event, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_history(p, "beside", 0, 0, NULL, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_why(p, NULL, &why), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_why(p, "beside", NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_hold(p, NULL, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_release(p, NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_finish(p, NULL, 0, NULL), PAWL_INVALID);
+    assert_int_equal(pawl_open(NULL, w.stage ? "memory:" : "", NULL), PAWL_INVALID);
+    assert_int_equal(pawl_serve(NULL), PAWL_INVALID);
+    assert_int_equal(pawl_register_work(NULL, "x", honest_work, NULL), PAWL_INVALID);
+    assert_int_equal(pawl_status(NULL, "x", &info), PAWL_INVALID);
+    assert_int_equal(pawl_hold(NULL, "x", NULL), PAWL_INVALID);
+    assert_int_equal(pawl_timeout(NULL), -1);
+    assert_null(pawl_json_new(NULL));
+    assert_int_equal(pawl_json_check(NULL, NULL), PAWL_INVALID);
+    assert_int_equal(pawl_get_int(NULL, NULL, 7), 7);
+    assert_int_equal(pawl_get_kind(NULL, NULL), PAWL_NOTHING);
+    assert_null(pawl_work_json(NULL, "1"));
+    assert_null(pawl_work_fail(NULL, PAWL_PERMANENT, "x", "y"));
+    assert_int_equal(pawl_work_cancelled(NULL), 1);
+    pawl_close(NULL);
+    pawl_free(NULL);
+    pawl_info_free(NULL);
+    pawl_outcome_free(NULL);
+    close_place(&w);
+}
+
+static const conf_case CASES[] = {
+    {"a child that comes back is ended", a_child_that_comes_back_is_ended, 0},
+    {"on threads too", on_threads_too, 0},
+    {"a child that leaves does no harm", a_child_that_leaves_does_no_harm, 0},
+    {"closing from inside is not done", closing_from_inside_is_not_done, 0},
+    {"nor from a thread of the engine", nor_from_a_thread_of_the_engine, 0},
+    {"a run is not for other runs", a_run_is_not_for_other_runs, 0},
+    {"a clean-up makes no durable calls", a_clean_up_makes_no_durable_calls, 0},
+    {"who is driven does not drive", who_is_driven_does_not_drive, 0},
+    {"a name is not taken away from who has it", a_name_is_not_taken_away_from_who_has_it, 0},
+    {"the largest numbers are numbers", the_largest_numbers_are_numbers, 0},
+    {"times beyond all times", times_beyond_all_times, 0},
+    {"nothing is no argument", nothing_is_no_argument, 0},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,556 @@
+/* Threads: steps that stand still do not hold up others, attempts run out of time, and nothing is
+ * executed twice however many threads there are. The test holds the steps, and lets them go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/engine.h"
+
+/* What the numbers of the stage are for. */
+enum { INSIDE, MOST, LET_GO, LATE, LAPS };
+
+/* An engine that serves on its threads. */
+typedef struct served {
+    stage *stage;
+    pawl *p;
+    pthread_t thread;
+} served;
+
+static served serve(conf *c, int64_t threads, int64_t threads_max)
+{
+    served v = {.stage = stage_new(c)};
+    stage_go(v.stage);
+    v.p = stage_open(v.stage, PAWL_OPTIONS(.threads = threads, .threads_max = threads_max));
+    return v;
+}
+
+static void begin(served *v)
+{
+    assert_int_equal(pthread_create(&v->thread, NULL, stage_serve, v->p), 0);
+}
+
+static void end(served *v)
+{
+    void *failed;
+    pawl_stop(v->p);
+    assert_int_equal(pthread_join(v->thread, &failed), 0);
+    assert_null(failed);
+    pawl_close(v->p);
+    stage_free(v->stage);
+}
+
+static int64_t number(stage *s, int which)
+{
+    return atomic_load(stage_number(s, which));
+}
+
+/* In no thread of the test's own: nothing but the watchdog ends this. */
+static void await_let_go(stage *s)
+{
+    while (!number(s, LET_GO)) {
+        poll(NULL, 0, 1);
+        atomic_fetch_add(stage_number(s, LAPS), 1);
+    }
+}
+
+static const char *standing(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    int64_t inside = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    int64_t most = number(s, MOST);
+    while (inside > most && !atomic_compare_exchange_weak(stage_number(s, MOST), &most, inside))
+        continue;
+    await_let_go(s);
+    atomic_fetch_sub(stage_number(s, INSIDE), 1);
+    return input;
+}
+
+static const char *blocked(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "stand", standing, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+/* Compilers believe that it is the same thread behind a call as before it, and keep the addresses
+ * of errno and of thread-locals. This one is asked each time. */
+static pthread_t (*const volatile who)(void) = pthread_self;
+
+static const char *timed(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    pthread_t home = who();
+    pawl_step(run, "before", stage_echo, input, PAWL_CALL(.arg = s));
+    stage_note(s, "body");
+    pawl_sleep(run, PAWL_HOURS(1));
+    if (!pthread_equal(home, who()))
+        stage_note(s, "moved");
+    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = s));
+}
+
+static void start_many(stage *s, pawl *p, const char *workflow, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%s-%d", workflow, i);
+        stage_start(s, p, workflow, id, "1");
+    }
+}
+
+static void finish_many(stage *s, pawl *p, const char *workflow, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%s-%d", workflow, i);
+        STAGE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
+    }
+}
+
+/* ---- Standing still ---- */
+
+/* Two threads, 32 steps that stand still, and a run that sleeps on one of those threads: it
+ * wakes and ends while they stand. Its fiber could not move: it was replayed. */
+static void who_stands_still_holds_up_nobody(conf *c)
+{
+    enum { BLOCKED = 32 };
+    served v = serve(c, 2, 0);
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, blocked);
+    STAGE_REGISTER(s, v.p, timed);
+    begin(&v);
+    stage_start(s, v.p, "timed", "run", "7");
+    TMP_AWAIT(stage_wakes(s, v.p, "run") > stage_now(s));
+    start_many(s, v.p, "blocked", BLOCKED);
+    TMP_AWAIT(number(s, INSIDE) == BLOCKED);
+    stage_advance(s, PAWL_HOURS(1));
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(number(s, INSIDE), BLOCKED);
+    if (STAGE_WARM)
+        STAGE_NOTES(s, "before body body after");
+    assert_int_equal(stage_count(s, "before"), 1);
+    assert_int_equal(stage_count(s, "moved"), 0);
+    atomic_store(stage_number(s, LET_GO), 1);
+    finish_many(s, v.p, "blocked", BLOCKED);
+    end(&v);
+}
+
+/* No more threads than were allowed; the rest waits for its turn. */
+static void there_is_a_limit_of_threads(conf *c)
+{
+    enum { BLOCKED = 12, LIMIT = 3 };
+    served v = serve(c, 1, LIMIT);
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, blocked);
+    begin(&v);
+    start_many(s, v.p, "blocked", BLOCKED);
+    TMP_AWAIT(number(s, INSIDE) == LIMIT);
+    stage_advance(s, 3000);
+    TMP_AWAIT(number(s, LAPS) > 100 * LIMIT); /* time enough for another one to come */
+    atomic_store(stage_number(s, LET_GO), 1);
+    finish_many(s, v.p, "blocked", BLOCKED);
+    assert_int_equal(number(s, MOST), LIMIT);
+    end(&v);
+}
+
+/* There is no room for more than so many, whatever was asked for. */
+static void more_threads_than_there_can_be(conf *c)
+{
+    enum { BLOCKED = 70, LIMIT = 64 };
+    served v = serve(c, 1, 1000);
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, blocked);
+    begin(&v);
+    start_many(s, v.p, "blocked", BLOCKED);
+    TMP_AWAIT(number(s, INSIDE) == LIMIT);
+    int64_t until = stage_now(s) + 200; /* in which there would be more */
+    TMP_AWAIT(stage_now(s) >= until);
+    atomic_store(stage_number(s, LET_GO), 1);
+    finish_many(s, v.p, "blocked", BLOCKED);
+    assert_int_equal(number(s, MOST), LIMIT);
+    end(&v);
+}
+
+/* ---- A limit of its own ---- */
+
+static const char *crowded(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "stand", input, NULL);
+}
+
+static const char *hurried(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "stand", input, PAWL_CALL(.attempt_ms = 50, .attempts = 1));
+}
+
+static void register_crowd(served *v, int64_t at_most)
+{
+    STAGE_CODE(
+        v->stage, v->p,
+        pawl_register_work(v->p, "stand", standing, PAWL_WORK(.arg = v->stage, .at_most = at_most)),
+        PAWL_OK);
+    STAGE_REGISTER(v->stage, v->p, crowded);
+    STAGE_REGISTER(v->stage, v->p, hurried);
+    STAGE_REGISTER(v->stage, v->p, timed);
+}
+
+static int count_calls(void *arg, const pawl_event *e)
+{
+    *(int *)arg += strcmp(pawl_event_kind(e), "call") == 0;
+    return 0;
+}
+
+/* It has recorded its call: it is in it, or waits for a place. */
+static int is_in_line(stage *s, pawl *p, const char *id)
+{
+    int calls = 0;
+    STAGE_CODE(s, p, pawl_history(p, id, 0, 0, count_calls, &calls), PAWL_OK);
+    return calls;
+}
+
+/* As many as may be are in it, and never more; the others take no thread, and get their turn. */
+static void no_more_than_may_be(conf *c)
+{
+    enum { RUNS = 12, AT_MOST = 2 };
+    served v = serve(c, 2, 4);
+    stage *s = v.stage;
+    register_crowd(&v, AT_MOST);
+    begin(&v);
+    start_many(s, v.p, "crowded", RUNS);
+    TMP_AWAIT(number(s, INSIDE) == AT_MOST);
+    stage_start(s, v.p, "timed", "run", "7"); /* there is a thread for this */
+    TMP_AWAIT(stage_wakes(s, v.p, "run") > stage_now(s));
+    stage_advance(s, PAWL_HOURS(1));
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(number(s, INSIDE), AT_MOST);
+    atomic_store(stage_number(s, LET_GO), 1);
+    finish_many(s, v.p, "crowded", RUNS);
+    assert_int_equal(number(s, MOST), AT_MOST);
+    end(&v);
+}
+
+/* More than can be kept warm: they are dropped while they wait, and replayed. */
+static void a_long_line(conf *c)
+{
+    enum { RUNS = 40 };
+    served v = {.stage = stage_new(c)};
+    stage *s = v.stage;
+    stage_go(s);
+    v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
+    register_crowd(&v, 1);
+    begin(&v);
+    start_many(s, v.p, "crowded", RUNS);
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    atomic_store(stage_number(s, LET_GO), 1);
+    finish_many(s, v.p, "crowded", RUNS);
+    assert_int_equal(number(s, MOST), 1);
+    end(&v);
+}
+
+/* Who is held while he waits does not come when he is asked in: then the next one does. */
+static void the_next_one_is_asked_in(conf *c)
+{
+    served v = serve(c, 1, 0);
+    stage *s = v.stage;
+    register_crowd(&v, 1);
+    begin(&v);
+    for (int i = 0; i < 3; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        stage_start(s, v.p, "crowded", id, "1");
+        TMP_AWAIT(is_in_line(s, v.p, id));
+        TMP_AWAIT(number(s, INSIDE) == 1);
+    }
+    STAGE_CODE(s, v.p, pawl_hold(v.p, "run-1", NULL), PAWL_OK);
+    atomic_store(stage_number(s, LET_GO), 1);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run-0", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run-2", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_release(v.p, "run-1"), PAWL_OK);
+    TMP_AWAIT(pawl_wait(v.p, "run-1", 1000, NULL) == PAWL_OK);
+    assert_int_equal(number(s, MOST), 1);
+    end(&v);
+}
+
+/* A function whose time is over is still in it. */
+static void who_is_late_has_his_place(conf *c)
+{
+    served v = serve(c, 1, 0);
+    stage *s = v.stage;
+    register_crowd(&v, 1);
+    begin(&v);
+    stage_start(s, v.p, "hurried", "late", "1");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
+    assert_int_equal(number(s, INSIDE), 1);
+    stage_start(s, v.p, "crowded", "next", "1");
+    TMP_AWAIT(is_in_line(s, v.p, "next"));
+    atomic_store(stage_number(s, LET_GO), 1);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "next", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(number(s, MOST), 1);
+    end(&v);
+}
+
+/* ---- Attempts that run out of time ---- */
+
+/* The first attempt stands still, until it is let go; the others come back. */
+static const char *slow_once(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    if (pawl_work_attempt(work) == 1) {
+        while (!pawl_work_cancelled(work))
+            poll(NULL, 0, 1);
+        stage_note(s, "cancelled");
+        await_let_go(s);
+        /* Whatever it says now, nobody hears it. */
+        pawl_work_fail(work, PAWL_PERMANENT, "late", "%s", pawl_work_run_id(work));
+        atomic_fetch_add(stage_number(s, LATE), 1);
+        return input;
+    }
+    stage_note(s, "again");
+    return pawl_work_json(work, "%i", pawl_work_attempt(work));
+}
+
+static const char *impatient(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    const char *n = pawl_step(run, "slow", slow_once, input,
+                              PAWL_CALL(.arg = s, .attempt_ms = 100, .backoff_ms = 10));
+    pawl_step(run, "next", stage_echo, n, PAWL_CALL(.arg = s));
+    return n;
+}
+
+/* The run goes on beside the function whose time is over, ends, and is not disturbed by it. */
+static void a_late_return_is_dropped(conf *c)
+{
+    served v = serve(c, 1, 0);
+    stage *s = v.stage;
+    pawl_outcome *o = NULL;
+    STAGE_REGISTER(s, v.p, impatient);
+    begin(&v);
+    stage_start(s, v.p, "impatient", "run", "1");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
+    assert_string_equal(pawl_outcome_value(o), "2");
+    assert_int_equal(number(s, LATE), 0);
+    STAGE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
+    STAGE_NOTES(s, "cancelled again next");
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, LATE) == 1);
+    STAGE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
+    pawl_outcome_free(o);
+    end(&v);
+}
+
+static const char *given_up(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "stand", standing, input,
+                     PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = 50, .attempts = 1));
+}
+
+/* Nobody waits for the function of a run that has failed by it. */
+static void a_last_attempt_is_given_up(conf *c)
+{
+    served v = serve(c, 1, 0);
+    stage *s = v.stage;
+    pawl_outcome *o = NULL;
+    STAGE_REGISTER(s, v.p, given_up);
+    begin(&v);
+    stage_start(s, v.p, "given_up", "run", "1");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_FAILED);
+    assert_string_equal(pawl_outcome_name(o), "timeout");
+    assert_string_equal(pawl_outcome_where(o), "stand");
+    assert_int_equal(number(s, INSIDE), 1);
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, INSIDE) == 0);
+    STAGE_HISTORY(s, v.p, "run", "step-failed:stand");
+    pawl_outcome_free(o);
+    end(&v);
+}
+
+/* Its time is over before anybody would call it slow, and there is no other thread: the run waits
+ * for its own, and is gone on with there. */
+static const char *just_too_slow(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_advance(s, 1);
+    poll(NULL, 0, 20); /* so that it is noticed before it returns */
+    return input;
+}
+
+static const char *very_impatient(pawl_run *run, const char *input)
+{
+    return pawl_step(
+        run, "slow", just_too_slow, input,
+        PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = 1, .attempts = 10, .backoff_ms = 1));
+}
+
+static void late_on_the_only_thread(conf *c)
+{
+    served v = {.stage = stage_new(c)}; /* its clock stands still */
+    stage *s = v.stage;
+    pawl_outcome *o = NULL;
+    v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = 1));
+    STAGE_REGISTER(s, v.p, very_impatient);
+    begin(&v);
+    stage_start(s, v.p, "very_impatient", "run", "1");
+    TMP_AWAIT((stage_advance(s, 1), pawl_wait(v.p, "run", 0, NULL) != PAWL_TIMEOUT));
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, &o), PAWL_FAILED);
+    assert_string_equal(pawl_outcome_name(o), "timeout");
+    pawl_outcome_free(o);
+    end(&v);
+}
+
+/* ---- Many, and one ---- */
+
+static const char *adding(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
+    return pawl_work_json(work, "%i", pawl_get_int(input, "", 0) + 1);
+}
+
+static const char *flaky(pawl_work *work, const char *input)
+{
+    if (pawl_work_attempt(work) < 3)
+        return pawl_work_fail(work, PAWL_TRANSIENT, "flaky", "again");
+    return input;
+}
+
+static const char *everything(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    const char *sum = pawl_step(run, "a", adding, input, PAWL_CALL(.arg = s));
+    int64_t now = pawl_now(run);
+    pawl_sleep(run, 20);
+    sum = pawl_step(run, "b", adding, sum, PAWL_CALL(.arg = s));
+    pawl_step(run, "flaky", flaky, sum, PAWL_CALL(.backoff_ms = 5));
+    pawl_uuid(run);
+    pawl_sleep(run, 0);
+    if (pawl_now(run) < now + 20)
+        return pawl_fail(run, "early", "it did not sleep");
+    return pawl_step(run, "c", adding, sum, PAWL_CALL(.arg = s));
+}
+
+static void each_once(conf *c, int64_t threads, int64_t threads_max, int runs)
+{
+    served v = serve(c, threads, threads_max);
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, everything);
+    begin(&v);
+    start_many(s, v.p, "everything", runs);
+    finish_many(s, v.p, "everything", runs);
+    for (int i = 0; i < runs; i++) {
+        for (char step = 'a'; step <= 'c'; step++) {
+            char name[48];
+            snprintf(name, sizeof name, "%c-everything-%d", step, i);
+            assert_int_equal(stage_count(s, name), 1);
+        }
+    }
+    end(&v);
+}
+
+static void one_thread_does_everything(conf *c)
+{
+    each_once(c, 1, 1, 10);
+}
+
+static void many_threads_do_each_thing_once(conf *c)
+{
+    each_once(c, 8, 8, 60);
+}
+
+/* ---- Clients beside them ---- */
+
+typedef struct starter {
+    pawl *p;
+    pthread_t thread;
+    int64_t created;
+    pawl_code rc;
+} starter;
+
+enum { STARTS = 10 };
+
+static void *start_all(void *arg)
+{
+    starter *t = arg;
+    for (int i = 0; t->rc == PAWL_OK && i < STARTS; i++) {
+        char id[32];
+        int64_t created = 0;
+        snprintf(id, sizeof id, "run-%d", i);
+        t->rc = pawl_start(t->p, "everything", id, "1", PAWL_START(.created = &created));
+        t->created += created;
+        if (t->rc == PAWL_OK)
+            t->rc = pawl_wait(t->p, id, PAWL_FOREVER, NULL);
+    }
+    return NULL;
+}
+
+/* Many threads start the same runs: each is made by one of them, and all of them see its end. */
+static void many_start_the_same(conf *c)
+{
+    enum { STARTERS = 6 };
+    starter starters[STARTERS];
+    int64_t created = 0;
+    served v = serve(c, 2, 0);
+    STAGE_REGISTER(v.stage, v.p, everything);
+    begin(&v);
+    for (int i = 0; i < STARTERS; i++) {
+        starters[i] = (starter){.p = v.p};
+        assert_int_equal(pthread_create(&starters[i].thread, NULL, start_all, &starters[i]), 0);
+    }
+    for (int i = 0; i < STARTERS; i++) {
+        assert_int_equal(pthread_join(starters[i].thread, NULL), 0);
+        assert_int_equal(starters[i].rc, PAWL_OK);
+        created += starters[i].created;
+    }
+    assert_int_equal(created, STARTS);
+    end(&v);
+}
+
+/* ---- Stopping ---- */
+
+/* A step that is under way when the engine is asked to stop hears of it, ends, and is recorded. */
+static void a_step_under_way_is_not_lost(conf *c)
+{
+    served v = serve(c, 2, 0);
+    stage *s = v.stage;
+    void *failed;
+    STAGE_REGISTER(s, v.p, blocked);
+    begin(&v);
+    stage_start(s, v.p, "blocked", "run", "5");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    pawl_stop(v.p);
+    atomic_store(stage_number(s, LET_GO), 1);
+    assert_int_equal(pthread_join(v.thread, &failed), 0);
+    assert_null(failed);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, NULL), PAWL_OK);
+    STAGE_HISTORY(s, v.p, "run", "step:stand");
+    begin(&v); /* and it can begin again */
+    stage_start(s, v.p, "blocked", "other", "6");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    end(&v);
+}
+
+static const conf_case CASES[] = {
+    {"dx-reliability who stands still holds up nobody", who_stands_still_holds_up_nobody, 0},
+    {"there is a limit of threads", there_is_a_limit_of_threads, 0},
+    {"more threads than there can be", more_threads_than_there_can_be, DB_DURABLE},
+    {"no more than may be", no_more_than_may_be, 0},
+    {"a long line", a_long_line, 0},
+    {"the next one is asked in", the_next_one_is_asked_in, 0},
+    {"who is late has his place", who_is_late_has_his_place, 0},
+    {"dx-retry a late return is dropped", a_late_return_is_dropped, 0},
+    {"dx-retry a last attempt is given up", a_last_attempt_is_given_up, 0},
+    {"dx-retry late on the only thread", late_on_the_only_thread, 0},
+    {"dx-single-thread one thread does everything", one_thread_does_everything, 0},
+    {"dx-concurrency many threads do each thing once", many_threads_do_each_thing_once, 0},
+    {"dx-concurrency many start the same", many_start_the_same, 0},
+    {"a step under way is not lost", a_step_under_way_is_not_lost, 0},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

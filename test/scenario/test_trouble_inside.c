@@ -1,0 +1,177 @@
+/* Trouble at a bad moment: storage that fails in the middle of a turn, or while somebody sets the
+ * clock. What was found by the simulator is here in short. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <pawl.h>
+
+#include "core/engine_test.h"
+#include "support/engine.h"
+
+static const int64_t HOUR_MS = 3600000;
+
+/* An engine on a database that can be broken, and a clock that can be set. */
+typedef struct ground {
+    clock_source source; /* first */
+    clock_fake *clock;
+    int64_t set_ms;
+    db_fault plan;
+    const char *breaks; /* the next calls with this in their SQL fail … */
+    int times;          /* … so many of them */
+    pawl *p;
+    int first;
+    int second;
+} ground;
+
+static int64_t now_ms(clock_source *c)
+{
+    ground *g = (ground *)(void *)c;
+    clock_source *inner = clock_fake_source(g->clock);
+    return inner->now_ms(inner) + g->set_ms;
+}
+
+static int64_t mono_ns(clock_source *c)
+{
+    clock_source *inner = clock_fake_source(((ground *)(void *)c)->clock);
+    return inner->mono_ns(inner);
+}
+
+static int wait_for(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
+                    int64_t deadline_ns)
+{
+    clock_source *inner = clock_fake_source(((ground *)(void *)c)->clock);
+    return inner->wait(inner, cond, mutex, deadline_ns);
+}
+
+static void break_it(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    ground *g = arg;
+    (void)call;
+    if (g->times == 0 || !strstr(sql, g->breaks))
+        return;
+    g->times--;
+    g->plan.fail_call = number;
+}
+
+static db *wrap(void *arg, db *inner)
+{
+    db *d = db_fault_wrap(inner, &((ground *)arg)->plan);
+    assert_non_null(d);
+    return d;
+}
+
+static const char *count(pawl_work *work, const char *input)
+{
+    ++*(int *)pawl_work_arg(work);
+    return input;
+}
+
+/* Between the steps it looks into the database: which attributes has it? */
+static const char *says_something(pawl_run *run, const char *input)
+{
+    ground *g = pawl_arg(run);
+    pawl_step(run, "first", count, input, PAWL_CALL(.arg = &g->first));
+    pawl_attr(run, "said", "\"between\"");
+    return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
+}
+
+static void open_ground(ground *g, const conf *c)
+{
+    *g = (ground){.source = {now_ms, mono_ns, wait_for}, .clock = clock_fake_new(HOUR_MS * 1000)};
+    g->plan = (db_fault){.before = break_it, .before_arg = g, .fail_code = PAWL_FULL};
+    engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
+    assert_int_equal(engine_test_open(&g->p, c->url, PAWL_OPTIONS(.threads = -1), &test), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
+                     PAWL_OK);
+    assert_int_equal(pawl_poll(g->p, NULL), PAWL_OK); /* a node: it owns what it starts */
+    assert_int_equal(pawl_start(g->p, "w", "run", "1", NULL), PAWL_OK);
+}
+
+static void close_ground(ground *g)
+{
+    pawl_close(g->p);
+    clock_fake_free(g->clock);
+}
+
+static void live(ground *g, int seconds)
+{
+    for (int i = 0; i <= seconds; i++) {
+        int64_t did;
+        do
+            assert_int_equal(pawl_poll(g->p, &did), PAWL_OK);
+        while (did > 0);
+        clock_fake_advance(g->clock, 1000);
+    }
+}
+
+static int has_ended(ground *g)
+{
+    pawl_info *info = NULL;
+    assert_int_equal(pawl_status(g->p, "run", &info), PAWL_OK);
+    pawl_phase phase = pawl_info_phase(info);
+    pawl_info_free(info);
+    return phase == PAWL_RUN_DONE;
+}
+
+static int count_one(void *arg, const pawl_info *info)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void expect_said(ground *g)
+{
+    int found = 0;
+    assert_int_equal(pawl_list(g->p,
+                               PAWL_FILTER(.attribute = "said", .attribute_value = "\"between\""),
+                               count_one, &found),
+                     PAWL_OK);
+    assert_int_equal(found, 1);
+}
+
+static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
+{
+    ground g;
+    open_ground(&g, c);
+    g.breaks = "SELECT name FROM {attributes}";
+    g.times = 1;
+    live(&g, 60);
+    assert_int_equal(g.times, 0);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.first, 1);
+    expect_said(&g);
+    close_ground(&g);
+}
+
+/* Who waits for the storage waits for a while, and not until a moment that is far away now. */
+static void a_clock_that_is_set_back_holds_up_nobody(conf *c)
+{
+    ground g;
+    open_ground(&g, c);
+    g.breaks = "BEGIN";
+    g.times = 1000000;
+    live(&g, 10);
+    assert_int_equal(g.second, 0);
+    g.set_ms -= HOUR_MS;
+    g.times = 0;
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    close_ground(&g);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"what was done before is kept and what comes is said",
+         what_was_done_before_is_kept_and_what_comes_is_said, DB_TURNS},
+        {"a clock that is set back holds up nobody", a_clock_that_is_set_back_holds_up_nobody,
+         DB_TURNS},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}
