@@ -124,8 +124,8 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(LIB_A) $(LIB_SO) $(PG_SO)
-tests: $(TEST_BINS) $(SHIMS) $(EXAMPLES) $(PG_SO)
+all: $(LIB_A) $(LIB_SO) $(PG_SO) $(PAWL)
+tests: $(TEST_BINS) $(SHIMS) $(EXAMPLES) $(PG_SO) $(PAWL)
 bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
 

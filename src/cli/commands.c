@@ -1,0 +1,336 @@
+/* ls, show, history, why: text for people, or JSON for programs, whose keys stay as they are.
+ *
+ * Written on the public header only. Times are ISO 8601 in UTC; what is not known is left out for
+ * people, and null for programs. */
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/out.h"
+
+enum { LIMIT = 100, DATA = 200, COLUMN_PHASE = 10, COLUMN_WORKFLOW = 24, COLUMN_KIND = 12 };
+
+/* ---- Pieces ---- */
+
+/* "key":"2025-…", or null; a comma before it. */
+static void put_time(const char *key, int64_t ms)
+{
+    char text[OUT_TIME];
+    out_time(text, ms);
+    if (ms)
+        printf(",\"%s\":\"%s\"", key, text);
+    else
+        printf(",\"%s\":null", key);
+}
+
+static void put_member(const char *key, const char *text)
+{
+    printf(",\"%s\":", key);
+    out_string(stdout, text);
+}
+
+static void put_line(const char *key, const char *text)
+{
+    if (!text[0])
+        return;
+    out_column(stdout, key, 12);
+    out_text(stdout, text, 0);
+    fputc('\n', stdout);
+}
+
+static void put_time_line(const char *key, int64_t ms)
+{
+    char text[OUT_TIME];
+    out_time(text, ms);
+    if (ms)
+        put_line(key, text);
+}
+
+/* The members of an info, without the brace that ends it. */
+static void put_info(const pawl_info *i)
+{
+    fputs("{\"id\":", stdout);
+    out_string(stdout, pawl_info_id(i));
+    put_member("workflow", pawl_info_workflow(i));
+    put_member("version", pawl_info_version(i));
+    put_member("phase", pawl_phase_name(pawl_info_phase(i)));
+    printf(",\"generation\":%lld,\"status\":", (long long)pawl_info_generation(i));
+    out_json(stdout, pawl_info_status(i));
+    printf(",\"status_seq\":%lld", (long long)pawl_info_status_seq(i));
+    put_member("held", pawl_info_held(i));
+    put_member("parent", pawl_info_parent(i));
+    put_member("by", pawl_info_by(i));
+    put_time("created", pawl_info_created_ms(i));
+    put_time("updated", pawl_info_updated_ms(i));
+    put_time("finished", pawl_info_finished_ms(i));
+    put_time("wakes", pawl_info_wake_ms(i));
+}
+
+/* ---- ls ---- */
+
+typedef struct listing {
+    const arguments *arguments;
+    int64_t left;
+    int64_t told;
+    char last[PAWL_MAX_ID + 1];
+    int more;
+} listing;
+
+static void list_text(listing *l, const pawl_info *i)
+{
+    char time[OUT_TIME];
+    if (l->told == 0) {
+        fputs("created                   ", stdout);
+        out_column(stdout, "phase", COLUMN_PHASE);
+        out_column(stdout, "workflow", COLUMN_WORKFLOW);
+        fputs(" id\n", stdout);
+    }
+    out_time(time, pawl_info_created_ms(i));
+    printf("%s  ", time);
+    out_column(stdout, pawl_phase_name(pawl_info_phase(i)), COLUMN_PHASE);
+    out_column(stdout, pawl_info_workflow(i), COLUMN_WORKFLOW);
+    fputc(' ', stdout);
+    out_text(stdout, pawl_info_id(i), 0);
+    if (pawl_info_held(i)[0]) {
+        fputs("  (", stdout);
+        out_text(stdout, pawl_info_held(i), DATA);
+        fputc(')', stdout);
+    }
+    fputc('\n', stdout);
+}
+
+static int list_one(void *arg, const pawl_info *i)
+{
+    listing *l = arg;
+    if (l->left == 0) {
+        l->more = 1;
+        return 1;
+    }
+    l->left--;
+    if (l->arguments->json) {
+        put_info(i);
+        fputs("}\n", stdout);
+    } else {
+        list_text(l, i);
+    }
+    l->told++;
+    snprintf(l->last, sizeof l->last, "%s", pawl_info_id(i));
+    return 0;
+}
+
+/* One more than is wanted is asked for, so that nobody takes a part for the whole. */
+static pawl_code ls(pawl *p, const arguments *a)
+{
+    listing l = {.arguments = a, .left = a->limit ? a->limit : LIMIT};
+    pawl_code rc = pawl_list(p,
+                             PAWL_FILTER(.workflow = a->workflow, .id_prefix = a->prefix,
+                                         .attribute = a->attribute,
+                                         .attribute_value = a->attribute_value, .phases = a->phases,
+                                         .after_id = a->after, .oldest_first = a->oldest_first,
+                                         .limit = l.left < INT64_MAX ? l.left + 1 : l.left),
+                             list_one, &l);
+    if (rc == PAWL_OK && l.more && !a->json) {
+        fflush(stdout);
+        fputs("there are more; go on with --after '", stderr);
+        out_text(stderr, l.last, 0);
+        fputs("'\n", stderr);
+    }
+    return rc;
+}
+
+/* ---- show ---- */
+
+static void show_json(const pawl_info *i, const pawl_outcome *end)
+{
+    put_info(i);
+    fputs(",\"outcome\":", stdout);
+    if (end) {
+        printf("{\"code\":\"%s\",\"value\":", pawl_code_name(pawl_outcome_code(end)));
+        out_json(stdout, pawl_outcome_value(end));
+        put_member("name", pawl_outcome_name(end));
+        put_member("message", pawl_outcome_message(end));
+        put_member("where", pawl_outcome_where(end));
+        fputs("}}\n", stdout);
+    } else {
+        fputs("null}\n", stdout);
+    }
+}
+
+static void show_outcome(const pawl_outcome *end)
+{
+    if (!end)
+        return;
+    if (pawl_outcome_code(end) == PAWL_OK) {
+        put_line("result", pawl_outcome_value(end));
+        return;
+    }
+    put_line("failure", pawl_outcome_name(end));
+    put_line("message", pawl_outcome_message(end));
+    put_line("where", pawl_outcome_where(end));
+}
+
+static void show_text(const pawl_info *i, const pawl_outcome *end)
+{
+    put_line("id", pawl_info_id(i));
+    put_line("workflow", pawl_info_workflow(i));
+    put_line("version", pawl_info_version(i));
+    put_line("phase", pawl_phase_name(pawl_info_phase(i)));
+    printf("generation  %lld\n", (long long)pawl_info_generation(i));
+    if (strcmp(pawl_info_status(i), "null") != 0)
+        put_line("status", pawl_info_status(i));
+    put_line("held", pawl_info_held(i));
+    put_line("parent", pawl_info_parent(i));
+    put_line("by", pawl_info_by(i));
+    put_time_line("created", pawl_info_created_ms(i));
+    put_time_line("updated", pawl_info_updated_ms(i));
+    put_time_line("finished", pawl_info_finished_ms(i));
+    put_time_line("wakes", pawl_info_wake_ms(i));
+    show_outcome(end);
+}
+
+static int has_ended(const pawl_info *i)
+{
+    pawl_phase phase = pawl_info_phase(i);
+    return phase == PAWL_RUN_DONE || phase == PAWL_RUN_FAILED || phase == PAWL_RUN_CANCELLED;
+}
+
+static pawl_code show(pawl *p, const arguments *a)
+{
+    pawl_info *i = NULL;
+    pawl_outcome *end = NULL;
+    pawl_code rc = pawl_status(p, a->id, &i);
+    if (rc != PAWL_OK)
+        return rc;
+    if (has_ended(i)) /* it may have been pruned meanwhile: then there is no outcome */
+        pawl_wait(p, a->id, 0, &end);
+    if (a->json)
+        show_json(i, end);
+    else
+        show_text(i, end);
+    pawl_outcome_free(end);
+    pawl_info_free(i);
+    return PAWL_OK;
+}
+
+/* ---- history ---- */
+
+static int event_json(void *arg, const pawl_event *e)
+{
+    (void)arg;
+    printf("{\"seq\":%lld,\"generation\":%lld", (long long)pawl_event_seq(e),
+           (long long)pawl_event_generation(e));
+    put_member("kind", pawl_event_kind(e));
+    put_member("name", pawl_event_name(e));
+    put_time("at", pawl_event_at_ms(e));
+    fputs(",\"data\":", stdout);
+    out_json(stdout, pawl_event_data(e));
+    fputs("}\n", stdout);
+    return 0;
+}
+
+/* People read moments, not numbers. */
+static void event_data(const pawl_event *e)
+{
+    char time[OUT_TIME];
+    int64_t until =
+        strcmp(pawl_event_kind(e), "sleep") ? 0 : pawl_get_int(pawl_event_data(e), "", 0);
+    if (until == 0) {
+        out_text(stdout, pawl_event_data(e), DATA);
+        return;
+    }
+    out_time(time, until);
+    printf("until %s", time);
+}
+
+static int event_text(void *arg, const pawl_event *e)
+{
+    char time[OUT_TIME];
+    (void)arg;
+    out_time(time, pawl_event_at_ms(e));
+    printf("%6lld  %s  ", (long long)pawl_event_seq(e), time);
+    out_column(stdout, pawl_event_kind(e), COLUMN_KIND);
+    out_text(stdout, pawl_event_name(e), 0);
+    fputs(pawl_event_name(e)[0] ? "  " : "", stdout);
+    event_data(e);
+    fputc('\n', stdout);
+    return 0;
+}
+
+static pawl_code history(pawl *p, const arguments *a)
+{
+    return pawl_history(p, a->id, a->generation, a->after_seq, a->json ? event_json : event_text,
+                        NULL);
+}
+
+/* ---- why ---- */
+
+static void put_sentences(char *text, int json)
+{
+    const char *between = "";
+    while (*text) {
+        char *end = text + strcspn(text, "\n");
+        int last = !*end;
+        *end = '\0';
+        if (json) {
+            fputs(between, stdout);
+            out_string(stdout, text);
+            between = ",";
+        } else {
+            out_text(stdout, text, 0);
+            fputc('\n', stdout);
+        }
+        text = last ? end : end + 1;
+    }
+}
+
+static pawl_code why(pawl *p, const arguments *a)
+{
+    char *text = NULL;
+    pawl_code rc = pawl_why(p, a->id, &text);
+    if (rc != PAWL_OK)
+        return rc;
+    if (a->json) {
+        fputs("{\"id\":", stdout);
+        out_string(stdout, a->id);
+        fputs(",\"why\":[", stdout);
+    }
+    put_sentences(text, a->json);
+    if (a->json)
+        fputs("]}\n", stdout);
+    pawl_free(text);
+    return PAWL_OK;
+}
+
+/* ---- The table ---- */
+
+const command *command_find(const char *name)
+{
+    static const command COMMANDS[] = {
+        {"ls", ls, 0, " workflow phase prefix attribute limit after oldest ",
+         "usage: pawl ls [OPTION…]     list runs, the newest first\n"
+         "  --workflow NAME         of this workflow\n"
+         "  --phase PHASE[,PHASE…]  live, done, failed, cancelled, failing, held\n"
+         "  --prefix TEXT           whose id begins with this\n"
+         "  --attribute NAME=JSON   that have this attribute\n"
+         "  --limit N               at most so many (100)\n"
+         "  --after ID              go on behind this run of an earlier list\n"
+         "  --oldest                the oldest first\n"
+         "  --json                  a JSON object to a line\n"},
+        {"show", show, 1, " ",
+         "usage: pawl show ID     what is known about a run\n"
+         "  --json                one JSON object\n"},
+        {"history", history, 1, " generation after ",
+         "usage: pawl history ID   what a run has recorded\n"
+         "  --generation N         of this generation (the current one)\n"
+         "  --after SEQ            from behind this row\n"
+         "  --json                 a JSON object to a line, with all of its data\n"},
+        {"why", why, 1, " ",
+         "usage: pawl why ID   what a run waits for, and what would make it go on\n"
+         "  --json             one JSON object with the sentences\n"},
+    };
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++)
+        if (strcmp(name, COMMANDS[i].name) == 0)
+            return &COMMANDS[i];
+    return NULL;
+}

@@ -1,0 +1,115 @@
+/* pawl: looks at runs from outside their programs.
+ *
+ * It opens the database, asks one thing, prints it, and ends with the exit code that the table of
+ * codes in pawl.h has for the answer. To look never makes a database: a misspelt name is an error
+ * here, although pawl_open() would make the file. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <pawl.h>
+
+#include "cli/commands.h"
+#include "cli/out.h"
+
+static int exit_code(pawl_code code)
+{
+    switch (code) {
+#define EXIT_CODE(name, number, retry, http, exit_code, text)                                      \
+    case PAWL_##name:                                                                              \
+        return exit_code;
+        PAWL_CODES(EXIT_CODE)
+#undef EXIT_CODE
+    case PAWL_CODE_LAST_:
+        break;
+    }
+    return 70;
+}
+
+/* ---- Errors ---- */
+
+static void put_error(const char *what, const char *detail, const char *hint)
+{
+    fflush(stdout);
+    fputs("pawl: ", stderr);
+    out_text(stderr, what, 0);
+    fputc('\n', stderr);
+    if (detail[0]) {
+        fputs("  ", stderr);
+        out_text(stderr, detail, 0);
+        fputc('\n', stderr);
+    }
+    if (hint[0]) {
+        fputs("  hint: ", stderr);
+        out_text(stderr, hint, 0);
+        fputc('\n', stderr);
+    }
+}
+
+static int fail(pawl *p, pawl_code rc)
+{
+    if (p)
+        put_error(pawl_errmsg(p), pawl_errdetail(p), pawl_errhint(p));
+    else
+        put_error(pawl_code_text(rc), "", "");
+    return exit_code(rc);
+}
+
+/* ---- The database ---- */
+
+/* The file that a URL names, without what may follow it; NULL: it names none, or memory is out. */
+static char *file_of(const char *url)
+{
+    int named = strncmp(url, "sqlite:", 7) == 0;
+    if (strcmp(url, "memory:") == 0 || strncmp(url, "postgres", 8) == 0 || strstr(url, "://") ||
+        strstr(url, "password="))
+        return NULL;
+    const char *path = named ? url + 7 : url;
+    size_t size = named ? strcspn(path, "?") : strlen(path);
+    return size ? strndup(path, size) : NULL;
+}
+
+/* A file called postgres-something is left to pawl_open() as well, which judges for itself. */
+static int is_missing(const char *url)
+{
+    struct stat info;
+    char *path = file_of(url);
+    int missing = path && stat(path, &info) != 0 && errno == ENOENT;
+    if (missing)
+        put_error("there is no such database", path, "look at --db and PAWL_DB");
+    free(path);
+    return missing;
+}
+
+static int run(const arguments *a)
+{
+    pawl *p = NULL;
+    if (is_missing(a->db))
+        return exit_code(PAWL_CANTOPEN);
+    pawl_code rc = pawl_open(&p, a->db, PAWL_OPTIONS(.tenant = a->tenant));
+    if (rc == PAWL_OK)
+        rc = a->command->run(p, a);
+    int result = rc == PAWL_OK ? 0 : fail(p, rc);
+    pawl_close(p);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    arguments a;
+    int result = arguments_read(&a, argc, argv);
+    if (result != 0)
+        return result;
+    if (a.version)
+        printf("pawl %s\n", pawl_version());
+    else if (a.help)
+        arguments_help(&a);
+    else
+        result = run(&a);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        put_error("the output cannot be written", strerror(errno), "");
+        return exit_code(PAWL_IO);
+    }
+    return result;
+}

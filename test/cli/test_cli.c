@@ -1,0 +1,454 @@
+/* The tool, from outside: what it prints for people and for programs, with which code it ends, and
+ * what it never prints: control characters of others, and passwords. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/runs.h"
+
+enum { TEXT = 64 * 1024, WORDS = 16 };
+
+typedef struct place {
+    char dir[TMP_PATH];
+    char db[TMP_PATH];
+    char tool[TMP_PATH];
+    char out[TEXT];
+    char err[TEXT];
+} place;
+
+/* ---- Running it ---- */
+
+static void read_file(const char *path, char out[TEXT])
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t size = fread(out, 1, TEXT - 1, f);
+    out[size] = '\0';
+    fclose(f);
+}
+
+/* In the child. */
+static _Noreturn void become_tool(const place *l, const char *to, const char *environment,
+                                  const char **words)
+{
+    char err[TMP_PATH];
+    tmp_path(err, l->dir, "err");
+    int out_fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int err_fd = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (out_fd < 0 || err_fd < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0)
+        _exit(98);
+    if (environment)
+        setenv("PAWL_DB", environment, 1);
+    else
+        unsetenv("PAWL_DB");
+    execv(l->tool, (char *const *)(void *)words);
+    _exit(97);
+}
+
+/* Run the tool with its stdout in the file `to`. Gives its exit code. */
+static int run_to(place *l, const char *to, const char *environment, const char **words)
+{
+    char err[TMP_PATH];
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0)
+        become_tool(l, to, environment, words);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    tmp_path(err, l->dir, "err");
+    read_file(err, l->err);
+    return WEXITSTATUS(status);
+}
+
+/* Nothing that a terminal obeys, whatever the rows say. */
+static void expect_harmless(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if ((*at < ' ' && *at != '\n') || *at == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) ||
+            strncmp((const char *)at, "\u202e", 3) == 0)
+            fail_msg("a control character at byte %td of:\n%s", (const char *)at - text, text);
+    }
+}
+
+static int run(place *l, const char *environment, ...)
+{
+    const char *words[WORDS + 1] = {"pawl"};
+    char out[TMP_PATH];
+    va_list args;
+    va_start(args, environment);
+    for (int i = 1; i < WORDS && (words[i] = va_arg(args, const char *)); i++)
+        ;
+    va_end(args);
+    tmp_path(out, l->dir, "out");
+    int code = run_to(l, out, environment, words);
+    read_file(out, l->out);
+    expect_harmless(l->out);
+    expect_harmless(l->err);
+    return code;
+}
+
+#define RUN(l, code, ...)                                                                          \
+    do {                                                                                           \
+        int got = run(l, (l)->db, __VA_ARGS__, NULL);                                              \
+        if (got != (code))                                                                         \
+            fail_msg("line %d: exit code %d, expected %d\n%s%s", __LINE__, got, code, (l)->out,    \
+                     (l)->err);                                                                    \
+        assert_true((code) == 0 || (l)->err[0]);                                                   \
+    } while (0)
+
+static void has(const char *text, const char *part, int line)
+{
+    if (!strstr(text, part))
+        fail_msg("line %d: '%s' is not in\n%s", line, part, text);
+}
+
+#define HAS(text, part) has(text, part, __LINE__)
+
+/* The line number i of a text, as JSON that passes. */
+static const char *json_line(const char *text, int i, char out[TEXT])
+{
+    while (i-- > 0)
+        text = strchr(text, '\n') + 1;
+    size_t size = strcspn(text, "\n");
+    memcpy(out, text, size);
+    out[size] = '\0';
+    if (pawl_json_check(out, NULL) != PAWL_OK)
+        fail_msg("not JSON: %s", out);
+    return out;
+}
+
+static void member(const char *json, const char *pointer, const char *wanted, int line)
+{
+    char got[TEXT];
+    pawl_get_json(json, pointer, got, sizeof got);
+    if (strcmp(got, wanted) != 0)
+        fail_msg("line %d: %s is %s, expected %s, in\n%s", line, pointer, got, wanted, json);
+}
+
+#define MEMBER(json, pointer, wanted) member(json, pointer, wanted, __LINE__)
+
+/* ---- The database ---- */
+
+static void fill(const char *path)
+{
+    pawl *p = NULL;
+    assert_int_equal(pawl_open(&p, path, NULL), PAWL_OK);
+    RUNS_ADD(p, .run = 1, .id = "order-1", .workflow = "order", .status = 1,
+             .created_at = 1738281600123, .finished_at = 1738281601000, .by = "me",
+             .custom_status = "{\"at\":\n\"end\"}", .input = "{\"n\":1}");
+    RUNS_ADD(p, .run = 2, .id = "order-2", .workflow = "order", .wake_at = 4102444800000);
+    RUNS_ADD(p, .run = 3, .id = "-odd", .workflow = "other", .held = 4, .held_reason = "by hand",
+             .parent = 1);
+    RUNS_ADD(p, .run = 4, .tenant = "t", .id = "theirs");
+    RUNS_ADD(p, .run = 5, .id = "evil\x1b[31m\n\u202e\xc2\x9b\\", .workflow = "\r\x7f", .status = 2,
+             .by = "\t", .error = "{\"name\":\"\\u001b\",\"message\":\"\\n\"}");
+    RUNS_JOURNAL(p, .run = 1, .seq = 2, .kind = OP_STEP, .name = "charge", .at = 1738281600500,
+                 .data = "{\"a\":\n[1,2]}");
+    RUNS_JOURNAL(p, .run = 1, .seq = 3, .kind = OP_SLEEP, .at = 1738281600600, .data = "5");
+    RUNS_JOURNAL(p, .run = 5, .seq = 2, .kind = OP_STEP, .name = "\x1b]0;x\a",
+                 .data = "\"\u202e\xc2\x9b\x7f\"");
+    pawl_close(p);
+}
+
+static int set_up(void **state)
+{
+    place *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    tmp_dir_make(l->dir);
+    tmp_path(l->db, l->dir, "tool.db");
+    ssize_t size = readlink("/proc/self/exe", l->tool, sizeof l->tool - 1);
+    assert_true(size > 0);
+    for (int up = 0; up < 3; up++) /* build/…/test/cli/test_cli */
+        *strrchr(l->tool, '/') = '\0';
+    snprintf(l->tool + strlen(l->tool), sizeof l->tool - strlen(l->tool), "/pawl");
+    fill(l->db);
+    *state = l;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    place *l = *state;
+    tmp_dir_remove(l->dir);
+    free(l);
+    return 0;
+}
+
+/* ---- ls ---- */
+
+static void ls_for_people(void **state)
+{
+    place *l = *state;
+    RUN(l, 0, "ls", "--prefix", "order");
+    assert_string_equal(l->out,
+                        "created                   phase     workflow                 id\n"
+                        "1970-01-01T00:00:02.000Z  live      order                    order-2\n"
+                        "2025-01-31T00:00:00.123Z  done      order                    order-1\n");
+    RUN(l, 0, "ls", "--phase", "held");
+    HAS(l->out, "held      other                    -odd  (by hand)\n");
+    RUN(l, 0, "ls", "--workflow=nothing");
+    assert_string_equal(l->out, "");
+    assert_string_equal(l->err, "");
+}
+
+static void ls_for_programs(void **state)
+{
+    place *l = *state;
+    char json[TEXT];
+    RUN(l, 0, "--json", "ls", "--oldest", "--limit", "3");
+    json_line(l->out, 0, json);
+    MEMBER(json, "/id", "\"order-1\"");
+    MEMBER(json, "/workflow", "\"order\"");
+    MEMBER(json, "/version", "\"1\"");
+    MEMBER(json, "/phase", "\"done\"");
+    MEMBER(json, "/generation", "1");
+    MEMBER(json, "/status", "{\"at\": \"end\"}");
+    MEMBER(json, "/status_seq", "0");
+    MEMBER(json, "/held", "\"\"");
+    MEMBER(json, "/parent", "\"\"");
+    MEMBER(json, "/by", "\"me\"");
+    MEMBER(json, "/created", "\"2025-01-31T00:00:00.123Z\"");
+    MEMBER(json, "/updated", "\"1970-01-01T00:00:01.000Z\"");
+    MEMBER(json, "/finished", "\"2025-01-31T00:00:01.000Z\"");
+    MEMBER(json, "/wakes", "null");
+    assert_int_equal(pawl_get_count(json, ""), 14);
+    MEMBER(json_line(l->out, 1, json), "/wakes", "\"2100-01-01T00:00:00.000Z\"");
+    MEMBER(json_line(l->out, 2, json), "/parent", "\"order-1\"");
+    MEMBER(json, "/held", "\"by hand\"");
+    assert_string_equal(l->err, "");
+}
+
+static void ls_goes_on(void **state)
+{
+    place *l = *state;
+    RUN(l, 0, "ls", "--oldest", "--limit=1");
+    HAS(l->out, "order-1\n");
+    assert_string_equal(l->err, "there are more; go on with --after 'order-1'\n");
+    RUN(l, 0, "ls", "--oldest", "--limit=1", "--after", "order-1");
+    HAS(l->out, "order-2\n");
+    RUN(l, 0, "ls", "--phase", "live,held", "--limit=2", "--after=-odd");
+    HAS(l->out, "order-2\n");
+    assert_string_equal(l->err, "");
+    RUN(l, 0, "ls", "--tenant", "t");
+    HAS(l->out, " theirs\n");
+    RUN(l, 0, "ls", "--attribute", "colour=\"red\"");
+    assert_string_equal(l->out, "");
+    RUN(l, 1, "ls", "--after", "nobody");
+    HAS(l->err, "pawl: there is no run of this id\n  the run of the option after_id\n  hint: ");
+}
+
+/* ---- show, history, why ---- */
+
+static void show_both_ways(void **state)
+{
+    place *l = *state;
+    char json[TEXT];
+    RUN(l, 0, "show", "order-1");
+    HAS(l->out, "id          order-1\n");
+    HAS(l->out, "phase       done\n");
+    HAS(l->out, "created     2025-01-31T00:00:00.123Z\n");
+    HAS(l->out, "status      {\"at\":\\n\"end\"}\n");
+    assert_null(strstr(l->out, "held"));
+    RUN(l, 0, "show", "--json", "order-1");
+    MEMBER(json_line(l->out, 0, json), "/id", "\"order-1\"");
+    assert_int_equal(pawl_get_count(json, ""), 15);
+    RUN(l, 0, "show", "--json", "--", "-odd");
+    MEMBER(json_line(l->out, 0, json), "/id", "\"-odd\"");
+    MEMBER(json, "/outcome", "null");
+}
+
+static void history_both_ways(void **state)
+{
+    place *l = *state;
+    char json[TEXT];
+    RUN(l, 0, "history", "order-1");
+    assert_string_equal(
+        l->out, "     1  2025-01-31T00:00:00.123Z  started     {\"n\":1}\n"
+                "     2  2025-01-31T00:00:00.500Z  step        charge  {\"a\":\\n[1,2]}\n"
+                "     3  2025-01-31T00:00:00.600Z  sleep       until 1970-01-01T00:00:00.005Z\n");
+    RUN(l, 0, "history", "order-1", "--json", "--after", "1", "--generation", "1");
+    json_line(l->out, 0, json);
+    MEMBER(json, "/seq", "2");
+    MEMBER(json, "/generation", "1");
+    MEMBER(json, "/kind", "\"step\"");
+    MEMBER(json, "/name", "\"charge\"");
+    MEMBER(json, "/at", "\"2025-01-31T00:00:00.500Z\"");
+    MEMBER(json, "/data", "{\"a\": [1,2]}");
+    MEMBER(json_line(l->out, 1, json), "/data", "5");
+    RUN(l, 1, "history", "order-1", "--generation", "2");
+    HAS(l->err, "generation 2");
+}
+
+static void why_both_ways(void **state)
+{
+    place *l = *state;
+    char json[TEXT];
+    RUN(l, 0, "why", "order-2");
+    HAS(l->out, "The run is live, in generation 1.\n");
+    HAS(l->out, "2100-01-01T00:00:00.000Z");
+    RUN(l, 0, "why", "order-2", "--json");
+    MEMBER(json_line(l->out, 0, json), "/id", "\"order-2\"");
+    MEMBER(json, "/why/0", "\"The run is live, in generation 1.\"");
+    assert_true(pawl_get_count(json, "/why") > 1);
+}
+
+/* What others have written is shown, and does nothing: see expect_harmless(). */
+static void evil_names_are_shown(void **state)
+{
+    static const char ID[] = "evil\x1b[31m\n\u202e\xc2\x9b\\";
+    place *l = *state;
+    char json[TEXT], id[TEXT];
+    RUN(l, 0, "ls", "--limit", "1");
+    HAS(l->out, "\\x0d\\x7f");
+    HAS(l->out, "evil\\x1b[31m\\n\\u202e\\u009b\\\\\n");
+    HAS(l->err, "--after 'evil\\x1b");
+    RUN(l, 0, "show", ID);
+    RUN(l, 0, "why", ID);
+    RUN(l, 0, "history", ID);
+    HAS(l->out, "\\x1b]0;x\\x07  \"\\u202e\\u009b\\x7f\"");
+    RUN(l, 0, "history", ID, "--json");
+    MEMBER(json_line(l->out, 0, json), "/data", "\"\\u202e\\u009b\\u007f\"");
+    RUN(l, 0, "show", ID, "--json");
+    pawl_get_text(json_line(l->out, 0, json), "/id", id, sizeof id);
+    assert_string_equal(id, ID); /* for programs it is what it was */
+    RUN(l, 2, "show", "\x1b[31m\xff\n");
+    RUN(l, 2, "\x1b[31m");
+}
+
+/* ---- What goes wrong ---- */
+
+static void exit_codes_are_those_of_the_table(void **state)
+{
+    place *l = *state;
+    char path[TMP_PATH];
+    RUN(l, 1, "show", "nobody");
+    HAS(l->err, "pawl: there is no run of this id\n");
+    HAS(l->err, "  hint: ");
+    RUN(l, 1, "history", "nobody");
+    RUN(l, 1, "why", "nobody");
+    RUN(l, 2, "show", "\xff");
+    tmp_path(path, l->dir, "missing.db");
+    RUN(l, 66, "ls", "--db", path);
+    HAS(l->err, path);
+    assert_int_equal(tmp_size(path), -1); /* looking makes nothing */
+    tmp_path(path, l->dir, "text.db");
+    tmp_file(path, "this is a text, and not a database of any kind at all, as one sees", 64);
+    RUN(l, 65, "ls", "--db", path);
+}
+
+static void wrong_words_are_refused(void **state)
+{
+    place *l = *state;
+    RUN(l, 2, "look");
+    HAS(l->err, "pawl: there is no such command: look\n");
+    RUN(l, 2, "ls", "--colour", "red");
+    HAS(l->err, "no such option: colour");
+    RUN(l, 2, "ls", "order-1");
+    RUN(l, 2, "show");
+    RUN(l, 2, "show", "a", "b");
+    RUN(l, 2, "show", "a", "--limit", "3");
+    HAS(l->err, "does not take the option: limit");
+    RUN(l, 2, "ls", "--limit", "-1");
+    RUN(l, 2, "ls", "--limit", "1x");
+    RUN(l, 2, "ls", "--limit", "99999999999999999999");
+    RUN(l, 2, "ls", "--limit");
+    RUN(l, 2, "ls", "--phase", "dead");
+    RUN(l, 2, "ls", "--phase", "live,");
+    RUN(l, 2, "ls", "--attribute", "a");
+    RUN(l, 2, "ls", "--attribute", "a=b");
+    RUN(l, 2, "history", "a", "--after", "x");
+    RUN(l, 2, "history", "a", "--generation", "x");
+    assert_int_equal(run(l, l->db, NULL), 2);
+    assert_int_equal(run(l, NULL, "ls", NULL), 2);
+    HAS(l->err, "PAWL_DB");
+}
+
+static void a_password_is_never_printed(void **state)
+{
+    static const char *const URLS[] = {
+        "postgres://me:secret@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?password=secret",
+        "mysql://me:secret@h/x",
+        "host=h password=secret",
+        "sqlite:postgres://me:secret@h/x",
+    };
+    place *l = *state;
+    for (size_t i = 0; i < sizeof URLS / sizeof *URLS; i++) {
+        for (int by_option = 0; by_option < 2; by_option++) {
+            int code =
+                by_option ? run(l, NULL, "ls", "--db", URLS[i], NULL) : run(l, URLS[i], "ls", NULL);
+            assert_in_range(code, 1, 96);
+            assert_true(l->err[0]);
+            assert_null(strstr(l->err, "secret"));
+            assert_null(strstr(l->out, "secret"));
+        }
+    }
+}
+
+static void the_option_goes_before_the_environment(void **state)
+{
+    place *l = *state;
+    char url[TMP_PATH + 40];
+    assert_int_equal(run(l, "/nowhere/x.db", "show", "order-1", "--db", l->db, NULL), 0);
+    snprintf(url, sizeof url, "sqlite:%s?durability=relaxed", l->db);
+    assert_int_equal(run(l, url, "show", "order-1", NULL), 0);
+    assert_int_equal(run(l, "/nowhere/x.db", "show", "order-1", NULL), 66);
+}
+
+static void help_is_there(void **state)
+{
+    static const char *const COMMANDS[] = {"ls", "show", "history", "why"};
+    place *l = *state;
+    assert_int_equal(run(l, NULL, "--help", NULL), 0);
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
+        char usage[64];
+        HAS(l->out, COMMANDS[i]);
+        assert_int_equal(run(l, NULL, COMMANDS[i], "--help", NULL), 0);
+        snprintf(usage, sizeof usage, "usage: pawl %s ", COMMANDS[i]);
+        HAS(l->out, usage);
+        assert_int_equal(run(l, NULL, "-h", NULL), 0);
+    }
+    assert_int_equal(run(l, NULL, "--version", NULL), 0);
+    assert_string_equal(l->out, "pawl " PAWL_VERSION "\n");
+}
+
+static void a_full_disk_is_noticed(void **state)
+{
+    place *l = *state;
+    const char *words[] = {"pawl", "ls", NULL};
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    assert_int_equal(run_to(l, "/dev/full", l->db, words), 74);
+    HAS(l->err, "cannot be written");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ls_for_people),
+        TEST(ls_for_programs),
+        TEST(ls_goes_on),
+        TEST(show_both_ways),
+        TEST(history_both_ways),
+        TEST(why_both_ways),
+        TEST(evil_names_are_shown),
+        TEST(exit_codes_are_those_of_the_table),
+        TEST(wrong_words_are_refused),
+        TEST(a_password_is_never_printed),
+        TEST(the_option_goes_before_the_environment),
+        TEST(help_is_there),
+        TEST(a_full_disk_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
