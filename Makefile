@@ -125,7 +125,7 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 .SECONDARY:
 
 all: $(LIB_A) $(LIB_SO) $(PG_SO) $(PAWL)
-tests: $(TEST_BINS) $(SHIMS) $(EXAMPLES) $(PG_SO) $(PAWL)
+tests: $(TEST_BINS) $(SHIMS) $(SIM) $(EXAMPLES) $(PG_SO) $(PAWL)
 bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
 

@@ -1,0 +1,205 @@
+/* What others do to runs: start them, send them something, hold them and let them go on, take them
+ * from their owner. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine.h"
+#include "fleet.h"
+
+static fleet_run *some_run(fleet *f)
+{
+    return &f->all[chance_between(&f->chance, 0, f->odds.runs - 1)];
+}
+
+/* 1: it was done. */
+static int change(fleet *f, const char *sql)
+{
+    return sqlite3_exec(f->look, sql, NULL, NULL, NULL) == SQLITE_OK &&
+           sqlite3_changes(f->look) > 0;
+}
+
+/* ---- Calls of programs ---- */
+
+/* A call of a program, on an engine: a node may be met, and die. */
+static int64_t begin_call(fleet_node *n)
+{
+    n->polled = 1;
+    return n->hits;
+}
+
+/* Gives 1 if the call may have failed. */
+static int end_call(fleet_node *n, int64_t hits, pawl_code rc)
+{
+    n->polled = 0;
+    int excused = rc == PAWL_BUSY || n->hits != hits || fleet_is_shut_out(n);
+    if (n->plan.dead)
+        fleet_bury(n);
+    return excused;
+}
+
+/* Started, or not; and that is what the database says too. */
+void affairs_start(fleet *f, fleet_node *n, int number)
+{
+    char input[PROGRAM_TEXT];
+    fleet_run *run = &f->all[number];
+    program_input(&run->program, number, input);
+    int64_t hits = begin_call(n), created = -1;
+    pawl_start_options o = {.size = sizeof o, .delay_ms = run->delay_ms, .created = &created};
+    pawl_code rc = pawl_start(n->engine, "program", run->id, input, &o);
+    fleet_tell(f, "node %d starts %s: %d", n->index, run->id, (int)rc);
+    if (!end_call(n, hits, rc) && rc != PAWL_OK)
+        fleet_wrong(f, "%s cannot be started: %d", run->id, (int)rc);
+    if (rc != PAWL_OK)
+        return;
+    if (run->started && created)
+        fleet_wrong(f, "%s was started twice", run->id);
+    run->started = 1;
+}
+
+/* Whoever holds his own run has let go of it when the call returns; others hear of it. */
+static void note_hold(fleet *f, const fleet_node *n, fleet_run *run, const watch_row *r)
+{
+    fleet_count(f, TALLY_HOLDS);
+    run->hold = r->status == 0 ? HOLD_YES : HOLD_NO;
+    run->hold_fence = n->engine && r->owner == engine_node(n->engine) ? 0 : r->fence;
+    run->hold_ns = f->mono_ns;
+    run->hold_hits = f->hits;
+}
+
+/* What has been done while it had no answer is seen at the next look. */
+void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
+{
+    if (!run)
+        run = some_run(f);
+    if (run->hold != HOLD_NO) {
+        affairs_release(f, n, run);
+        return;
+    }
+    int64_t hits = begin_call(n);
+    pawl_code rc = pawl_hold(n->engine, run->id, "for a while");
+    fleet_tell(f, "node %d holds %s: %d", n->index, run->id, (int)rc);
+    int excused = end_call(n, hits, rc);
+    watch_row r = watch_read(f, run);
+    if (rc == PAWL_OK) {
+        note_hold(f, n, run, &r);
+    } else if (excused) {
+        run->hold = r.found ? HOLD_PERHAPS : HOLD_NO;
+    } else if (rc != (!r.found ? PAWL_NOTFOUND : PAWL_ENDED) || (r.found && r.status == 0)) {
+        fleet_wrong(f, "%s cannot be held: %d", run->id, (int)rc);
+    }
+    sqlite3_reset(f->runs);
+}
+
+void affairs_release(fleet *f, fleet_node *n, fleet_run *run)
+{
+    int64_t hits = begin_call(n);
+    pawl_code rc = pawl_release(n->engine, run->id);
+    fleet_tell(f, "node %d releases %s: %d", n->index, run->id, (int)rc);
+    int excused = end_call(n, hits, rc);
+    if (rc == PAWL_OK) {
+        fleet_count(f, TALLY_RELEASES);
+        run->hold = HOLD_NO;
+        run->poisoned = 0;
+        watch_row r = watch_read(f, run);
+        sqlite3_reset(f->runs);
+        run->tried = r.tried;
+        run->mailed |= r.owner != 0; /* who has it may not have heard that it was held at all */
+        run->deaths = run->sure = (fleet_deaths){0};
+    } else if (excused) {
+        run->hold = run->hold == HOLD_NO ? HOLD_NO : HOLD_PERHAPS;
+    } else if (rc != PAWL_ENDED) {
+        fleet_wrong(f, "%s cannot be released: %d", run->id, (int)rc);
+    }
+}
+
+/* ---- Changes in the database ---- */
+
+/* Another process sends something to a run; what, does not matter here. */
+void affairs_mail(fleet *f)
+{
+    fleet_run *run = some_run(f);
+    char sql[256];
+    if (!run->started || run->ended || f->odds.memory)
+        return;
+    long long now = fleet_time(f);
+    snprintf(sql, sizeof sql,
+             "UPDATE pawl_runs SET mail = mail + 1, wake_at = min(coalesce(wake_at, %lld), %lld)"
+             " WHERE id = '%s' AND status = 0 AND held = 0",
+             now, now, run->id);
+    if (!change(f, sql))
+        return; /* somebody has the database */
+    fleet_tell(f, "something arrives for %s", run->id);
+    fleet_count(f, TALLY_MAIL);
+    run->mailed = 1;
+    run->mail_fence = watch_read(f, run).fence;
+    sqlite3_reset(f->runs);
+}
+
+/* How often it has gone to sleep, if that is what it does now; 0: it does not. */
+static int64_t asleep(fleet *f, int64_t key)
+{
+    sqlite3_bind_int64(f->last, 1, key);
+    int64_t kind = sqlite3_step(f->last) == SQLITE_ROW ? sqlite3_column_int64(f->last, 0) : 0;
+    sqlite3_reset(f->last);
+    if (kind != PROGRAM_ROW_SLEEP)
+        return 0;
+    sqlite3_bind_int64(f->sleeps, 1, key);
+    int64_t count = sqlite3_step(f->sleeps) == SQLITE_ROW ? sqlite3_column_int64(f->sleeps, 0) : 0;
+    sqlite3_reset(f->sleeps);
+    return count;
+}
+
+/* Rows of the journal have no fence, by design; so only those are stolen that sleep, and of which
+ * nothing is executed before they sleep again or end. */
+static int can_be_stolen(fleet *f, const fleet_run *run, const watch_row *r)
+{
+    if (!r->found || r->status != 0 || r->owner == 0 || r->held || run->stolen)
+        return 0;
+    int64_t sleeps = asleep(f, r->key);
+    return sleeps > 0 && program_is_idle_after(&run->program, sleeps);
+}
+
+/* A run changes hands, and its owner does not know: it has the fence to find out. */
+static void steal(fleet *f, fleet_run *run)
+{
+    char sql[256];
+    watch_row r = watch_read(f, run);
+    sqlite3_reset(f->runs);
+    if (!can_be_stolen(f, run, &r))
+        return;
+    snprintf(sql, sizeof sql,
+             "UPDATE pawl_runs SET fence = fence + 1%s WHERE id = '%s' AND fence = %lld",
+             chance_of(&f->chance, 500) ? ", owner = 0" : "", run->id, (long long)r.fence);
+    if (!change(f, sql))
+        return;
+    fleet_tell(f, "%s is stolen", run->id);
+    fleet_count(f, TALLY_THEFTS);
+    run->stolen = r.fence + 1;
+    run->stolen_owner = watch_read(f, run).owner;
+    sqlite3_reset(f->runs);
+    run->stolen_rows = watch_rows(f, r.key);
+    run->mail_fence = 0;
+}
+
+void affairs_steal(fleet *f)
+{
+    for (int i = 0; i < f->odds.runs; i++)
+        steal(f, &f->all[i]);
+}
+
+void affairs_give_back(fleet *f)
+{
+    for (int i = 0; i < f->odds.runs; i++) {
+        fleet_run *run = &f->all[i];
+        char sql[256];
+        if (!run->stolen || run->ended)
+            continue;
+        snprintf(sql, sizeof sql,
+                 "UPDATE pawl_runs SET owner = 0 WHERE id = '%s' AND fence = %lld AND owner <> 0",
+                 run->id, (long long)run->stolen);
+        if (!change(f, sql))
+            continue;
+        fleet_tell(f, "%s is nobody's now", run->id);
+        run->stolen_owner = 0;
+    }
+}

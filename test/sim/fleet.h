@@ -1,0 +1,270 @@
+/* A fleet: several engines in one thread on one database, with a clock and with faults.
+ *
+ * Each engine is a node with a database of its own wrapped around the file (db_fault.h), so that it
+ * alone can be hit: a call that fails, a commit whose answer is lost, death at a call. Nodes also
+ * meet in the middle of what they do: while one is about to begin a transaction, or is in a work
+ * function, another one is polled. A node may be shut out by others while it still believes in its
+ * runs: because it lost the lock that is its sign of life; or, where the database does not look
+ * like a file, because it was silent for too long.
+ *
+ * Everything is driven by one chance. Whatever is found wrong is told by fleet_wrong(), the first
+ * thing counts. */
+#ifndef SIM_FLEET_H
+#define SIM_FLEET_H
+
+#include <sqlite3.h>
+#include <pawl.h>
+
+#include "core/engine_test.h"
+#include "db/db_fault.h"
+#include "program.h"
+#include "tally.h"
+
+enum {
+    FLEET_NODES = 3,
+    FLEET_RUNS = 6,
+    FLEET_NOTES = 256,
+    FLEET_PATH = 256,
+    FLEET_CLAIM_MS = 5000
+};
+
+/* How much of what may happen, in thousandths; for one seed. */
+typedef struct fleet_odds {
+    int nodes;
+    int runs;
+    int memory;      /* the database is in memory: one node, which never dies */
+    int server;      /* it looks like a server's: signs of life are rows, and it has its own time */
+    int fail;        /* at a poll: one of the next calls fails */
+    int fail_commit; /* a commit fails */
+    int lose;        /* one of the next commits has no answer */
+    int die;         /* the node dies at one of the next calls */
+    int die_in;      /* it dies in a work function */
+    int meet;        /* another node is polled before a transaction, or in a work function */
+    int silence;     /* it loses its sign of life in a work function, or is in there for long */
+    int drop;        /* a fiber is dropped where it may be */
+    int jump;        /* somebody sets the clock of the host */
+    int mail;        /* something arrives for a run */
+    int hold;        /* somebody holds a run, or lets it go on */
+    int steal;       /* a run is taken from its owner, who does not know it */
+    int killer;      /* a run kills whoever executes it, for a while */
+    int lack;        /* a node comes up that does not have the work function */
+} fleet_odds;
+
+typedef struct fleet fleet;
+
+typedef struct fleet_node {
+    fleet *fleet;
+    int index;
+    pawl *engine; /* NULL: it is down */
+    db *inner;    /* its database, without the faults */
+    db_fault plan;
+    int64_t die_at;   /* number of the call; 0: not planned */
+    int polled;       /* it is being polled */
+    int silent;       /* it has lost its sign of life */
+    int lacks;        /* it does not have the work function */
+    int told;         /* that it is shut out was counted */
+    int working;      /* the run whose work function it is in, from 1; 0: none */
+    int died_in;      /* … when it died; -1: it was in nothing at all */
+    int64_t began_ns; /* its poll */
+    int64_t hits;     /* how many faults it has met … */
+    int64_t faults;   /* … and how many times something of it may have been lost */
+} fleet_node;
+
+/* What was executed. */
+typedef struct fleet_note {
+    int run;
+    int64_t op;
+    int64_t attempt;
+    int64_t times;
+    int by;         /* who was the last … */
+    int64_t faults; /* … and how many faults it had had */
+    uint64_t input;
+} fleet_note;
+
+/* How often processes died of a run, one after the other, without its getting further. */
+typedef struct fleet_deaths {
+    int64_t count;
+    int64_t rows; /* length of its journal then */
+} fleet_deaths;
+
+typedef enum { HOLD_NO, HOLD_YES, HOLD_PERHAPS } fleet_hold;
+
+typedef struct fleet_run {
+    program program;
+    char id[32];
+    int64_t delay_ms;
+    int started;
+    int ended;
+    int64_t key;
+    int64_t owner; /* when it was looked at last */
+    int64_t fence;
+    int64_t mail_fence; /* since when something waits for it: its fence then; 0: nothing does */
+    int mailed;         /* it may be due without having anything to do: something has arrived */
+    fleet_hold hold;    /* by hand */
+    int64_t hold_ns;    /* when … */
+    int64_t hold_hits;  /* … and after how many faults of all nodes */
+    int64_t hold_fence; /* whoever has this one may come to an end with it */
+    int poisoned;       /* it is held because processes died of it */
+    int64_t tried;
+    int64_t stolen; /* its fence since it was stolen, … */
+    int64_t stolen_owner;
+    int64_t stolen_rows; /* … and what was recorded then; 0: nobody has stolen it */
+    int killer;          /* number of the op that kills, from 1; -1: each, once; 0: none does */
+    int64_t kills;       /* so many times more */
+    fleet_deaths deaths; /* at most */
+    fleet_deaths sure;   /* at least */
+    int64_t due_rounds;  /* so long it is due, and all the others have nothing to do */
+} fleet_run;
+
+struct fleet {
+    clock_source clock;  /* first: it is what engines get … */
+    clock_source server; /* … and what the database says, where it looks like a server's */
+    int64_t now_ms;
+    int64_t server_ms;
+    int64_t latest_ms; /* that the database's clock has shown */
+    int64_t mono_ns;
+    uint64_t seed;
+    chance chance; /* what happens */
+    chance dice;   /* what engines get as randomness */
+    fleet_odds odds;
+    int calm; /* nothing goes wrong any more … */
+    int rest; /* … and what is held stays so */
+    int depth;
+    fleet_node *current; /* whose turn it is, innermost */
+    int64_t hits;        /* faults of all nodes */
+    int64_t silences;    /* of nodes that others may have taken for dead */
+    int builds;          /* of the program, so far */
+    char path[FLEET_PATH];
+    sqlite3 *look; /* a connection of our own; in memory: the engine's */
+    sqlite3_stmt *rows;
+    sqlite3_stmt *open;
+    sqlite3_stmt *beat;
+    sqlite3_stmt *runs;
+    sqlite3_stmt *journal;
+    sqlite3_stmt *last;
+    sqlite3_stmt *sleeps;
+    sqlite3_stmt *attribute;
+    fleet_node nodes[FLEET_NODES];
+    fleet_run all[FLEET_RUNS];
+    fleet_note notes[FLEET_NOTES];
+    int note_count;
+    int64_t entered; /* defers registered, and called */
+    int64_t left;
+    tally *tally;   /* of all worlds */
+    uint64_t trace; /* all that happened, in a number */
+    int talks;
+    char wrong[768];
+};
+
+/* ---- The whole (fleet.c) ---- */
+
+/* A fleet of this seed, all of whose nodes are down, on a copy of the database at `model`. Of *f,
+ * `talks` and `tally` are kept. */
+void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder);
+void fleet_close(fleet *f);
+
+/* Bring a node up; let it die as if it were killed, now; let it close as it should. */
+void fleet_up(fleet_node *n);
+void fleet_die(fleet_node *n);
+void fleet_bury(fleet_node *n); /* when nothing of it is on the stack any more */
+void fleet_down(fleet_node *n);
+
+/* Poll it, with what may happen meanwhile. Gives how much it did. */
+int64_t fleet_poll(fleet_node *n);
+
+/* Move the clock; set it, as far as chance says so. */
+void fleet_move(fleet *f, int64_t ms);
+void fleet_jump(fleet *f);
+
+/* What time it is, as the database says. */
+static inline int64_t fleet_time(const fleet *f)
+{
+    return f->odds.server ? f->server_ms : f->now_ms;
+}
+
+/* Remember that this has happened; and that it was wrong. */
+void fleet_tell(fleet *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void fleet_wrong(fleet *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline void fleet_count(fleet *f, tally_kind kind)
+{
+    f->tally->at[kind]++;
+}
+
+/* 1: others have closed it. */
+int fleet_is_shut_out(fleet_node *n);
+
+/* ---- Faults (faults.c) ---- */
+
+/* What will happen to it in the next poll; and nothing. */
+void faults_plan(fleet_node *n);
+void faults_clear(fleet_node *n);
+
+/* Before each call to its database: db_fault.before. */
+void faults_before(void *node, int64_t number, fault_call call, const char *sql);
+
+/* It has met one; and something of it may be lost from here on. */
+static inline void faults_hit(fleet_node *n)
+{
+    n->hits++;
+    n->fleet->hits++;
+}
+
+static inline void faults_note(fleet_node *n)
+{
+    n->faults++;
+}
+
+/* While a node is in a work function: others have their turn, time passes, it is shut out. */
+void faults_let_happen(fleet_node *n);
+
+/* ---- What others do to runs (affairs.c) ---- */
+
+void affairs_start(fleet *f, fleet_node *n, int number);
+void affairs_mail(fleet *f);
+void affairs_hold(fleet *f, fleet_node *n, fleet_run *run); /* or release it; NULL: any run */
+void affairs_release(fleet *f, fleet_node *n, fleet_run *run);
+void affairs_steal(fleet *f);
+void affairs_give_back(fleet *f); /* what was stolen and is nobody's still */
+
+/* ---- What its work functions do (works.c) ---- */
+
+/* Register the workflow and its work with an engine. */
+void works_register(fleet_node *n);
+
+/* ---- Looking (watch.c) ---- */
+
+/* What the row of a run says. Texts are good until the next one is read. */
+typedef struct watch_row {
+    int found;
+    int64_t key, status, held, owner, fence, wake_ms, created_ms;
+    int wakes;
+    const char *output, *error, *reason, *said;
+    int64_t said_count;
+    int64_t tried; /* bytes that say which builds have tried it in vain */
+} watch_row;
+
+watch_row watch_read(fleet *f, const fleet_run *run);
+int64_t watch_rows(fleet *f, int64_t key); /* seq of the last row of its journal; 0: it has none */
+
+/* Is all as it should be, while they work? */
+void watch_look(fleet *f);
+
+/* All nodes have found nothing to do: is a run due all the same? */
+void watch_quiet(fleet *f);
+
+/* A node has died, just now, and was called by this number. */
+void watch_death(fleet *f, const fleet_node *n, int64_t id);
+
+/* A run of that number and key is about to be executed, under this fence. */
+void watch_execution(fleet_node *n, int number, int64_t key, int64_t fence);
+
+/* When the next run is due, in the database's time; INT64_MAX: none. */
+int64_t watch_due(fleet *f);
+
+/* ---- Judging (judge.c) ---- */
+
+/* All runs have ended: is everything as it should be? */
+void judge_end(fleet *f);
+
+#endif

@@ -1,0 +1,43 @@
+/* What has happened in all the worlds together, by kind.
+ *
+ * A simulator in which nothing goes wrong any more proves nothing, and nobody would notice. So
+ * everything that may happen is counted, and so many seeds without a kind of it are an error. */
+#ifndef SIM_TALLY_H
+#define SIM_TALLY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum {
+    TALLY_CALLS_FAILED,
+    TALLY_COMMITS_FAILED,
+    TALLY_UNDECIDED,
+    TALLY_LATE, /* of these: they happened only when somebody asked */
+    TALLY_CRASHES,
+    TALLY_SHUT_OUT, /* nodes, while they still worked */
+    TALLY_EVICTIONS,
+    TALLY_JUMPS,
+    TALLY_TAKEOVERS,
+    TALLY_HOLDS,
+    TALLY_RELEASES,
+    TALLY_POISON,
+    TALLY_LACKS, /* nodes without the work function */
+    TALLY_MAIL,
+    TALLY_THEFTS,
+    TALLY_MEETINGS,
+    TALLY_RETRIES,
+    TALLY_TIMERS,
+    TALLY_AGAIN, /* executions of what had been executed */
+    TALLY_KINDS
+} tally_kind;
+
+typedef struct tally {
+    int64_t at[TALLY_KINDS];
+} tally;
+
+void tally_print(const tally *t, FILE *out);
+
+/* Something that has not happened; NULL: everything has. */
+const char *tally_missing(const tally *t);
+
+#endif

@@ -1,0 +1,183 @@
+/* The workflow and the work functions of the fleet: they carry programs out.
+ *
+ * A work function is where the world outside sees what pawl does. So here is checked that all that
+ * was recorded before is in the database, that nothing is done twice without need, and that what is
+ * done again is the same. */
+#include "fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An until has no arg to find it by. */
+static fleet *the_fleet;
+
+/* ---- Notes ---- */
+
+static fleet_note *note_of(fleet *f, int run, int64_t op, int64_t attempt)
+{
+    for (int i = 0; i < f->note_count; i++) {
+        fleet_note *n = &f->notes[i];
+        if (n->run == run && n->op == op && n->attempt == attempt)
+            return n;
+    }
+    if (f->note_count == FLEET_NOTES)
+        return NULL;
+    f->notes[f->note_count] = (fleet_note){.run = run, .op = op, .attempt = attempt};
+    return &f->notes[f->note_count++];
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 1;
+    for (; *text; text++)
+        h = chance_mix(h ^ (unsigned char)*text);
+    return h;
+}
+
+/* Which call it is, as its key says: run, generation, op. */
+typedef struct identity {
+    int64_t key, generation, op;
+} identity;
+
+static identity identify(pawl_work *work)
+{
+    identity who = {0};
+    if (sscanf(strchr(pawl_work_key(work), '.') + 1, "%" SCNd64 ".%" SCNd64 ".%" SCNd64, &who.key,
+               &who.generation, &who.op) != 3)
+        who.key = -1;
+    return who;
+}
+
+/* Everything that was recorded before is in the database, and nothing that was not. */
+static void check_rows(fleet_node *n, const fleet_run *run, const identity *who, int at,
+                       int64_t attempt)
+{
+    fleet *f = n->fleet;
+    sqlite3_bind_int64(f->rows, 1, who->key);
+    sqlite3_step(f->rows);
+    int64_t count = sqlite3_column_int64(f->rows, 0);
+    int64_t last = sqlite3_column_int64(f->rows, 1);
+    sqlite3_reset(f->rows);
+    char input[PROGRAM_TEXT];
+    program_input(&run->program, 0, input);
+    int64_t hidden = strlen(input) <= 1024; /* a small input is in the row of the run */
+    int64_t wanted = program_rows_before(&run->program, at, who->op, attempt);
+    if (count + hidden != wanted || (count > 0 && last != wanted))
+        fleet_wrong(f,
+                    "%s op %" PRId64 " attempt %" PRId64 " on node %d: %" PRId64
+                    " rows up to %" PRId64 " when it is executed, not up to %" PRId64,
+                    run->id, who->op, attempt, n->index, count, last, wanted);
+}
+
+/* Executed again: only if what it gave the last time may have been lost. */
+static void check_times(fleet_node *n, const fleet_run *run, const fleet_note *note)
+{
+    fleet *f = n->fleet;
+    fleet_node *last = &f->nodes[note->by];
+    if (note->times > 0 && last->faults == note->faults && !fleet_is_shut_out(last))
+        fleet_wrong(f,
+                    "%s op %" PRId64 " attempt %" PRId64
+                    " is executed by node %d although node %d has done it",
+                    run->id, note->op, note->attempt, n->index, note->by);
+}
+
+/* 0: too many notes. */
+static int64_t note_execution(fleet_node *n, pawl_work *work, int number, const char *input)
+{
+    fleet *f = n->fleet;
+    fleet_run *run = &f->all[number];
+    identity who = identify(work);
+    int64_t attempt = pawl_work_attempt(work);
+    int at = program_op_of(input);
+    fleet_tell(f, "node %d executes %s op %" PRId64 " attempt %" PRId64, n->index, run->id, who.op,
+               attempt);
+    f->tally->at[TALLY_RETRIES] += attempt > 1;
+    fleet_note *note = note_of(f, number, who.op, attempt);
+    if (!note) {
+        fleet_wrong(f, "more is executed than there can be");
+        return 0;
+    }
+    watch_execution(n, number, who.key, pawl_work_fence(work));
+    check_rows(n, run, &who, at, attempt);
+    if (run->program.ops[at].kind != DO_UNTIL)
+        check_times(n, run, note);
+    if (note->times > 0 && note->input != hash(input))
+        fleet_wrong(f, "%s op %" PRId64 " has another input the second time", run->id, who.op);
+    f->tally->at[TALLY_AGAIN] += note->times > 0 && run->program.ops[at].kind != DO_UNTIL;
+    note->input = hash(input);
+    note->by = n->index;
+    note->faults = n->faults;
+    return ++note->times;
+}
+
+/* ---- Working ---- */
+
+static const char *killed(pawl_work *work)
+{
+    return pawl_work_fail(work, PAWL_TRANSIENT, "killed", "there is nobody to do it");
+}
+
+/* Is it deadly, the n-th time? */
+static int kills(fleet_run *run, int at, int64_t times)
+{
+    if (run->kills == 0 || (run->killer < 0 ? times != 1 : run->killer != at + 1))
+        return 0;
+    run->kills--;
+    return 1;
+}
+
+static const char *do_work(pawl_work *work, const char *input)
+{
+    fleet_node *n = the_fleet->current;
+    fleet *f = n->fleet;
+    if (n->plan.dead)
+        return killed(work);
+    int number = -1;
+    sscanf(pawl_work_run_id(work), "run-%d", &number);
+    if (number < 0 || number >= f->odds.runs) {
+        fleet_wrong(f, "work for an unknown run");
+        return killed(work);
+    }
+    fleet_run *run = &f->all[number];
+    int64_t calls = 1;
+    if (f->odds.server || !fleet_is_shut_out(n)) /* otherwise it cannot know that it is of no use */
+        calls = note_execution(n, work, number, input);
+    n->working = number + 1;
+    if (!f->calm && kills(run, program_op_of(input), calls)) {
+        fleet_tell(f, "node %d is killed by %s", n->index, run->id);
+        fleet_die(n);
+    } else {
+        faults_let_happen(n);
+    }
+    if (!f->calm && !n->plan.dead && chance_of(&f->chance, f->odds.die_in)) {
+        fleet_tell(f, "node %d dies at work", n->index);
+        fleet_die(n);
+    }
+    n->working = 0;
+    return program_work(work, &run->program, input, calls);
+}
+
+/* ---- The workflow ---- */
+
+static void count_left(void *arg)
+{
+    ((fleet *)arg)->left++;
+}
+
+static const char *do_program(pawl_run *run, const char *input)
+{
+    fleet_node *n = pawl_arg(run);
+    int number = program_number(input);
+    n->fleet->entered++;
+    pawl_defer(run, count_left, n->fleet);
+    return program_run(run, &n->fleet->all[number].program, do_work, n);
+}
+
+void works_register(fleet_node *n)
+{
+    the_fleet = n->fleet;
+    pawl_register_workflow(n->engine, "program", do_program, PAWL_WORKFLOW(.arg = n));
+    if (!n->lacks)
+        pawl_register_work(n->engine, "work", do_work, PAWL_WORK(.arg = n));
+}
