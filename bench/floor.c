@@ -39,38 +39,87 @@ static void execute(sqlite3 *file, const char *sql)
     check(file, sqlite3_exec(file, sql, NULL, NULL, NULL), sql);
 }
 
-static floor_rows *rows_new(sqlite3 *file)
+/* How many rows, and how many bytes of text they have. */
+static size_t count_rows(sqlite3 *file, const char *sql, size_t *bytes)
 {
-    sqlite3_stmt *s = prepare(file, "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB)) + "
-                                    "coalesce(length(data), 0)), 0) FROM pawl_journal");
+    sqlite3_stmt *s = prepare(file, sql);
     check(file, sqlite3_step(s), "count the rows");
-    floor_rows *r =
-        floor_rows_new((size_t)sqlite3_column_int64(s, 0), (size_t)sqlite3_column_int64(s, 1));
+    size_t count = (size_t)sqlite3_column_int64(s, 0);
+    *bytes += (size_t)sqlite3_column_int64(s, 1);
     sqlite3_finalize(s);
-    return r;
+    return count;
 }
 
-static floor_rows *read_rows(const bench_db *source)
+static slice column_text(sqlite3_stmt *s, int column)
+{
+    slice text = {sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column)};
+    if (!text.at && sqlite3_column_type(s, column) != SQLITE_NULL)
+        text = SLICE_LIT("");
+    return text;
+}
+
+static void runs_read(sqlite3 *file, floor_rows *r)
+{
+    sqlite3_stmt *s = prepare(file, "SELECT run, status, created_at, finished_at, tenant, id, "
+                                    "workflow, version, by, input, output, error FROM pawl_runs "
+                                    "ORDER BY run");
+    for (size_t i = 0; i < r->life_count; i++) {
+        floor_run *run = &r->lives[i];
+        int64_t *numbers[] = {&run->run, &run->status, &run->created_ms, &run->finished_ms};
+        floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,
+                               &run->by,     &run->input, &run->output,   &run->error};
+        check(file, sqlite3_step(s), "read the runs");
+        for (int k = 0; k < 4; k++)
+            *numbers[k] = sqlite3_column_int64(s, k);
+        for (int k = 0; k < 8; k++)
+            *texts[k] = floor_rows_text(r, column_text(s, 4 + k));
+    }
+    sqlite3_finalize(s);
+}
+
+static floor_rows *read_some(const bench_db *source, int lives)
 {
     sqlite3 *file = file_open(source->path);
-    floor_rows *r = rows_new(file);
+    size_t bytes = 0;
+    size_t runs = count_rows(
+        file,
+        "SELECT count(*), coalesce(sum(length(CAST(tenant || id || workflow || version || by AS "
+        "BLOB)) + coalesce(length(input), 0) + coalesce(length(output), 0) + "
+        "coalesce(length(CAST(error AS BLOB)), 0)), 0) FROM pawl_runs",
+        &bytes);
+    size_t count = count_rows(file,
+                              "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB)) + "
+                              "coalesce(length(data), 0)), 0) FROM pawl_journal",
+                              &bytes);
+    floor_rows *r = floor_rows_new(count, bytes);
     snprintf(r->source, sizeof r->source, "%s", source->path);
     sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, at, enc, name, data "
                                     "FROM pawl_journal ORDER BY pos");
     while (sqlite3_step(s) == SQLITE_ROW) {
-        slice name = {(const char *)sqlite3_column_text(s, 6), (size_t)sqlite3_column_bytes(s, 6)};
-        slice data = {sqlite3_column_blob(s, 7), (size_t)sqlite3_column_bytes(s, 7)};
-        if (!data.at && sqlite3_column_type(s, 7) != SQLITE_NULL)
-            data = SLICE_LIT("");
-        floor_row *to = floor_rows_add(r, name, data);
+        floor_row *to = floor_rows_add(r, column_text(s, 6), column_text(s, 7));
         int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind, &to->at, &to->enc};
         for (int i = 0; i < 6; i++)
             *numbers[i] = sqlite3_column_int64(s, i);
     }
     floor_rows_complete(r);
     sqlite3_finalize(s);
+    if (lives) {
+        floor_lives_new(r, runs);
+        runs_read(file, r);
+        floor_lives_merge(r);
+    }
     sqlite3_close(file);
     return r;
+}
+
+static floor_rows *read_rows(const bench_db *source)
+{
+    return read_some(source, 0);
+}
+
+static floor_rows *read_lives(const bench_db *source)
+{
+    return read_some(source, 1);
 }
 
 /* ---- The bare connection ---- */
@@ -148,13 +197,13 @@ static void runs_copy(sqlite3 *file, const char *source)
     execute(file, "DETACH source");
 }
 
-/* As pawl finds its own: tables and runs are there, the file was closed once, the log has its
- * file. */
+/* As pawl finds its own: tables are there, and runs, unless they are written too; the file was
+ * closed once, the log has its file. */
 static bare bare_open(const bench_db *fresh, const floor_rows *rows)
 {
     bare b = {.db = fresh};
     tables_make(fresh, &b.set);
-    if (rows) {
+    if (rows && !rows->lives) {
         b.file = file_open(fresh->path);
         settings_apply(b.file, &b.set);
         runs_copy(b.file, rows->source);
@@ -179,18 +228,31 @@ static void bare_close(bare *b)
 /* ---- The loop ---- */
 
 typedef struct loop {
-    sqlite3_stmt *begin, *insert, *commit;
+    sqlite3_stmt *begin, *insert, *start, *end, *commit;
 } loop;
+
+static const char RUN_START[] =
+    "INSERT INTO pawl_runs (run, owner, fence, wake_at, created_at, updated_at, tenant, id, "
+    "workflow, version, by, input) VALUES (?1, ?2, 1, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+static const char RUN_END[] =
+    "UPDATE pawl_runs SET status = ?2, owner = 0, wake_at = NULL, updated_at = ?3, "
+    "finished_at = ?3, output = ?4, error = ?5 WHERE run = ?1";
 
 static loop loop_prepare(sqlite3 *file, const char *insert)
 {
-    return (loop){prepare(file, "BEGIN IMMEDIATE"), prepare(file, insert), prepare(file, "COMMIT")};
+    return (loop){.begin = prepare(file, "BEGIN IMMEDIATE"),
+                  .insert = prepare(file, insert),
+                  .start = prepare(file, RUN_START),
+                  .end = prepare(file, RUN_END),
+                  .commit = prepare(file, "COMMIT")};
 }
 
 static void loop_finalize(loop *l)
 {
     sqlite3_finalize(l->begin);
     sqlite3_finalize(l->insert);
+    sqlite3_finalize(l->start);
+    sqlite3_finalize(l->end);
     sqlite3_finalize(l->commit);
 }
 
@@ -217,12 +279,67 @@ static void row_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const floo
     step(b, s);
 }
 
+static void bind_text(sqlite3_stmt *s, int place, const floor_rows *r, floor_text text)
+{
+    if (text.size < 0)
+        sqlite3_bind_null(s, place);
+    else
+        sqlite3_bind_text(s, place, r->bytes + text.at, text.size, SQLITE_STATIC);
+}
+
+static void bind_blob(sqlite3_stmt *s, int place, const floor_rows *r, floor_text text)
+{
+    if (text.size < 0)
+        sqlite3_bind_null(s, place);
+    else
+        sqlite3_bind_blob(s, place, r->bytes + text.at, text.size, SQLITE_STATIC);
+}
+
+static void run_start(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_run *run)
+{
+    sqlite3_bind_int64(s, 1, run->run);
+    sqlite3_bind_int64(s, 2, FLOOR_OWNER);
+    sqlite3_bind_int64(s, 3, run->created_ms);
+    bind_text(s, 4, r, run->tenant);
+    bind_text(s, 5, r, run->id);
+    bind_text(s, 6, r, run->workflow);
+    bind_text(s, 7, r, run->version);
+    bind_text(s, 8, r, run->by);
+    bind_blob(s, 9, r, run->input);
+    step(b, s);
+}
+
+static void run_end(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_run *run)
+{
+    sqlite3_bind_int64(s, 1, run->run);
+    sqlite3_bind_int64(s, 2, run->status);
+    sqlite3_bind_int64(s, 3, run->finished_ms);
+    bind_blob(s, 4, r, run->output);
+    bind_text(s, 5, r, run->error);
+    step(b, s);
+}
+
+static void row_write(bare *b, loop *l, const floor_rows *r, const floor_row *row)
+{
+    switch (row->what) {
+    case FLOOR_JOURNAL:
+        row_insert(b, l->insert, r, row);
+        break;
+    case FLOOR_START:
+        run_start(b, l->start, r, &r->lives[row->life]);
+        break;
+    case FLOOR_END:
+        run_end(b, l->end, r, &r->lives[row->life]);
+        break;
+    }
+}
+
 /* One transaction of rows `from` to `to`, the care for the log included. */
 static void batch_write(bare *b, loop *l, const floor_rows *r, size_t from, size_t to)
 {
     step(b, l->begin);
     for (size_t i = from; i < to; i++)
-        row_insert(b, l->insert, r, &r->rows[i]);
+        row_write(b, l, r, &r->rows[i]);
     step(b, l->commit);
     if (wal_keeper_due(b->keeper))
         wal_keeper_restart(b->keeper);
@@ -298,6 +415,7 @@ static void explain(const bench_db *fresh)
 
 const floor_kind FLOOR_SQLITE = {
     .read = read_rows,
+    .read_lives = read_lives,
     .write = write_rows,
     .limit = limit,
     .commit_us = commit_us,

@@ -6,7 +6,10 @@
  * and written into a fresh database with the same tables, the same settings, the same care for
  * the log and the same state of the file, N rows per transaction, by prepared statements. There
  * are no units, guards, savepoints, queues or threads. Each backend has one floor (floor.c
- * SQLite's, floor_pg.c PostgreSQL's) and every benchmark uses it. */
+ * SQLite's, floor_pg.c PostgreSQL's) and every benchmark uses it.
+ *
+ * Where runs were driven, and not just units committed, their rows are written too: each run is
+ * inserted before its first journal row, and updated, as its end was, behind its last one. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
@@ -28,6 +31,9 @@ typedef struct floor_kind {
     /* All rows of a database's journal, and its runs, in memory. Nobody may be writing it. */
     floor_rows *(*read)(const bench_db *source);
 
+    /* The same, and the beginning and the end of each run among them. All runs have ended. */
+    floor_rows *(*read_lives)(const bench_db *source);
+
     /* Write them into a fresh database, `batch` rows per transaction. */
     floor_result (*write)(const bench_db *fresh, const floor_rows *rows, int batch);
 
@@ -48,7 +54,24 @@ void floor_free(floor_rows *rows);
 
 /* ---- What the floors share: rows in memory (floor_rows.c) ---- */
 
+typedef enum { FLOOR_JOURNAL, FLOOR_START, FLOOR_END } floor_what;
+
+/* A text in `bytes`. */
+typedef struct floor_text {
+    size_t at;
+    int size; /* -1: NULL */
+} floor_text;
+
+/* A run, as its beginning and its end write it. Its owner in between is made up. */
+enum { FLOOR_OWNER = 2 };
+typedef struct floor_run {
+    int64_t run, status, created_ms, finished_ms;
+    floor_text tenant, id, workflow, version, by, input, output, error;
+} floor_run;
+
 typedef struct floor_row {
+    floor_what what;
+    size_t life; /* of START and END: which of `lives`; the rest is of JOURNAL */
     int64_t run, generation, seq, kind, at, enc;
     int64_t fence;     /* of its run, where the floor checks it; else 0 */
     size_t name, data; /* offsets in `bytes` */
@@ -59,6 +82,8 @@ typedef struct floor_row {
 struct floor_rows {
     char source[1024]; /* SQLite copies the runs from there … */
     buf runs;          /* … and PostgreSQL keeps them, as COPY gives them */
+    floor_run *lives;  /* by run; NULL: they are there before the first row is written */
+    size_t life_count;
     floor_row *rows;
     size_t count;
     size_t room;
@@ -73,6 +98,13 @@ floor_rows *floor_rows_new(size_t count, size_t bytes);
 
 /* Append a row; its numbers are set by the caller. `data.at` NULL: NULL. */
 floor_row *floor_rows_add(floor_rows *r, slice name, slice data);
+
+/* Keep a text; `at` NULL: NULL. */
+floor_text floor_rows_text(floor_rows *r, slice text);
+
+/* Room for so many runs; then, when rows and runs are all there, put the one among the other. */
+void floor_lives_new(floor_rows *r, size_t count);
+void floor_lives_merge(floor_rows *r);
 
 /* They are all there, and they are some; ends the process otherwise. */
 void floor_rows_complete(const floor_rows *r);

@@ -1,9 +1,11 @@
 /* The floor on PostgreSQL: the quickest way that is known to write rows, without anything else.
  *
  * Many rows are arrays in binary format and one INSERT … SELECT FROM unnest(…) between BEGIN and
- * COMMIT, sent together and answered together: one trip per transaction. A single row is one
- * prepared statement that checks its run's fence and inserts, one trip, committed by itself. What
- * a session of pawl's has set for itself is read from one, applied here and read back. */
+ * COMMIT, sent together and answered together: one trip per transaction. Where runs are written
+ * too, an INSERT of their beginnings goes before it, and an UPDATE … FROM unnest(…) for their ends
+ * behind it. A single row is one prepared statement that checks its run's fence and inserts, one
+ * trip, committed by itself. What a session of pawl's has set for itself is read from one, applied
+ * here and read back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "floor.h"
 #include "pq.h"
 
-enum { COLUMNS = 8, NUMBER_OID = 20, TEXT_OID = 25, BYTES_OID = 17 };
+enum { COLUMNS_MAX = 9, NUMBER_OID = 20, TEXT_OID = 25, BYTES_OID = 17 };
 
 /* ---- Rows in memory ---- */
 
@@ -20,19 +22,23 @@ static floor_rows *rows_new(PGconn *conn)
     int64_t count = pq_number(conn, "SELECT count(*) FROM pawl.journal");
     int64_t bytes = pq_number(conn, "SELECT coalesce(sum(octet_length(name) + "
                                     "coalesce(length(data), 0)), 0) FROM pawl.journal");
-    return floor_rows_new((size_t)count, (size_t)bytes);
+    int64_t runs = pq_number(
+        conn, "SELECT coalesce(sum(octet_length(tenant || id || workflow || version || by) + "
+              "coalesce(length(input), 0) + coalesce(length(output), 0) + "
+              "coalesce(octet_length(error), 0)), 0) FROM pawl.runs");
+    return floor_rows_new((size_t)count, (size_t)(bytes + runs));
 }
 
-static slice field(PGresult *result, int column)
+static slice field(PGresult *result, int row, int column)
 {
-    if (PQgetisnull(result, 0, column))
+    if (PQgetisnull(result, row, column))
         return (slice){NULL, 0};
-    return (slice){PQgetvalue(result, 0, column), (size_t)PQgetlength(result, 0, column)};
+    return (slice){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
 }
 
 static void row_keep(floor_rows *r, PGresult *result)
 {
-    floor_row *to = floor_rows_add(r, field(result, 7), field(result, 8));
+    floor_row *to = floor_rows_add(r, field(result, 0, 7), field(result, 0, 8));
     int64_t *numbers[] = {&to->run, &to->generation, &to->seq,  &to->kind,
                           &to->at,  &to->enc,        &to->fence};
     for (int i = 0; i < 7; i++)
@@ -77,6 +83,26 @@ static void runs_write(PGconn *conn, const buf *runs)
         PQclear(pq_check(conn, result, "write the runs"));
 }
 
+static void lives_read(PGconn *conn, floor_rows *r)
+{
+    static const char sql[] =
+        "SELECT run, status, created_at, finished_at, tenant, id, workflow, version, by, input, "
+        "output, error FROM pawl.runs ORDER BY run";
+    PGresult *result = pq_check(conn, PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 1), sql);
+    floor_lives_new(r, (size_t)PQntuples(result));
+    for (size_t i = 0; i < r->life_count; i++) {
+        floor_run *run = &r->lives[i];
+        int64_t *numbers[] = {&run->run, &run->status, &run->created_ms, &run->finished_ms};
+        floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,
+                               &run->by,     &run->input, &run->output,   &run->error};
+        for (int k = 0; k < 4; k++)
+            *numbers[k] = pq_int64(PQgetvalue(result, (int)i, k));
+        for (int k = 0; k < 8; k++)
+            *texts[k] = floor_rows_text(r, field(result, (int)i, 4 + k));
+    }
+    PQclear(result);
+}
+
 static floor_rows *read_rows(const bench_db *source)
 {
     PGconn *conn = pq_open(source->url);
@@ -84,6 +110,18 @@ static floor_rows *read_rows(const bench_db *source)
     journal_read(conn, r);
     floor_rows_complete(r);
     runs_read(conn, &r->runs);
+    pq_close(conn);
+    return r;
+}
+
+static floor_rows *read_lives(const bench_db *source)
+{
+    PGconn *conn = pq_open(source->url);
+    floor_rows *r = rows_new(conn);
+    journal_read(conn, r);
+    floor_rows_complete(r);
+    lives_read(conn, r);
+    floor_lives_merge(r);
     pq_close(conn);
     return r;
 }
@@ -152,13 +190,14 @@ static void settings_apply(PGconn *conn, const settings *set)
     }
 }
 
-/* As pawl finds its own: tables and runs are there, nothing is left to be written back. */
+/* As pawl finds its own: tables are there, and runs, unless they are written too; nothing is left
+ * to be written back. */
 static PGconn *bare_open(const bench_db *fresh, const floor_rows *rows)
 {
     settings set;
     tables_make(fresh, &set);
     PGconn *conn = pq_open(fresh->url);
-    if (rows)
+    if (rows && !rows->lives)
         runs_write(conn, &rows->runs);
     settings_apply(conn, &set);
     return conn;
@@ -172,9 +211,78 @@ typedef struct column {
     size_t room;
 } column;
 
+/* What a statement takes, a letter per column: i a number, t text, b bytes. */
+typedef struct statement {
+    const char *name;
+    const char *types;
+    const char *many; /* of arrays (of JOURNAL: behind the name of its table) … */
+    const char *one;  /* … and of single values */
+} statement;
+
+static const statement STATEMENTS[] = {
+    [FLOOR_JOURNAL] = {"row", "iiiitiib",
+                       "(run, generation, seq, kind, name, at, enc, data) "
+                       "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
+                       "$4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bytea[])",
+                       NULL},
+    [FLOOR_START] = {"start", "iiitttttb",
+                     "INSERT INTO pawl.runs (run, owner, fence, wake_at, created_at, updated_at, "
+                     "tenant, id, workflow, version, by, input) SELECT run, owner, 1, at, at, at, "
+                     "tenant, id, workflow, version, by, input FROM unnest($1::bigint[], "
+                     "$2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], "
+                     "$7::text[], $8::text[], $9::bytea[]) AS s (run, owner, at, tenant, id, "
+                     "workflow, version, by, input)",
+                     "INSERT INTO pawl.runs (run, owner, fence, wake_at, created_at, updated_at, "
+                     "tenant, id, workflow, version, by, input) VALUES ($1::bigint, $2::bigint, "
+                     "1, $3::bigint, $3, $3, $4::text, $5::text, $6::text, $7::text, $8::text, "
+                     "$9::bytea)"},
+    [FLOOR_END] = {"end", "iiibt",
+                   "UPDATE pawl.runs AS r SET status = s.status, owner = 0, wake_at = NULL, "
+                   "updated_at = s.at, finished_at = s.at, output = s.output, error = s.error "
+                   "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], "
+                   "$5::text[]) AS s (run, status, at, output, error) WHERE r.run = s.run",
+                   "UPDATE pawl.runs SET status = $2::bigint, owner = 0, wake_at = NULL, "
+                   "updated_at = $3::bigint, finished_at = $3, output = $4::bytea, "
+                   "error = $5::text WHERE run = $1::bigint AND fence = 1"},
+};
+enum { STATEMENT_COUNT = 3 };
+
+/* A value of a row, by its column's letter. */
+typedef struct value {
+    int64_t number;
+    floor_text text;
+} value;
+
+/* The values of a row, in the order in which its statement takes them. */
+static void row_values(const floor_rows *r, const floor_row *row, value out[COLUMNS_MAX])
+{
+    const floor_run *run = row->what == FLOOR_JOURNAL ? NULL : &r->lives[row->life];
+    if (row->what == FLOOR_JOURNAL) {
+        const value all[] = {
+            {.number = row->run},  {.number = row->generation},           {.number = row->seq},
+            {.number = row->kind}, {.text = {row->name, row->name_size}}, {.number = row->at},
+            {.number = row->enc},  {.text = {row->data, row->data_size}},
+        };
+        memcpy(out, all, sizeof all);
+    } else if (row->what == FLOOR_START) {
+        const value all[] = {
+            {.number = run->run},   {.number = FLOOR_OWNER}, {.number = run->created_ms},
+            {.text = run->tenant},  {.text = run->id},       {.text = run->workflow},
+            {.text = run->version}, {.text = run->by},       {.text = run->input},
+        };
+        memcpy(out, all, sizeof all);
+    } else {
+        const value all[] = {
+            {.number = run->run},  {.number = run->status}, {.number = run->finished_ms},
+            {.text = run->output}, {.text = run->error},
+        };
+        memcpy(out, all, sizeof all);
+    }
+}
+
 typedef struct loop {
     PGconn *conn;
-    column columns[COLUMNS];
+    column columns[STATEMENT_COUNT][COLUMNS_MAX];
 } loop;
 
 static char *column_extend(column *c, size_t size)
@@ -199,11 +307,11 @@ static void column_begin(column *c, int oid, size_t count)
         pq_put_int32(to + (size_t)i * 4, head[i]);
 }
 
-static void column_number(column *c, int64_t value)
+static void column_number(column *c, int64_t number)
 {
     char *to = column_extend(c, 12);
     pq_put_int32(to, 8);
-    pq_put_int64(to + 4, value);
+    pq_put_int64(to + 4, number);
 }
 
 static void column_bytes(column *c, const char *from, int size)
@@ -214,36 +322,46 @@ static void column_bytes(column *c, const char *from, int size)
         memcpy(to + 4, from, (size_t)size);
 }
 
-static void columns_fill(column *c, const floor_rows *r, size_t from, size_t to)
+static int oid_of(char letter)
 {
-    static const int oids[COLUMNS] = {NUMBER_OID, NUMBER_OID, NUMBER_OID, NUMBER_OID,
-                                      TEXT_OID,   NUMBER_OID, NUMBER_OID, BYTES_OID};
-    for (int i = 0; i < COLUMNS; i++)
-        column_begin(&c[i], oids[i], to - from);
+    return letter == 'i' ? NUMBER_OID : letter == 't' ? TEXT_OID : BYTES_OID;
+}
+
+/* The rows of one kind among `from` to `to`; how many there are. */
+static size_t columns_fill(loop *l, floor_what what, const floor_rows *r, size_t from, size_t to)
+{
+    const char *types = STATEMENTS[what].types;
+    column *c = l->columns[what];
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        count += r->rows[i].what == what;
+    for (int k = 0; types[k]; k++)
+        column_begin(&c[k], oid_of(types[k]), count);
     for (size_t i = from; i < to; i++) {
-        const floor_row *row = &r->rows[i];
-        column_number(&c[0], row->run);
-        column_number(&c[1], row->generation);
-        column_number(&c[2], row->seq);
-        column_number(&c[3], row->kind);
-        column_bytes(&c[4], r->bytes + row->name, row->name_size);
-        column_number(&c[5], row->at);
-        column_number(&c[6], row->enc);
-        column_bytes(&c[7], r->bytes + row->data, row->data_size);
+        value values[COLUMNS_MAX];
+        if (r->rows[i].what != what)
+            continue;
+        row_values(r, &r->rows[i], values);
+        for (int k = 0; types[k]; k++) {
+            if (types[k] == 'i')
+                column_number(&c[k], values[k].number);
+            else
+                column_bytes(&c[k], r->bytes + values[k].text.at, values[k].text.size);
+        }
     }
+    return count;
 }
 
 static void loop_prepare(loop *l, PGconn *conn, const char *table)
 {
     char sql[400];
-    snprintf(sql, sizeof sql,
-             "INSERT INTO %s (run, generation, seq, kind, name, at, enc, data) SELECT * FROM "
-             "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], "
-             "$6::bigint[], $7::bigint[], $8::bytea[])",
-             table);
-    *l = (loop){.conn = conn};
+    memset(l, 0, sizeof *l);
+    l->conn = conn;
     pq_prepare(conn, "begin", "BEGIN");
-    pq_prepare(conn, "rows", sql);
+    snprintf(sql, sizeof sql, "INSERT INTO %s %s", table, STATEMENTS[FLOOR_JOURNAL].many);
+    pq_prepare(conn, STATEMENTS[FLOOR_JOURNAL].name, sql);
+    pq_prepare(conn, STATEMENTS[FLOOR_START].name, STATEMENTS[FLOOR_START].many);
+    pq_prepare(conn, STATEMENTS[FLOOR_END].name, STATEMENTS[FLOOR_END].many);
     pq_prepare(conn, "commit", "COMMIT");
     if (!PQenterPipelineMode(conn))
         bench_die("floor: no pipeline");
@@ -251,26 +369,47 @@ static void loop_prepare(loop *l, PGconn *conn, const char *table)
 
 static void loop_free(loop *l)
 {
-    for (int i = 0; i < COLUMNS; i++)
-        free(l->columns[i].at);
+    for (int what = 0; what < STATEMENT_COUNT; what++)
+        for (int i = 0; i < COLUMNS_MAX; i++)
+            free(l->columns[what][i].at);
 }
 
-/* One transaction of rows `from` to `to`: three statements, one trip. */
+static void send_plain(loop *l, const char *name)
+{
+    if (!PQsendQueryPrepared(l->conn, name, 0, NULL, NULL, NULL, 0))
+        bench_die("floor: %s", PQerrorMessage(l->conn));
+}
+
+/* 1: sent. 0: there are no such rows. */
+static int send_rows(loop *l, floor_what what, const floor_rows *r, size_t from, size_t to)
+{
+    static const int formats[COLUMNS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const statement *s = &STATEMENTS[what];
+    const char *values[COLUMNS_MAX];
+    int sizes[COLUMNS_MAX], count = (int)strlen(s->types);
+    if (columns_fill(l, what, r, from, to) == 0)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        values[i] = l->columns[what][i].at;
+        sizes[i] = (int)l->columns[what][i].size;
+    }
+    if (!PQsendQueryPrepared(l->conn, s->name, count, values, sizes, formats, 0))
+        bench_die("floor: %s", PQerrorMessage(l->conn));
+    return 1;
+}
+
+/* One transaction of rows `from` to `to`: a statement for each kind of row, one trip. */
 static void batch_write(loop *l, const floor_rows *r, size_t from, size_t to)
 {
-    static const int formats[COLUMNS] = {1, 1, 1, 1, 1, 1, 1, 1};
-    const char *values[COLUMNS];
-    int sizes[COLUMNS];
-    columns_fill(l->columns, r, from, to);
-    for (int i = 0; i < COLUMNS; i++) {
-        values[i] = l->columns[i].at;
-        sizes[i] = (int)l->columns[i].size;
-    }
-    if (!PQsendQueryPrepared(l->conn, "begin", 0, NULL, NULL, NULL, 0) ||
-        !PQsendQueryPrepared(l->conn, "rows", COLUMNS, values, sizes, formats, 0) ||
-        !PQsendQueryPrepared(l->conn, "commit", 0, NULL, NULL, NULL, 0) || !PQpipelineSync(l->conn))
+    int sent = 2;
+    send_plain(l, "begin");
+    sent += r->lives ? send_rows(l, FLOOR_START, r, from, to) : 0;
+    sent += send_rows(l, FLOOR_JOURNAL, r, from, to);
+    sent += r->lives ? send_rows(l, FLOOR_END, r, from, to) : 0;
+    send_plain(l, "commit");
+    if (!PQpipelineSync(l->conn))
         bench_die("floor: %s", PQerrorMessage(l->conn));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < sent; i++) {
         PQclear(pq_check(l->conn, PQgetResult(l->conn), "floor: a batch"));
         PQclear(PQgetResult(l->conn)); /* NULL: the end of one statement's results */
     }
@@ -294,36 +433,43 @@ static floor_result write_batches(PGconn *conn, const bench_db *d, const char *t
 
 static void single_prepare(PGconn *conn)
 {
-    pq_prepare(conn, "row",
+    pq_prepare(conn, STATEMENTS[FLOOR_JOURNAL].name,
                "INSERT INTO pawl.journal (run, generation, seq, kind, name, at, enc, data) "
                "SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, "
                "$7::bigint, $8::bytea "
                "WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE run = $1 AND fence = $9::bigint)");
+    pq_prepare(conn, STATEMENTS[FLOOR_START].name, STATEMENTS[FLOOR_START].one);
+    pq_prepare(conn, STATEMENTS[FLOOR_END].name, STATEMENTS[FLOOR_END].one);
 }
 
 static void single_write(void *arg, const floor_rows *r, size_t i)
 {
-    static const int formats[COLUMNS + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int formats[COLUMNS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     PGconn *conn = arg;
     const floor_row *row = &r->rows[i];
-    const int64_t numbers[] = {row->run, row->generation, row->seq, row->kind, 0,
-                               row->at,  row->enc,        0,        row->fence};
-    char bytes[COLUMNS + 1][8];
-    const char *values[COLUMNS + 1];
-    int sizes[COLUMNS + 1];
-    for (int k = 0; k <= COLUMNS; k++) {
-        pq_put_int64(bytes[k], numbers[k]);
-        values[k] = bytes[k];
-        sizes[k] = 8;
+    const statement *s = &STATEMENTS[row->what];
+    int count = (int)strlen(s->types);
+    char bytes[COLUMNS_MAX][8];
+    const char *at[COLUMNS_MAX];
+    int sizes[COLUMNS_MAX];
+    value values[COLUMNS_MAX];
+    row_values(r, row, values);
+    if (row->what == FLOOR_JOURNAL)
+        values[count++].number = row->fence;
+    for (int k = 0; k < count; k++) {
+        if (!s->types[k] || s->types[k] == 'i') {
+            pq_put_int64(bytes[k], values[k].number);
+            at[k] = bytes[k];
+            sizes[k] = 8;
+        } else {
+            at[k] = values[k].text.size < 0 ? NULL : r->bytes + values[k].text.at;
+            sizes[k] = values[k].text.size < 0 ? 0 : values[k].text.size;
+        }
     }
-    values[4] = r->bytes + row->name;
-    sizes[4] = row->name_size;
-    values[7] = row->data_size < 0 ? NULL : r->bytes + row->data;
-    sizes[7] = row->data_size < 0 ? 0 : row->data_size;
-    PGresult *result = PQexecPrepared(conn, "row", COLUMNS + 1, values, sizes, formats, 0);
+    PGresult *result = PQexecPrepared(conn, s->name, count, at, sizes, formats, 0);
     pq_check(conn, result, "floor: a row");
     if (strcmp(PQcmdTuples(result), "1") != 0)
-        bench_die("floor: a row was not inserted");
+        bench_die("floor: a row was not written");
     PQclear(result);
 }
 
@@ -399,6 +545,7 @@ static void explain(const bench_db *fresh)
 
 const floor_kind FLOOR_POSTGRES = {
     .read = read_rows,
+    .read_lives = read_lives,
     .write = write_rows,
     .limit = limit,
     .commit_us = commit_us,

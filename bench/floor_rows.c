@@ -26,6 +26,7 @@ void floor_free(floor_rows *rows)
     if (!rows)
         return;
     buf_free(&rows->runs);
+    free(rows->lives);
     free(rows->rows);
     free(rows->bytes);
     free(rows);
@@ -40,6 +41,11 @@ static size_t bytes_keep(floor_rows *r, slice s)
         memcpy(r->bytes + at, s.at, s.size);
     r->size += s.size;
     return at;
+}
+
+floor_text floor_rows_text(floor_rows *r, slice text)
+{
+    return (floor_text){bytes_keep(r, text), text.at ? (int)text.size : -1};
 }
 
 floor_row *floor_rows_add(floor_rows *r, slice name, slice data)
@@ -59,6 +65,64 @@ void floor_rows_complete(const floor_rows *r)
     if (r->count == 0 || r->count != r->room)
         bench_die("floor: there are no rows to write again, or not all could be read");
 }
+
+/* ---- Runs among the rows ---- */
+
+void floor_lives_new(floor_rows *r, size_t count)
+{
+    r->life_count = count;
+    r->lives = calloc(count + 1, sizeof *r->lives);
+    if (!r->lives)
+        bench_die("floor: out of memory");
+}
+
+static size_t life_of(const floor_rows *r, int64_t run)
+{
+    size_t from = 0, to = r->life_count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (r->lives[middle].run < run)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    if (from == r->life_count || r->lives[from].run != run)
+        bench_die("floor: a row without its run");
+    return from;
+}
+
+/* Each journal row behind its run's start if it is the first one, and before its end if it is the
+ * last. */
+void floor_lives_merge(floor_rows *r)
+{
+    size_t *left = calloc(r->life_count + 1, sizeof *left);
+    char *begun = calloc(r->life_count + 1, 1);
+    floor_row *all = calloc(r->count + 2 * r->life_count + 1, sizeof *all);
+    size_t count = 0;
+    if (!left || !begun || !all)
+        bench_die("floor: out of memory");
+    for (size_t i = 0; i < r->count; i++)
+        left[life_of(r, r->rows[i].run)]++;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t life = life_of(r, r->rows[i].run);
+        if (!begun[life])
+            all[count++] = (floor_row){.what = FLOOR_START, .life = life};
+        begun[life] = 1;
+        all[count++] = r->rows[i];
+        if (--left[life] == 0)
+            all[count++] = (floor_row){.what = FLOOR_END, .life = life};
+    }
+    for (size_t i = 0; i < r->life_count; i++)
+        if (!begun[i])
+            bench_die("floor: a run without a row");
+    free(left);
+    free(begun);
+    free(r->rows);
+    r->rows = all;
+    r->count = r->room = count;
+}
+
+/* ---- Figures ---- */
 
 floor_watch floor_begin(const bench_db *d)
 {
