@@ -376,7 +376,6 @@ static int call_work(runner *r, pawl_run *run)
 {
     drive *d = r->drive;
     pawl_work *w = run->work;
-    committers_leave(d->options.committers); /* a queued unit never waits for code of the user */
     run->misused = 0;
     drive_enter_work(r, run);
     work_call(w);
@@ -403,6 +402,9 @@ static int do_work(runner *r, pawl_run *run)
         work_expire(w);
         return 1;
     }
+    /* A queued unit never waits for code of the user. By hand it is committed here, which may take
+     * long: so the claim is looked at afterwards. */
+    committers_leave(r->drive->options.committers);
     if (!claim_is_good(r->drive)) {
         later(run);
         return 0;

@@ -14,6 +14,7 @@
 #include "support/engine.h"
 
 static const int64_t HOUR_MS = 3600000;
+static const int64_t CLAIM_MS = 5000;
 
 /* An engine on a database that can be broken, and a clock that can be set. */
 typedef struct ground {
@@ -23,6 +24,8 @@ typedef struct ground {
     db_fault plan;
     const char *breaks; /* the next calls with this in their SQL fail … */
     int times;          /* … so many of them */
+    int slow;           /* 1: the next commit takes long; 2: it has, and nobody was called since */
+    int late;           /* executions after that */
     pawl *p;
     int first;
     int second;
@@ -51,7 +54,10 @@ static int wait_for(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mute
 static void break_it(void *arg, int64_t number, fault_call call, const char *sql)
 {
     ground *g = arg;
-    (void)call;
+    if (g->slow == 1 && call == FAULT_CALL_COMMIT) {
+        g->slow = 2;
+        clock_fake_advance(g->clock, 2 * CLAIM_MS);
+    }
     if (g->times == 0 || !strstr(sql, g->breaks))
         return;
     g->times--;
@@ -71,21 +77,32 @@ static const char *count(pawl_work *work, const char *input)
     return input;
 }
 
+static const char *look(pawl_work *work, const char *input)
+{
+    ground *g = pawl_work_arg(work);
+    g->late += g->slow == 2;
+    return input;
+}
+
 /* Between the steps it looks into the database: which attributes has it? */
 static const char *says_something(pawl_run *run, const char *input)
 {
     ground *g = pawl_arg(run);
+    pawl_step(run, "look", look, input, PAWL_CALL(.arg = g));
     pawl_step(run, "first", count, input, PAWL_CALL(.arg = &g->first));
     pawl_attr(run, "said", "\"between\"");
     return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
 }
 
-static void open_ground(ground *g, const conf *c)
+static void open_ground(ground *g, const conf *c, int as_server)
 {
     *g = (ground){.source = {now_ms, mono_ns, wait_for}, .clock = clock_fake_new(HOUR_MS * 1000)};
     g->plan = (db_fault){.before = break_it, .before_arg = g, .fail_code = PAWL_FULL};
+    g->plan.no_file = as_server;
+    g->plan.clock = &g->source;
     engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
-    assert_int_equal(engine_test_open(&g->p, c->url, PAWL_OPTIONS(.threads = -1), &test), PAWL_OK);
+    const pawl_options *o = PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS);
+    assert_int_equal(engine_test_open(&g->p, c->url, o, &test), PAWL_OK);
     assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
                      PAWL_OK);
     assert_int_equal(pawl_poll(g->p, NULL), PAWL_OK); /* a node: it owns what it starts */
@@ -138,7 +155,7 @@ static void expect_said(ground *g)
 static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
 {
     ground g;
-    open_ground(&g, c);
+    open_ground(&g, c, 0);
     g.breaks = "SELECT name FROM {attributes}";
     g.times = 1;
     live(&g, 60);
@@ -153,7 +170,7 @@ static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
 static void a_clock_that_is_set_back_holds_up_nobody(conf *c)
 {
     ground g;
-    open_ground(&g, c);
+    open_ground(&g, c, 0);
     g.breaks = "BEGIN";
     g.times = 1000000;
     live(&g, 10);
@@ -165,6 +182,23 @@ static void a_clock_that_is_set_back_holds_up_nobody(conf *c)
     close_ground(&g);
 }
 
+/* Claims are over when what had to be committed first is: nothing is called any more, until there
+ * was a sign of life. */
+static void a_slow_commit_is_not_followed_by_a_call(conf *c)
+{
+    ground g;
+    open_ground(&g, c, 1);
+    assert_int_equal(pawl_start(g.p, "w", "another", "1", NULL), PAWL_OK);
+    g.slow = 1;
+    assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
+    assert_int_equal(g.slow, 2);
+    assert_int_equal(g.late, 0);
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.late, 1);
+    close_ground(&g);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -172,6 +206,8 @@ int main(void)
          what_was_done_before_is_kept_and_what_comes_is_said, DB_TURNS},
         {"a clock that is set back holds up nobody", a_clock_that_is_set_back_holds_up_nobody,
          DB_TURNS},
+        {"a slow commit is not followed by a call", a_slow_commit_is_not_followed_by_a_call,
+         DB_FILE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }
