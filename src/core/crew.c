@@ -235,9 +235,8 @@ int crew_is_working(drive *d)
     return working;
 }
 
-static int is_stuck(drive *d, const runner *r, int64_t now)
+static int is_stuck(const runner *r, int64_t now)
 {
-    (void)d;
     return atomic_load(&r->busy) && now - atomic_load(&r->since_ns) > LONG_NS;
 }
 
@@ -247,7 +246,7 @@ static runner *free_runner(drive *d, int64_t now)
     runner *best = NULL;
     for (int i = 0; i < d->thread_count; i++) {
         runner *r = &d->runners[i];
-        if (!is_stuck(d, r, now) && (!best || r->count < best->count))
+        if (!is_stuck(r, now) && (!best || r->count < best->count))
             best = r;
     }
     if (best || d->thread_count >= d->options.threads_max || atomic_load(&d->stopping))
@@ -280,14 +279,14 @@ void crew_look(drive *d)
         runner *r = &d->runners[i];
         int over = is_over(r, now);
         drive_collect(r);
-        if (!over && !(r->first && is_stuck(d, r, now)))
+        if (!over && !(r->first && is_stuck(r, now)))
             continue;
         runner *to = free_runner(d, now);
         if (!to)
             break;
         if (over)
             expire(d, r, to, now);
-        if (r->first && is_stuck(d, r, now))
+        if (r->first && is_stuck(r, now))
             move_ready(d, r, to);
     }
     pthread_mutex_unlock(&d->lock);
