@@ -102,6 +102,7 @@ pawl_code pg_ring_take(pg_conn *c, error *err)
 static pawl_code run(pg_conn *c, const db_sql *sql, const db_value *values, int count, int64_t *out,
                      int *found, error *err)
 {
+    *out = *found = 0;
     pawl_code rc = pg_push_sql(c, sql, values, count, err);
     if (rc == PAWL_OK)
         rc = pg_sync(c, err);
