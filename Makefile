@@ -67,7 +67,7 @@ Q := $(if $(V),,@)
 # ---- what there is -----------------------------------------------------------------------------
 
 LIB_DIRS := base fiber db core
-TIERS := unit conformance interleave scenario crash header cli
+TIERS := unit conformance interleave scenario crash header cli examples
 
 # The programs in bench/ and tools/; the other files there are linked into each of them.
 BENCHES := commit engine
@@ -102,7 +102,7 @@ TEST_BINS := $(patsubst %.c,$(B)/%,$(wildcard $(TIERS:%=test/%/*.c)))
 SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard test/shim/*.c))
 
 # PostgreSQL is measured where libpq is.
-BENCH_PG_SRCS := bench/floor_pg.c bench/pq.c bench/server.c
+BENCH_PG_SRCS := bench/floor_pg.c bench/floor_pg_read.c bench/pq.c bench/server.c
 BENCH_SRCS := $(filter-out $(if $(PG_LIBS),,$(BENCH_PG_SRCS)),$(wildcard bench/*.c))
 BENCH_MAINS := $(filter $(BENCHES:%=bench/%.c),$(BENCH_SRCS))
 BENCH_SHARED := $(patsubst %.c,$(B)/%.o,$(filter-out $(BENCH_MAINS),$(BENCH_SRCS)))

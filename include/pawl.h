@@ -95,9 +95,10 @@
  * ERRORS.  Calls outside runs return a pawl_code; results go to out-parameters, first after the
  * handle or last, and are NULL or 0 on failure. pawl_errmsg(p) has the last error of the calling
  * thread. Unless a call says otherwise it may answer INVALID, LIMIT, NOMEM, FORKED, CLOSED, and the
- * codes of storage: BUSY, UNDECIDED, FULL, READONLY, IO, CORRUPT, STORAGE. After UNDECIDED nobody
- * knows yet: repeat the call if it has an id or a key, for then that is safe; the table calls it
- * not retryable because without one it is not.
+ * codes of storage: BUSY, UNDECIDED, FULL, READONLY, IO, CORRUPT, UNREACHABLE, STORAGE; on a node
+ * that another one has closed FENCED, until the next serve, poll or finish makes a new one. After
+ * UNDECIDED nobody knows yet: repeat the call if it has an id or a key, for then that is safe; the
+ * table calls it not retryable because without one it is not.
  *
  * DURABLE.  What a call says is durable is synced to disk when it returns PAWL_OK.
  *
@@ -474,33 +475,41 @@ typedef struct pawl_send_options {
 } pawl_send_options;
 
 /* Send a message into a run's mailbox. It stays until the run receives it, also over
- * continue-as-new. Errors: NOTFOUND, ENDED. Durable: the message. */
+ * continue-as-new; any number may wait. Errors: NOTFOUND (another tenant's run is none), ENDED,
+ * CONFLICT (the key). Durable: the message. */
 PAWL_API pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *message,
                              const pawl_send_options *options);
 
 /* Wait for the end of a run. PAWL_OK: it is done. FAILED, CANCELLED: *out says why, and so does
- * pawl_errmsg(). TIMEOUT: it goes on. HELD: it is in trouble, *out says why; it may go on later.
+ * pawl_errtext(). TIMEOUT: it goes on. HELD: it is in trouble, *out says why; it may go on later.
  * *out (`out` may be NULL) is yours: pawl_outcome_free(). In a work function that was called by
  * pawl_poll() or pawl_finish() nobody here drives meanwhile. Errors: NOTFOUND. */
 PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
 
-/* Ask a run to stop. It is told at its next park; its undos and finallys are carried out. Repeating
- * is harmless; a run that has ended is ENDED. `reason` may be NULL. Works on held runs. Errors:
- * NOTFOUND. Durable: the request. */
+/* Ask a run to stop. It is told at its next park, or before it calls the next work function; one
+ * that is being called hears it by pawl_work_cancelled(), and is waited for as long as drain_ms
+ * says. Its undos and finallys are carried out. Repeating is harmless; a run that has ended is
+ * ENDED. `reason` may be NULL (at most PAWL_MAX_ID bytes). Works on held runs. Errors: NOTFOUND.
+ * Durable: the request. */
 PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
 
 /* pawl_start() and pawl_send() inside a transaction of your own: `native` is your connection
  * (`sqlite3 *` or `PGconn *`) to this handle's database, in a transaction that you commit. The
  * start or message happens if and when you do, with the durability of your connection. What turns
  * out wrong only later (the run has ended) stays as a failed row of the outbox, for people to see.
- * Errors: NOTFOUND, CONFLICT as far as can be seen; MISUSE if there is no transaction. */
+ * `created` is 1 if nobody else seems to have made the run (0 of pawl_send_in(), which cannot
+ * know); `seq` is 0 as long as the message has no number. On SQLite begin with BEGIN IMMEDIATE: a
+ * transaction that has read before may not be able to write any more (BUSY).
+ * Errors: NOTFOUND, CONFLICT, ENDED as far as can be seen; MISUSE if there is no transaction;
+ * INVALID if the connection is to another database. */
 PAWL_API pawl_code pawl_start_in(pawl *p, void *native, const char *workflow, const char *id,
                                  const char *input, const pawl_start_options *options);
 PAWL_API pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbox,
                                 const char *message, const pawl_send_options *options);
 
 /* Carry out what is committed in the outbox, in this thread: at PAWL_OK your start is a run, your
- * message is in its mailbox. Without it a node does so within a second. */
+ * message is in its mailbox, unless its row has failed. Without it a node does so within a second.
+ */
 PAWL_API pawl_code pawl_kick(pawl *p);
 
 /* Complete a task from outside with the ticket that its work function gave out
@@ -558,7 +567,9 @@ typedef struct pawl_call_options {
     int64_t overall_ms;     /* of all attempts together. 0: none */
     const char *undo;       /* work that undoes it, registered together with the call; called, if
                                the call was ever handed out, with {"input":…,"result":…}, result
-                               null when it is not known. See pawl_undo() */
+                               null when it is not known, or both together are too large for a
+                               value. Of a later form that is still being called when the run ends:
+                               perhaps before that has returned. See pawl_undo() */
     const char *queue;      /* pawl_call() only, down to priority. NULL: "default" */
     const char *tag;        /* only nodes with this tag take it */
     const char *affinity;   /* session: all tasks with it go to one node, as long as that lives */
@@ -587,8 +598,16 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_call(pawl_run *run, const char *work, c
 
 /* Run `fn` inside the very transaction that records it: rows that it writes through `native` and
  * the record commit together, exactly once. `fn` may be called again before that. If it fails
- * (pawl_work_fail(), NULL) its rows are rolled back. It must neither commit nor roll back itself,
- * and must not call pawl except on its own `work` (MISUSE, and the step fails for good). */
+ * (pawl_work_fail(), NULL) its rows are rolled back, and it is tried again as a step is. So it is
+ * if it takes longer than its limit, though not before it returns; and if the commit breaks a rule
+ * of your tables ("commit"). It must neither commit nor roll back itself, nor leave a statement
+ * open, and must not call pawl except on its own `work` (MISUSE): then the step fails for good
+ * ("misuse").
+ *
+ * On SQLite there is one writer: nobody else writes while `fn` is at it. On PostgreSQL others go
+ * on, up to four such functions of a node among them; make settings with SET LOCAL, and do not
+ * leave the connection idle for long: the server ends it after 3/5 of claim_ms. pawl_stop() waits
+ * for `fn`, which may ask pawl_work_cancelled(). */
 PAWL_API PAWL_MAY_LEAVE const char *pawl_transact(pawl_run *run, const char *name,
                                                   pawl_transact_fn *fn, const char *input,
                                                   const pawl_call_options *options);
@@ -608,8 +627,9 @@ PAWL_API PAWL_MAY_LEAVE pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms)
 PAWL_API PAWL_MAY_LEAVE pawl_code pawl_receive(pawl_run *run, const char *mailbox,
                                                int64_t timeout_ms, const char **message);
 
-/* Call a step again and again, `every_ms` apart, until it gives something other than null or false;
- * that is the value. "null" after `timeout_ms`. Only the last call is recorded. */
+/* Call a step again and again, `every_ms` (above 0) apart, until it gives something other than null
+ * or false; that is the value. A transient failure counts as null, a permanent one fails this call.
+ * "null" after `timeout_ms`, but it is called at least once. Only the last call is recorded. */
 PAWL_API PAWL_MAY_LEAVE const char *pawl_until(pawl_run *run, const char *name, pawl_work_fn *fn,
                                                const char *input, int64_t every_ms,
                                                int64_t timeout_ms);
@@ -618,15 +638,17 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_until(pawl_run *run, const char *name, 
 PAWL_API PAWL_MAY_LEAVE pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox,
                                             const char *message);
 
-/* Who sent the message that was received last, as the sender's engine is named (not a proof);
- * recorded with it; "" before the first. */
+/* Who sent the message that was received last, as the sender's engine is named (not a proof), or
+ * the id of the run that told it; recorded with it; "" before the first of a generation. */
 PAWL_API const char *pawl_sender(pawl_run *run);
 
 /* ---- Children ---- */
 
 typedef struct pawl_child_options {
     size_t size;
-    const char *id;      /* NULL: made from the parent's id, generation and position; unique */
+    const char *id;      /* NULL: made from the parent's id, generation and position; unique. (Too
+                            long for an id: a wrong argument.) One that you give is used once, also
+                            over generations of the parent */
     const char *version; /* NULL: the one registered last */
     int64_t detached; /* 1: a run of its own; pawl_child() gives its id as a JSON string at once */
 } pawl_child_options;
@@ -640,7 +662,8 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workfl
 /* ---- Futures: several things at once ----
  *
  * The _later form of an op starts it and gives a future at once; it never leaves. A future belongs
- * to its run and is freed with it. pawl_step_later() runs on another thread of this process. */
+ * to its run and is freed with it; one of another run is a wrong argument. pawl_step_later() runs
+ * on another thread of this process. */
 PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
                                       const char *input, const pawl_call_options *options);
 PAWL_API pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
@@ -690,7 +713,8 @@ PAWL_API const char *pawl_value(pawl_future *future);
 /* Register a compensation: if the run fails, is cancelled or times out, `work` is called with
  * `input`, last registered first, each with its own retries, from the journal: even if this code is
  * gone. Recorded at once (buffered); cancellation is never delivered between the op before and this
- * call. */
+ * call. Where no node has `work` the run is held until one has; where its attempts are used up,
+ * until pawl_release(), which tries again. */
 PAWL_API pawl_code pawl_undo(pawl_run *run, const char *work, const char *input);
 
 /* The same, but at every end of the run, after the undos. */
@@ -708,9 +732,9 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_fail(pawl_run *run, const char *name, c
 
 /* Continue as new: end this generation and begin the next one with `input` and an empty journal.
  * Whatever is pending (later forms, attached children) is cancelled, finallys are carried out,
- * undos are forgotten; messages, receipts, state, status and the run's deadline stay. `version`
- * NULL: the one registered last. Old generations stay readable until pawl_prune(). Leaves; gives
- * NULL for `return pawl_again(…)`. */
+ * undos are forgotten; messages that were not received, receipts, state, status and the run's
+ * deadline stay. `version` NULL: the one registered last. Old generations stay readable until
+ * pawl_prune(). Leaves; gives NULL for `return pawl_again(…)`. */
 PAWL_API PAWL_MAY_LEAVE const char *pawl_again(pawl_run *run, const char *input,
                                                const char *version);
 
@@ -738,9 +762,11 @@ PAWL_API pawl_code pawl_set_status(pawl_run *run, const char *status);
  * pawl_list(). "null" takes it away. */
 PAWL_API pawl_code pawl_attr(pawl_run *run, const char *name, const char *value);
 
-/* Key-value state of the run, kept over generations and readable from outside; setting "null" takes
- * a key away, and "null" is what is not there. pawl_state_of() reads that of another run, as it is
- * at the first execution ("null" if there is no such run). */
+/* Key-value state of the run, kept over generations and after its end, and readable from outside;
+ * setting "null" takes a key away, and "null" is what is not there. A key is a name of at most
+ * PAWL_MAX_NAME bytes, not empty; a value any payload. pawl_state_get() gives what this run has set
+ * last; a value of an earlier generation is read once, and recorded. pawl_state_of() reads that of
+ * another run, as it is at the first execution ("null" if there is no such run). */
 PAWL_API pawl_code pawl_state_set(pawl_run *run, const char *key, const char *value);
 PAWL_API const char *pawl_state_get(pawl_run *run, const char *key);
 PAWL_API PAWL_MAY_LEAVE const char *pawl_state_of(pawl_run *run, const char *id, const char *key);
@@ -900,7 +926,7 @@ PAWL_API char *pawl_json_new(const char *format, ...);
 PAWL_API pawl_code pawl_status(pawl *p, const char *id, pawl_info **out);
 
 /* Wait until the custom status has changed since `seen` (pawl_info_status_seq(); 0: any), or the
- * run has ended. TIMEOUT. */
+ * run has ended. TIMEOUT: it has not. Errors: NOTFOUND. */
 PAWL_API pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeout_ms,
                                     pawl_info **out);
 
@@ -1000,8 +1026,10 @@ typedef struct pawl_redrive_options {
 } pawl_redrive_options;
 
 /* Have a failed, cancelled or held run go on as a new generation whose journal begins with a copy
- * of the ops that are kept. The old generation stays readable. Errors: NOTFOUND, REFUSED (it is
- * live, or done). Durable: the new generation. */
+ * of the ops that are kept; what was undone is not. Messages that were received behind them go back
+ * to their mailbox; state, status and attributes stay as they were left. The old generation stays
+ * readable. Errors: NOTFOUND (the run, or an op called `from`), REFUSED (it is live, or done),
+ * CONFLICT (the key was used for a message). Durable: the new generation. */
 PAWL_API pawl_code pawl_redrive(pawl *p, const char *id, const pawl_redrive_options *options);
 
 /* Delete a run that has ended, with its children and everything recorded of them; with `force` also
@@ -1015,9 +1043,15 @@ PAWL_API pawl_code pawl_delete(pawl *p, const char *id, int force);
 PAWL_API pawl_code pawl_prune(pawl *p, const pawl_filter *filter, int64_t keep_generations,
                               int64_t *deleted);
 
-/* What has changed, for caches and dashboards: the runs that changed since *position (0: from now
- * on), each at least once and none skipped; waits up to `timeout_ms` for the first, TIMEOUT if
- * there is none. *position moves on. */
+/* What has changed, for caches and dashboards: the runs that were made, ended, were held or
+ * released, set their custom status, began to fail or a new generation since *position (0: from now
+ * on), each at least once, as it is now, and none skipped; waits up to `timeout_ms` for the first,
+ * TIMEOUT if there is none. *position moves on, also then; if `fn` ends the list, what it was not
+ * told comes again. A cache takes a position, lists all runs, and goes on from there. On PostgreSQL
+ * the feed stops before transactions that are under way, whoever's they are. Runs that are deleted
+ * are not told. Changes are kept for an hour or more; a feed that nobody asks for in ten minutes
+ * may cease to be written. Errors: NOTFOUND (the position is older than what is kept: list
+ * anew). */
 PAWL_API pawl_code pawl_changes(pawl *p, int64_t *position, int64_t timeout_ms, pawl_info_fn *fn,
                                 void *arg);
 

@@ -119,9 +119,13 @@ pawl_code attributes_read_all(attribute_set **out, arena *memory, const char *js
 
 void attributes_write(unit *u, int64_t run, const attribute_set *list)
 {
-    uint64_t key = unit_key("attributes", run);
+    attributes_write_of(u, db_int(run), unit_key("attributes", run), list);
+}
+
+void attributes_write_of(unit *u, db_value run, uint64_t key, const attribute_set *list)
+{
     for (const attribute_set *a = list; a; a = a->next) {
-        const db_value values[] = {db_int(run), db_text(a->name), db_int(a->value.kind),
+        const db_value values[] = {run, db_text(a->name), db_int(a->value.kind),
                                    db_text(a->value.text)};
         if (a->there)
             unit_write(u, a->value.kind == ATTRIBUTE_TEXT ? &SET_TEXT : &SET_NUMBER, key, values,

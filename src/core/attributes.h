@@ -25,6 +25,10 @@ pawl_code attributes_read_all(attribute_set **out, arena *memory, const char *js
 /* Write those of a list, in which no name is twice. They live as long as the unit. */
 void attributes_write(unit *u, int64_t run, const attribute_set *list);
 
+/* The same where the run's key is what another statement of the unit gives (db_from); `key` as
+ * unit_key() names the rows. */
+void attributes_write_of(unit *u, db_value run, uint64_t key, const attribute_set *list);
+
 /* Names of what a run has: column 0, for key $1. */
 extern const db_sql ATTRIBUTE_NAMES;
 

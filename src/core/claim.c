@@ -20,6 +20,12 @@ static slice copy(arena *a, db_value v)
     return (slice){arena_copy(a, v.s), v.s.size};
 }
 
+static int64_t number(db_stmt *row, int column)
+{
+    db_value v = db_column(row, column);
+    return v.type == DB_NULL ? 0 : v.i;
+}
+
 /* A run without a version gets the newest one here. */
 static void find_workflow(claim *c)
 {
@@ -54,6 +60,11 @@ claim *claim_read(drive *d, db_stmt *row)
     c->claims = db_column(row, 8).i;
     c->facts.held_for = copy(a, held_for);
     c->found.seq = db_column(row, 10).i;
+    c->facts.failing = db_column(row, 11).i == RUN_FAILING;
+    c->facts.parent = number(row, 12);
+    c->facts.parent_generation = number(row, 13);
+    c->facts.parent_op = number(row, 14);
+    c->facts.deadline_ms = number(row, 15);
     if (!c->unit || !c->facts.id.at || !c->workflow.at || !c->version.at ||
         (input.type != DB_NULL && !c->facts.input.at) ||
         (held_for.type != DB_NULL && !c->facts.held_for.at)) {
@@ -72,6 +83,11 @@ int claim_is_here(drive *d, int64_t run)
     return here;
 }
 
+int claim_is_meant(drive *d, const claim *c)
+{
+    return !d->only || (c->facts.parent && claim_is_here(d, c->facts.parent));
+}
+
 /* ---- Claiming ---- */
 
 static void take_over(claim *c)
@@ -83,6 +99,7 @@ static void take_over(claim *c)
     c->facts.generation = row->values[CLAIM_GENERATION].i;
     c->facts.mail = row->values[CLAIM_MAIL].i;
     c->facts.claims = row->values[CLAIM_CLAIMS].i;
+    c->facts.failing = row->values[CLAIM_STATUS].i == RUN_FAILING;
     pawl_run *run = run_new(d, &c->facts);
     if (!run)
         return; /* it is ours and nobody drives it: until this node is closed. Memory is out */
@@ -104,7 +121,7 @@ static void answered(unit *u, void *arg)
     d->claiming--;
     if (u->answer == UNIT_COMMITTED) {
         drive_committed(d);
-        if (c->facts.workflow)
+        if (claim_is_for_us(c))
             take_over(c);
     }
     if (d->claiming == 0)

@@ -11,7 +11,8 @@
 #define CLAIM_COLUMNS                                                                              \
     "r.run, r.id, r.workflow, r.version, r.input, r.owner, r.held, r.wake_at, r.claims,"           \
     " r.held_for, coalesce((SELECT max(j.seq) FROM {journal} j WHERE j.run = r.run"                \
-    " AND j.generation = r.generation), 0)"
+    " AND j.generation = r.generation), 0), r.status, r.parent, r.parent_generation,"              \
+    " r.parent_op, r.deadline_at"
 
 typedef struct claim {
     drive *drive;
@@ -26,6 +27,12 @@ typedef struct claim {
     run_facts facts; /* without a workflow: that is not registered here */
 } claim;
 
+/* Can this node go on with it? What is failing needs its work functions only. */
+static inline int claim_is_for_us(const claim *c)
+{
+    return c->facts.workflow || c->facts.failing;
+}
+
 /* The claim on a row. NULL: memory is out. */
 claim *claim_read(drive *d, db_stmt *row);
 void claim_free(claim *c);
@@ -38,5 +45,8 @@ void claim_hold(claim *c);
 
 /* 1 if the run is in memory here. */
 int claim_is_here(drive *d, int64_t run);
+
+/* Who drives one run drives its children too, and nothing else. */
+int claim_is_meant(drive *d, const claim *c);
 
 #endif

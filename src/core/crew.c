@@ -13,6 +13,7 @@
 
 #include "base/thread.h"
 #include "core/drive.h"
+#include "core/jobs.h"
 
 enum { AGAIN_MS = 5 };
 
@@ -25,32 +26,31 @@ static int64_t now_ns(drive *d)
 
 /* ---- Entering and leaving ---- */
 
-void drive_enter_work(runner *r, pawl_run *run)
+void drive_enter_work(runner *r, pawl_work *w)
 {
     drive *d = r->drive;
-    pawl_work *w = run->work;
     int64_t now = now_ns(d);
     w->over_ns = w->limit_ms > 0 ? clock_deadline(now, w->limit_ms) : INT64_MAX;
     atomic_store_explicit(&r->since_ns, now, memory_order_relaxed);
     atomic_store_explicit(&r->over_ns, w->over_ns, memory_order_relaxed);
-    atomic_store(&r->in_work, run);
+    atomic_store(&r->in_work, w);
     atomic_store(&r->busy, 1);
     if (!atomic_load(&d->ticking))
         drive_call_crew(d);
 }
 
-/* What stands there while a run is taken from its runner: no run. */
-static pawl_run *mark_of(runner *r)
+/* What stands there while a run is taken from its runner: no work. */
+static pawl_work *mark_of(runner *r)
 {
-    return (pawl_run *)(void *)r;
+    return (pawl_work *)(void *)r;
 }
 
 int drive_leave_work(runner *r, const pawl_work *w)
 {
     drive *d = r->drive;
     atomic_store(&r->busy, 0);
-    pawl_run *run = atomic_exchange(&r->in_work, NULL);
-    if (run && run != mark_of(r))
+    const pawl_work *mine = atomic_exchange(&r->in_work, NULL);
+    if (mine && mine != mark_of(r))
         return 1;
     pthread_mutex_lock(&d->lock); /* whoever takes it has taken it, or left it */
     int waited_for = w->run != NULL;
@@ -59,25 +59,64 @@ int drive_leave_work(runner *r, const pawl_work *w)
     return waited_for;
 }
 
-/* Take the run from the runner who is in its work function: what that gives is dropped. NULL: it
- * has left it. With the lock held. */
-static pawl_run *take_from(runner *r, int64_t over_ns)
+/* Keep the runner from leaving the work that it is in, while the lock is held. NULL: it has. */
+static pawl_work *seize(runner *r)
 {
-    pawl_run *run = atomic_load(&r->in_work), *mark = mark_of(r);
-    if (!run || !atomic_compare_exchange_strong(&r->in_work, &run, mark))
+    pawl_work *w = atomic_load(&r->in_work);
+    return w && atomic_compare_exchange_strong(&r->in_work, &w, mark_of(r)) ? w : NULL;
+}
+
+static void let_go(runner *r, pawl_work *w)
+{
+    pawl_work *mark = mark_of(r);
+    atomic_compare_exchange_strong(&r->in_work, &mark, w);
+}
+
+/* It has the time of a drain for that; then the run goes on without it. */
+void crew_ask_to_stop(drive *d, pawl_run *run)
+{
+    int64_t end = clock_deadline(now_ns(d), d->options.drain_ms);
+    jobs_ask_to_stop(run);
+    for (int i = 0; i < DRIVE_RUNNERS; i++) {
+        runner *r = &d->runners[i];
+        pawl_work *w = seize(r);
+        if (w && !w->job && w->run == run) { /* of a job the run may be gone */
+            atomic_store(&w->cancelled, 1);
+            if (end < atomic_load(&r->over_ns))
+                atomic_store(&r->over_ns, end);
+        }
+        if (w)
+            let_go(r, w);
+    }
+}
+
+/* Take the work from the runner who is in it: what that gives is dropped. Gives the run, if it is
+ * one that waits for it in line, and `taken`. INT64_MAX: whether its time is over or not. With the
+ * lock held. */
+static pawl_run *take_from(runner *r, int64_t over_ns, int *taken)
+{
+    pawl_work *w = seize(r);
+    *taken = 0;
+    if (!w)
         return NULL;
     if (over_ns < atomic_load(&r->over_ns)) { /* in between it has left, and entered another one */
-        atomic_compare_exchange_strong(&r->in_work, &mark, run);
+        let_go(r, w);
         return NULL;
     }
-    pawl_work *w = run->work;
+    pawl_run *run = w->run;
+    *taken = 1;
     atomic_store(&w->cancelled, 1);
     w->run = NULL;
-    run->expired_op = w->op;
-    run->expired = w->attempt;
-    run->expired_began_ms = w->began_ms;
-    run->work = NULL;
     r->late = 1;
+    if (w->job) {
+        jobs_take_away(r->drive, w, over_ns != INT64_MAX);
+        run = NULL;
+    } else {
+        run->expired_op = w->op;
+        run->expired = w->attempt;
+        run->expired_began_ms = w->began_ms;
+        run->work = NULL;
+    }
     atomic_store(&r->in_work, NULL);
     return run;
 }
@@ -92,17 +131,20 @@ static void *drive_thread(void *arg)
     while (!atomic_load(&d->stopping)) {
         drive_fire(d);
         drive_collect(r);
-        pawl_run *run = suspect_take(r);
+        job *j = suspect_take_job(r);
+        pawl_run *run = j ? NULL : suspect_take(r);
         pthread_mutex_unlock(&d->lock);
         int did = 1;
-        if (run)
+        if (j)
+            jobs_do(r, j);
+        else if (run)
             runner_take(r, run);
         else
             did = committers_drive(d->options.committers);
         if (!did)
             committers_leave(d->options.committers);
         pthread_mutex_lock(&d->lock);
-        if (run)
+        if (j || run)
             suspect_done(d);
         if (r->lost)
             break;
@@ -164,7 +206,10 @@ static void give_up(drive *d)
 {
     for (int i = 0; i < d->thread_count; i++) {
         runner *r = &d->runners[i];
-        if (r->runs && !r->lost && (r->late || take_from(r, INT64_MAX)))
+        int taken = 0;
+        if (r->runs && !r->lost && !r->late)
+            take_from(r, INT64_MAX, &taken);
+        if (r->runs && !r->lost && (r->late || taken))
             r->lost = 1;
     }
 }
@@ -176,6 +221,35 @@ static int64_t stay_alive(drive *d)
     keeper_beat(d);
     pthread_mutex_lock(&d->lock);
     return now_ns(d) + drive_look_ns(d);
+}
+
+/* What was done beside a run while its thread has ended is recorded by whoever stops them: to do it
+ * again would be worse. A run whose unit is on its way has to come back for that. It goes on as far
+ * as it comes without work. */
+static void record_late(drive *d)
+{
+    pawl_run *others = NULL, *run;
+    runner *hand = &d->runners[DRIVE_HAND];
+    committers_flush_runs(d->options.committers, clock_deadline(now_ns(d), d->options.drain_ms));
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < DRIVE_RUNNERS; i++) {
+        drive_collect(&d->runners[i]);
+        while ((run = drive_take(&d->runners[i])) != NULL) {
+            if (run->jobs_done.first && !run->suspect) {
+                pthread_mutex_unlock(&d->lock);
+                runner_take(hand, run);
+                pthread_mutex_lock(&d->lock);
+            } else {
+                run->next = others;
+                others = run;
+            }
+        }
+    }
+    while ((run = others) != NULL) {
+        others = run->next;
+        drive_ready_on(d, hand, run);
+    }
+    pthread_mutex_unlock(&d->lock);
 }
 
 void crew_stop(drive *d)
@@ -203,6 +277,7 @@ void crew_stop(drive *d)
     for (int i = 0; i < count; i++)
         if (!d->runners[i].lost)
             pthread_join(d->runners[i].thread, NULL);
+    record_late(d);
 }
 
 void crew_join(drive *d)
@@ -260,7 +335,8 @@ static runner *free_runner(drive *d, int64_t now)
 /* The attempt's time is over: its run goes on elsewhere, and is told there. */
 static void expire(drive *d, runner *r, runner *to, int64_t now)
 {
-    pawl_run *run = take_from(r, now);
+    int taken;
+    pawl_run *run = take_from(r, now, &taken);
     if (run)
         drive_ready_on(d, to, run);
 }
@@ -289,5 +365,7 @@ void crew_look(drive *d)
         if (r->first && is_stuck(r, now))
             move_ready(d, r, to);
     }
+    if (d->jobs.first && free_runner(d, now)) /* if there was none, there is one now */
+        drive_call_one(d);
     pthread_mutex_unlock(&d->lock);
 }

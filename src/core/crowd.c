@@ -3,6 +3,7 @@
 #include "core/crowd.h"
 
 #include "core/drive.h"
+#include "core/jobs.h"
 
 static void queue(work_entry *w, pawl_run *run)
 {
@@ -19,13 +20,21 @@ static void queue(work_entry *w, pawl_run *run)
 static void ask_in(struct drive *d, work_entry *w)
 {
     pawl_run *run = w->first;
-    if (!run || w->inside >= w->at_most)
+    if (!run || w->inside >= w->at_most) {
+        jobs_ask_in(d, w);
         return;
+    }
     w->first = run->next;
     if (!w->first)
         w->last = NULL;
     run->asked_in = w;
     drive_ready(d, run);
+}
+
+void crowd_ask_in(struct drive *d, work_entry *w)
+{
+    if (w && w->at_most != 0)
+        ask_in(d, w);
 }
 
 static int has_place(struct drive *d, const work_entry *w)
@@ -87,5 +96,5 @@ void crowd_pass(struct drive *d, pawl_run *run)
 void crowd_clear(struct drive *d)
 {
     for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next)
-        w->first = w->last = NULL;
+        w->first = w->last = NULL; /* jobs go with their runs */
 }

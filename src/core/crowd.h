@@ -19,6 +19,9 @@ void crowd_leave(struct drive *d, work_entry *w);
 /* The run goes elsewhere: if it was asked in, the next one is. */
 void crowd_pass(struct drive *d, pawl_run *run);
 
+/* A job that was asked in does not come: the next one is. With the lock held. */
+void crowd_ask_in(struct drive *d, work_entry *w);
+
 /* Nobody waits any more: the runs go. With the lock held, or alone. */
 void crowd_clear(struct drive *d);
 

@@ -10,6 +10,7 @@
 
 #include "base/forks.h"
 #include "core/crowd.h"
+#include "core/jobs.h"
 #include "core/origin.h"
 #include "core/running.h"
 #include "db/nodes_file.h"
@@ -285,10 +286,14 @@ pawl_code drive_poll(drive *d, int64_t deadline_ns, int64_t *did, error *err)
         pthread_mutex_lock(&d->lock);
         drive_fire(d);
         drive_collect(r);
-        pawl_run *run = suspect_take(r);
+        job *j = suspect_take_job(r);
+        pawl_run *run = j ? NULL : suspect_take(r);
         pthread_mutex_unlock(&d->lock);
-        if (run) {
-            runner_take(r, run);
+        if (j || run) {
+            if (j)
+                jobs_do(r, j);
+            else
+                runner_take(r, run);
             pthread_mutex_lock(&d->lock);
             suspect_done(d);
             pthread_mutex_unlock(&d->lock);
@@ -462,17 +467,21 @@ static void drop_runs(drive *d)
     map_free(&all);
 }
 
-/* Nothing new comes to belong to the node from here on: who sweeps up after it comes once. */
-static void close_door(drive *d)
+/* Nothing new comes to belong to the node: who sweeps up after it comes once. Runs that were about
+ * to start others must have gone before, since nobody tells them any more what came of it. What
+ * clients have started meanwhile goes too. 1: there was something. */
+static int close_door(drive *d)
 {
     pthread_mutex_lock(&d->lock);
-    atomic_store(&d->open_node, 0);
     while (d->starting > 0)
         pthread_cond_wait(&d->started, &d->lock);
+    int late = d->runs.count > 0;
     pthread_mutex_unlock(&d->lock);
+    drop_runs(d);
+    return late;
 }
 
-/* The runs that it owns; -1: they are too many. With nobody else there. */
+/* The runs that it owns; -1: they are too many. With the lock held. */
 static int list_runs(drive *d, int64_t out[GIVEN_BACK_MAX])
 {
     size_t cursor = 0;
@@ -492,12 +501,18 @@ static int list_runs(drive *d, int64_t out[GIVEN_BACK_MAX])
 void drive_leave(drive *d)
 {
     int64_t runs[GIVEN_BACK_MAX];
-    close_door(d);
+    pthread_mutex_lock(&d->lock);
+    atomic_store(&d->open_node, 0);
+    pthread_mutex_unlock(&d->lock);
     int64_t deadline = clock_deadline(d->host->mono_ns(d->host), d->options.drain_ms);
     if (!committers_flush_runs(d->options.committers, deadline))
         committers_give_up_runs(d->options.committers);
+    pthread_mutex_lock(&d->lock);
     int count = list_runs(d, runs);
+    pthread_mutex_unlock(&d->lock);
     drop_runs(d);
+    if (close_door(d))
+        count = -1;
     if (!d->node.id)
         return;
     committers_set_node(d->options.committers, 0, 0);

@@ -39,19 +39,21 @@ typedef struct runner {
     int index;
     pthread_t thread;
     pthread_cond_t cond;
-    int runs;                    /* its thread does, … */
-    int waits;                   /* … and waits on its condition */
-    int late;                    /* it is in a work function whose run was taken from it … */
-    int lost;                    /* … and its thread ends when that returns */
-    _Atomic(pawl_run *) in_work; /* whose work function it is in; NULL: in none, or nobody waits for
-                                    it. See crew.c */
-    atomic_int busy;             /* it is in a work function … */
-    _Atomic int64_t since_ns;    /* … since then … */
-    _Atomic int64_t over_ns;     /* … and may be until then */
+    int runs;                     /* its thread does, … */
+    int waits;                    /* … and waits on its condition */
+    int late;                     /* it is in a work function whose run was taken from it … */
+    int lost;                     /* … and its thread ends when that returns */
+    _Atomic(pawl_work *) in_work; /* the work that it is in; NULL: in none, or nobody waits for it.
+                                     See crew.c */
+    atomic_int busy;              /* it is in a work function … */
+    _Atomic int64_t since_ns;     /* … since then … */
+    _Atomic int64_t over_ns;      /* … and may be until then */
     _Atomic(pawl_run *) answered; /* runs whose units have their answers, the newest first */
     pawl_run *first;              /* ready */
     pawl_run *last;
     int64_t count;
+    int64_t turns;   /* so that jobs have theirs */
+    int64_t taken;   /* runs, since it has committed something in between */
     db_conn *reader; /* made at its first use */
 } runner;
 
@@ -99,7 +101,10 @@ typedef struct drive {
     db_conn *looks;  /* … and to read with: where only one can write, it must not wait for that */
 
     pthread_mutex_t lock;
-    map runs; /* row key -> pawl_run */
+    map runs;            /* row key -> pawl_run */
+    job_list jobs;       /* work beside the functions of runs, waiting for a thread */
+    atomic_int mail_due; /* something may have arrived for our runs from another process */
+    int64_t mail_at_ns;  /* when that was looked for last */
     timers timers;
     runner runners[DRIVE_RUNNERS];
     int runner_count;   /* whose lists are used, under threads */
@@ -131,6 +136,10 @@ typedef struct drive {
     const char *only;  /* claim this run and nothing else; NULL: everything. See drive_finish() */
     atomic_int fenced; /* the node was closed by another one */
 
+    _Atomic int64_t feed_ms; /* somebody wants to hear of changes, until then … */
+    int64_t feed_at_ns;      /* … and when that is looked at next, … */
+    int64_t feed_sweep_ns;   /* … and what is old */
+
     suspects suspects;
     int64_t commits;       /* of runs and claims, so far */
     pawl_run *troubled;    /* runs that wait for the next one; see trouble.c */
@@ -139,7 +148,9 @@ typedef struct drive {
     int64_t fired_ms;      /* when timers were looked at last */
     hold_walk walk;        /* the keeper's, as the rest */
     node_sweep sweep;
-    int64_t due_ms; /* how far it has got in a long list of what is due */
+    int64_t outbox_ns; /* when the outbox is to be looked at */
+    int64_t family_ns; /* and the family of the run that alone is driven */
+    int64_t due_ms;    /* how far it has got in a long list of what is due */
     int64_t due_run;
 } drive;
 
@@ -197,6 +208,10 @@ void drive_tell_end(drive *d, const pawl_run *run);
 void drive_tell_all(drive *d);                   /* who waits for a run looks again */
 drive_watch **drive_watches(drive *d, slice id); /* the list that has those who wait for it */
 
+/* Something is there for it, which it has in hand or finds when it looks: it does not sleep. */
+void drive_nudge(drive *d, pawl_run *run);
+void drive_call_one(drive *d); /* one who waits, for a job */
+
 /* ---- Trouble with the storage (trouble.c); with the lock held ---- */
 
 void drive_trouble(drive *d, pawl_run *run); /* the run waits until the storage is there again */
@@ -208,6 +223,13 @@ void drive_committed(drive *d);              /* it is there: something was commi
 
 /* One byte into the pipe. Async-signal-safe. */
 void drive_call(drive *d, char what);
+
+/* Something has arrived for a run, which may be ours; that it is to stop. */
+void drive_mail(drive *d, int64_t run);
+void drive_cancel(drive *d, int64_t run);
+
+/* 0: others may have taken over, and no work function is called any more. */
+int drive_claim_is_good(drive *d);
 
 /* The run's unit has its answer: called by whoever leads the committer. */
 void drive_answered(drive *d, pawl_run *run);
@@ -228,8 +250,11 @@ void wake_tell(drive *d);
 
 /* The runner enters a work function of the run, and leaves it. 0: its time was over meanwhile, and
  * the run is in other hands. */
-void drive_enter_work(runner *r, pawl_run *run);
+void drive_enter_work(runner *r, pawl_work *w);
 int drive_leave_work(runner *r, const pawl_work *w);
+
+/* Who is in a work function of this run is asked to stop. With the lock held. */
+void crew_ask_to_stop(drive *d, pawl_run *run);
 
 /* Look after those who are in work functions: what waits behind them goes to others, threads are
  * added, attempts run out of time. To be called every few ms while crew_is_working(). */
@@ -245,6 +270,17 @@ int crew_is_member(drive *d);
 /* ---- One run in hand (runner.c); without the lock ---- */
 
 void runner_take(runner *r, pawl_run *run);
+
+/* What its function wants to know (runner_read.c). */
+pawl_code runner_read(runner *r, pawl_run *run, error *err);
+
+/* What the unit says that ends a function (runner_end.c): how it ended; that the run is held. 0:
+ * memory is out. */
+int runner_add_outcome(pawl_run *run);
+int runner_add_hold(pawl_run *run);
+
+/* Read with the runner's own connection; db_rollback() ends it. */
+pawl_code runner_begin_reading(runner *r, error *err);
 
 /* ---- The keeper (keeper.c); without the lock. Gives the number of things done ---- */
 

@@ -14,11 +14,13 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/text.h"
+#include "core/changes.h"
 #include "core/drive.h"
 #include "core/engine_test.h"
 #include "core/hooks.h"
 #include "core/options.h"
 #include "core/registry.h"
+#include "core/transact.h"
 #include "db/committers.h"
 
 enum {
@@ -43,6 +45,7 @@ struct pawl {
     readers *readers;
     registry *registry;
     drive *drive;
+    engine_test test;
 };
 
 static pawl_code check_numbers(const pawl_options *o, error *err)
@@ -145,11 +148,12 @@ static int64_t threads_of(const pawl_options *o)
 /* Everything on top of the database. */
 static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *test, error *err)
 {
-    committer_options by = {.by_hand = o->threads < 0};
+    committer_options by = {
+        .by_hand = o->threads < 0, .on_noted = changes_noted, .on_noted_arg = p};
     pawl_code rc = committers_open(&p->committers, p->db, &by, COMMITTERS, err);
     if (rc != PAWL_OK)
         return rc;
-    p->registry = registry_new();
+    p->registry = p->registry ? p->registry : registry_new();
     drive_options options = {.db = p->db,
                              .committers = p->committers,
                              .registry = p->registry,
@@ -205,6 +209,13 @@ static pawl_code open_all(pawl *p, const char *url, const pawl_options *given,
     return open_engine(p, &o, test, err);
 }
 
+static pawl_code refuse_guest(error *err)
+{
+    error_set(err, PAWL_MISUSE, "called from the function of a pawl_transact()");
+    error_hint(err, "do it in the workflow, before or after; or in a step");
+    return PAWL_MISUSE;
+}
+
 pawl_code engine_test_open(pawl **out, const char *url, const pawl_options *options,
                            const engine_test *test)
 {
@@ -223,9 +234,11 @@ pawl_code engine_test_open(pawl **out, const char *url, const pawl_options *opti
     p->pid = getpid();
     p->errors = errors;
     p->memory = memory;
+    p->test = *test;
     *out = p;
     error err = {0};
-    pawl_code rc = open_all(p, url, options, test, &err);
+    pawl_code rc =
+        transact_is_inside() ? refuse_guest(&err) : open_all(p, url, options, test, &err);
     return rc == PAWL_OK ? rc : error_store_put(p->errors, &err);
 }
 
@@ -241,22 +254,46 @@ static int is_forked(const pawl *p)
     return p->pid != getpid();
 }
 
+const engine_test *engine_test_of(pawl *p)
+{
+    return &p->test;
+}
+
+/* The drive goes first: work functions that are still running may use the rest. */
+void engine_test_drop(pawl *p)
+{
+    drive_close(p->drive);
+    readers_free(p->readers);
+    committers_close(p->committers);
+    p->drive = NULL;
+    p->readers = NULL;
+    p->committers = NULL;
+}
+
+pawl_code engine_test_again(pawl *p, const pawl_options *options, error *err)
+{
+    return open_engine(p, options, &p->test, err);
+}
+
 void pawl_close(pawl *p)
 {
     if (!p || is_forked(p))
+        return;
+    if (transact_is_inside() && p->drive)
         return;
     if (p->drive && !drive_may_close(p->drive)) {
         LOG(drive_log(p->drive), LOG_ERROR, "close-refused", LOG_TEXT("why", "it is being driven"));
         return;
     }
-    drive_close(p->drive); /* first: work functions that are still running may use the rest */
-    readers_free(p->readers);
-    committers_close(p->committers);
+    engine_test test = p->test;
+    engine_test_drop(p);
     registry_free(p->registry);
     db_close(p->db);
     error_store_free(p->errors);
     arena_free(p->memory);
     free(p);
+    if (test.closed)
+        test.closed(test.arg);
 }
 
 /* ---- For the rest of the engine ---- */
@@ -267,6 +304,8 @@ pawl_code engine_enter(pawl *p, error *err)
         return error_set(err, PAWL_INVALID, "no handle");
     if (is_forked(p))
         return error_set(err, PAWL_FORKED, "the handle belongs to the parent process");
+    if (transact_is_inside())
+        return refuse_guest(err);
     if (p->readers)
         return PAWL_OK;
     error_set(err, PAWL_MISUSE, "the database of this handle is not open");

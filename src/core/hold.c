@@ -2,13 +2,17 @@
  *
  * A node walks over what is held of each workflow it has, page by page, with one exact index: at
  * its beginning, when something is registered, and every few seconds, since a run may be held at
- * any time by a build that is not this one. */
+ * any time by a build that is not this one.
+ *
+ * The indexes have only what is held, and statements say so in the same words: SQLite does not see
+ * that `held = 4` implies `held <> 0`, and would read all runs. */
 #include "core/hold.h"
 
 #include <string.h>
 
 #include "base/text.h"
 #include "core/claim.h"
+#include "core/client.h"
 #include "core/engine.h"
 #include "core/look.h"
 
@@ -16,7 +20,8 @@ enum {
     PAGE = 128,
     CLAIMS_MAX = 256,
     LOOKUPS_MAX = 16, /* in one look of the keeper */
-    TRIED_MAX = 768,  /* bytes */
+    OVER_MAX = 64,
+    TRIED_MAX = 768, /* bytes */
 };
 static const int64_t AGAIN_MS = 10000;
 
@@ -76,6 +81,7 @@ int hold_is_offered(drive *d, db_conn *conn, slice name, slice version)
 static void begin_walk(drive *d)
 {
     d->walk.at = registry_first(d->options.registry);
+    d->walk.begins = 1;
     d->walk.round = 0;
     d->walk.after = 0;
 }
@@ -105,10 +111,11 @@ void hold_offer(drive *d)
 
 /* ---- What people have held ---- */
 
-static const db_sql MINE = {"SELECT run FROM {runs} WHERE held = 4 AND owner = $1 LIMIT 256", "i"};
+static const db_sql MINE = {
+    "SELECT run FROM {runs} WHERE held <> 0 AND held = 4 AND owner = $1 LIMIT 256", "i"};
 
 /* It gives itself back where its function is not being executed. */
-static void rest(drive *d, int64_t key)
+void hold_stop_driving(drive *d, int64_t key)
 {
     pthread_mutex_lock(&d->lock);
     pawl_run *run = map_get(&d->runs, (uint64_t)key);
@@ -129,7 +136,7 @@ static void read_mine(drive *d)
         return;
     if (db_bind_all(s, &me, 1, &err) == PAWL_OK)
         while (db_next(s, &err) == DB_ROW)
-            rest(d, db_column(s, 0).i);
+            hold_stop_driving(d, db_column(s, 0).i);
     db_reset(s);
 }
 
@@ -142,13 +149,69 @@ void hold_rest(drive *d)
     db_rollback(d->looks);
 }
 
+/* ---- Deadlines of what is held ---- */
+
+static const db_sql OVER = {"SELECT run FROM {runs} WHERE deadline_at IS NOT NULL AND held <> 0"
+                            " AND deadline_at <= $1 AND owner = 0 AND status = 0"
+                            " AND cancel_at IS NULL"
+                            " AND tenant = $2 ORDER BY deadline_at LIMIT $3",
+                            "iti"};
+
+static int read_over(drive *d, int64_t *runs)
+{
+    db_stmt *s;
+    error err = {0};
+    int count = 0;
+    const db_value values[] = {db_int(drive_now_ms(d)), db_text(slice_of(d->options.tenant)),
+                               db_int(OVER_MAX)};
+    if (db_begin(d->looks, &err) != PAWL_OK)
+        return 0;
+    if (db_prepare(d->looks, &OVER, &s, &err) == PAWL_OK) {
+        if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK)
+            while (count < OVER_MAX && db_next(s, &err) == DB_ROW)
+                runs[count++] = db_column(s, 0).i;
+        db_reset(s);
+    }
+    db_rollback(d->looks);
+    return count;
+}
+
+/* If it was released, or cancelled, meanwhile, the guard refuses or its owner knows the time. */
+void hold_deadlines(drive *d)
+{
+    int64_t runs[OVER_MAX];
+    int count = read_over(d, runs);
+    for (int i = 0; i < count; i++) {
+        arena *a = arena_new(0);
+        unit *u = a ? unit_new(a) : NULL;
+        if (u) {
+            run_mail m = {.run = runs[i],
+                          .kind = MAIL_CANCEL,
+                          .name = SLICE_LIT(""),
+                          .by = SLICE_LIT(""),
+                          .at_ms = drive_now_ms(d),
+                          .data = SLICE_LIT("\"its deadline has passed\"")};
+            run_cancel(u, &m);
+            u->class = UNIT_OF_CLIENT;
+            committer_commit(committers_of(d->options.committers, (uint64_t)runs[i]), u);
+        }
+        arena_free(a);
+    }
+}
+
 /* ---- The walk ---- */
 
-static const db_sql HELD = {
-    "SELECT " CLAIM_COLUMNS " FROM {runs} r WHERE r.held = $1 AND r.owner = 0 AND r.workflow = $2"
-    " AND r.version = $3 AND r.run > $4 AND r.tenant = $5 AND r.status IN (0, 4)"
-    " ORDER BY r.run LIMIT $6",
-    "ittiti"};
+static const db_sql HELD = {"SELECT " CLAIM_COLUMNS
+                            " FROM {runs} r WHERE r.held <> 0 AND r.held = $1 AND r.owner = 0"
+                            " AND r.workflow = $2 AND r.version = $3 AND r.run > $4 AND r.tenant = "
+                            "$5 AND r.status IN (0, 4)"
+                            " ORDER BY r.run LIMIT $6",
+                            "ittiti"};
+
+static const db_sql HELD_FAILING = {
+    "SELECT " CLAIM_COLUMNS " FROM {runs} r WHERE r.held <> 0 AND r.held <= 3 AND r.owner = 0"
+    " AND r.status = 4 AND r.run > $1 AND r.tenant = $2 ORDER BY r.run LIMIT $3",
+    "iti"};
 
 /* Rounds with each workflow: three reasons, its version and none. */
 enum { ROUNDS = 6 };
@@ -156,7 +219,7 @@ enum { ROUNDS = 6 };
 int hold_ends_here(drive *d, const claim *c)
 {
     slice what = c->facts.held_for;
-    if (!c->facts.workflow)
+    if (!claim_is_for_us(c))
         return 0;
     switch (c->found.held) {
     case HELD_VERSION:
@@ -172,10 +235,34 @@ int hold_ends_here(drive *d, const claim *c)
 static void next_round(hold_walk *w)
 {
     w->after = 0;
+    if (w->begins) {
+        w->begins = 0;
+        return;
+    }
     if (++w->round < ROUNDS)
         return;
     w->round = 0;
     w->at = w->at->next;
+}
+
+static pawl_code prepare_page(drive *d, db_stmt **s, error *err)
+{
+    const hold_walk *w = &d->walk;
+    slice tenant = slice_of(d->options.tenant);
+    const db_value failing[] = {db_int(w->after), db_text(tenant), db_int(PAGE)};
+    if (w->begins) { /* perhaps there is no workflow here at all */
+        pawl_code rc = db_prepare(d->looks, &HELD_FAILING, s, err);
+        return rc == PAWL_OK ? db_bind_all(*s, failing, DB_COUNT(failing), err) : rc;
+    }
+    slice version = w->round & 1 ? SLICE_LIT("") : slice_of(w->at->version);
+    const db_value values[] = {db_int(HELD_VERSION + w->round / 2),
+                               db_text(slice_of(w->at->name)),
+                               db_text(version),
+                               db_int(w->after),
+                               db_text(tenant),
+                               db_int(PAGE)};
+    pawl_code rc = db_prepare(d->looks, &HELD, s, err);
+    return rc == PAWL_OK ? db_bind_all(*s, values, DB_COUNT(values), err) : rc;
 }
 
 /* One page. Claims are put into the list. */
@@ -183,16 +270,7 @@ static pawl_code walk_page(drive *d, claim **list, size_t *count, error *err)
 {
     hold_walk *w = &d->walk;
     db_stmt *s;
-    slice version = w->round & 1 ? SLICE_LIT("") : slice_of(w->at->version);
-    const db_value values[] = {db_int(HELD_VERSION + w->round / 2),
-                               db_text(slice_of(w->at->name)),
-                               db_text(version),
-                               db_int(w->after),
-                               db_text(slice_of(d->options.tenant)),
-                               db_int(PAGE)};
-    pawl_code rc = db_prepare(d->looks, &HELD, &s, err);
-    if (rc == PAWL_OK)
-        rc = db_bind_all(s, values, DB_COUNT(values), err);
+    pawl_code rc = prepare_page(d, &s, err);
     if (rc != PAWL_OK)
         return rc;
     int rows = 0;
@@ -201,7 +279,7 @@ static pawl_code walk_page(drive *d, claim **list, size_t *count, error *err)
         rows++;
         w->after = db_column(s, 0).i;
         claim *c = claim_is_here(d, w->after) ? NULL : claim_read(d, s); /* it is about to go */
-        if (c && hold_ends_here(d, c))
+        if (c && claim_is_meant(d, c) && hold_ends_here(d, c))
             list[(*count)++] = c;
         else if (c)
             claim_free(c);
@@ -217,9 +295,10 @@ static pawl_code walk_page(drive *d, claim **list, size_t *count, error *err)
 /* Is there somewhere to go now? */
 static int is_walking(drive *d)
 {
-    if (!d->walk.at && d->host->mono_ns(d->host) >= d->walk.again_ns)
+    hold_walk *w = &d->walk;
+    if (!w->at && !w->begins && d->host->mono_ns(d->host) >= w->again_ns)
         begin_walk(d);
-    return d->walk.at != NULL;
+    return w->at || w->begins;
 }
 
 int64_t hold_walk_on(drive *d)
@@ -229,11 +308,11 @@ int64_t hold_walk_on(drive *d)
     error err = {0};
     if (!is_walking(d) || db_begin(d->looks, &err) != PAWL_OK)
         return 0;
-    for (int i = 0; d->walk.at && i < LOOKUPS_MAX && count + PAGE <= CLAIMS_MAX; i++)
-        if (walk_page(d, list, &count, &err) != PAWL_OK)
+    for (int i = 0; (d->walk.at || d->walk.begins) && i < LOOKUPS_MAX; i++)
+        if (count + PAGE > CLAIMS_MAX || walk_page(d, list, &count, &err) != PAWL_OK)
             break;
     db_rollback(d->looks);
-    if (!d->walk.at)
+    if (!d->walk.at && !d->walk.begins)
         d->walk.again_ns = clock_deadline(d->host->mono_ns(d->host), AGAIN_MS);
     for (size_t i = 0; i < count; i++) {
         LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
@@ -277,11 +356,12 @@ static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
     drive *d = engine_drive(p);
     u->class = UNIT_OF_CLIENT;
     pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    rc = client_code(u, rc);
     if (rc == PAWL_OK) {
         engine_wake(p);
         wake_open(d);
         wake_tell(d);
-    } else if (rc == PAWL_REFUSED && strcmp(u->refused, "node") != 0) {
+    } else if (rc == PAWL_REFUSED) {
         rc = refused(u, err);
     } else {
         error_set(err, rc, "the run was not changed: %s", pawl_code_text(rc));
@@ -308,7 +388,7 @@ static pawl_code change(pawl *p, const char *id, const char *reason, int hold, e
     }
     arena_free(a);
     if (rc == PAWL_OK && hold)
-        rest(engine_drive(p), run); /* it need not look if it is here */
+        hold_stop_driving(engine_drive(p), run); /* it need not look if it is here */
     return rc;
 }
 

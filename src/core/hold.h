@@ -29,7 +29,8 @@ enum { HOLD_DUE_MS = 2000 };
 /* Where this node has got to in looking for held runs that it can drive. */
 typedef struct hold_walk {
     uint64_t offered;   /* registry_count() when it was told last what this node has */
-    const workflow *at; /* NULL: the walk is over */
+    int begins;         /* with what is failing: it needs work functions only */
+    const workflow *at; /* NULL: the walk is over, unless it only begins */
     int round;          /* which reason, and which of the versions */
     int64_t after;      /* key of the last run */
     int64_t again_ns;   /* when to walk again */
@@ -42,6 +43,12 @@ void hold_offer(struct drive *d);
 
 /* Stop driving what people have held. */
 void hold_rest(struct drive *d);
+
+/* If this run is here it gives itself back, where its function is not being executed. */
+void hold_stop_driving(struct drive *d, int64_t run);
+
+/* Cancel held runs whose deadline has passed: nobody else looks at their time. */
+void hold_deadlines(struct drive *d);
 
 /* Claim held runs that can go on here. Gives their number. */
 int64_t hold_walk_on(struct drive *d);

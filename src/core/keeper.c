@@ -10,7 +10,10 @@
  * held when they have been due for a while, which takes them out of the list. */
 #include <string.h>
 
+#include "core/changes.h"
 #include "core/claim.h"
+#include "core/mail.h"
+#include "core/outbox.h"
 #include "core/running.h"
 
 enum {
@@ -19,7 +22,10 @@ enum {
     PAGES_MAX = 16, /* in one look; the next one goes on behind them */
     SWEEPS_MAX = 16,
     LOOK_MS_MIN = 20,
+    FAMILY_MS = 2000,
 };
+
+static const int64_t HEAR_NS = 900000000;
 
 static const db_sql DUE = {"SELECT " CLAIM_COLUMNS
                            " FROM {runs} r WHERE r.owner = $1 AND r.wake_at <= $2"
@@ -84,7 +90,9 @@ static pawl_code read_rows(drive *d, int64_t owner, due *list, error *err)
         list->last_run = db_column(s, 0).i;
         list->last_ms = db_column(s, 7).i;
         claim *c = claim_is_here(d, list->last_run) ? NULL : claim_read(d, s);
-        if (c)
+        if (c && !claim_is_meant(d, c))
+            claim_free(c);
+        else if (c)
             list->at[list->count++] = c;
     }
     if (step == DB_FAILED)
@@ -114,14 +122,14 @@ static void read_next(drive *d)
 /* Is it to be held? A live node may have it and be slow. */
 static int is_given_up(drive *d, const claim *c)
 {
-    return !c->facts.workflow && c->wake_ms <= drive_now_ms(d) - HOLD_DUE_MS &&
+    return !claim_is_for_us(c) && c->wake_ms <= drive_now_ms(d) - HOLD_DUE_MS &&
            !hold_is_offered(d, d->looks, c->workflow, c->version);
 }
 
 /* Nobody here has either of them, nor would anybody else have only one. */
 static int is_alike(const claim *a, const claim *b)
 {
-    return !a->facts.workflow && !b->facts.workflow && slice_equal(a->workflow, b->workflow) &&
+    return !claim_is_for_us(a) && !claim_is_for_us(b) && slice_equal(a->workflow, b->workflow) &&
            slice_equal(a->version, b->version);
 }
 
@@ -136,7 +144,7 @@ static void sort_out(drive *d, due *list)
         if (i > 0 && is_alike(list->at[i - 1], c))
             keeps[i] = keeps[i - 1] && c->wake_ms <= late_ms;
         else
-            keeps[i] = c->facts.workflow || is_given_up(d, c);
+            keeps[i] = claim_is_for_us(c) || is_given_up(d, c);
     }
     for (size_t i = 0; i < list->count; i++) {
         if (keeps[i])
@@ -163,7 +171,7 @@ static int64_t claim_page(drive *d, const fate *from, due *list)
     db_rollback(d->looks);
     for (size_t i = 0; i < list->count; i++) {
         claim *c = list->at[i];
-        if (!c->facts.workflow) {
+        if (!claim_is_for_us(c)) {
             claim_hold(c);
             continue;
         }
@@ -242,7 +250,7 @@ static int64_t claim_one(drive *d)
     db_rollback(d->looks);
     if (!c)
         return 0;
-    int ours = c->found.held ? hold_ends_here(d, c) : c->facts.workflow != NULL;
+    int ours = c->found.held ? hold_ends_here(d, c) : claim_is_for_us(c);
     if (is_owned || !(ours || given_up)) {
         claim_free(c);
         return 0;
@@ -255,6 +263,65 @@ static int64_t claim_one(drive *d)
     c->found.counted = was_executed(&from, c);
     claim_submit(c);
     return 1;
+}
+
+/* Its children, and theirs, and itself, while they wait for something: nobody else wakes them, and
+ * they must be here for theirs to be driven. Those that are due are claimed anyway. */
+static const db_sql FAMILY = {
+    "WITH RECURSIVE family (run) AS (SELECT c.run FROM {runs} c WHERE c.tenant = $1 AND c.id = $2"
+    " UNION ALL SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"
+    " AND c.status IN (0, 4))"
+    " SELECT " CLAIM_COLUMNS " FROM family f JOIN {runs} r ON r.run = f.run"
+    " WHERE r.owner <> $3 AND r.status IN (0, 4) AND r.held = 0"
+    " AND (r.wake_at IS NULL OR r.claims <> 0) LIMIT $4",
+    "ttii"};
+
+static void note_member(drive *d, due *list, db_stmt *s)
+{
+    claim *c = claim_is_here(d, db_column(s, 0).i) ? NULL : claim_read(d, s);
+    if (c && claim_is_for_us(c))
+        list->at[list->count++] = c;
+    else if (c)
+        claim_free(c);
+}
+
+static void read_family(drive *d, due *list)
+{
+    db_stmt *s;
+    error err = {0};
+    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(slice_of(d->only)),
+                               db_int(d->node.id), db_int(LIST_MAX)};
+    if (db_prepare(d->looks, &FAMILY, &s, &err) != PAWL_OK)
+        return;
+    if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK)
+        while (list->count < LIST_MAX && db_next(s, &err) == DB_ROW)
+            note_member(d, list, s);
+    db_reset(s);
+}
+
+static int64_t claim_family(drive *d)
+{
+    due list = {.count = 0};
+    error err = {0};
+    int64_t claims = 0, now_ns = d->host->mono_ns(d->host);
+    if (now_ns < d->family_ns || db_begin(d->looks, &err) != PAWL_OK)
+        return 0;
+    d->family_ns = clock_deadline(now_ns, FAMILY_MS);
+    read_family(d, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        claim *c = list.at[i];
+        int resigned = 0, is_owned = !is_free(d, c, &resigned);
+        fate from = fate_of(d, c->found.owner, resigned);
+        c->found.counted = was_executed(&from, c);
+        if (is_owned)
+            claim_free(c);
+        else
+            list.at[claims++] = c;
+    }
+    db_rollback(d->looks);
+    for (int64_t i = 0; i < claims; i++)
+        claim_submit(list.at[i]);
+    return claims;
 }
 
 /* ---- Nodes ---- */
@@ -329,7 +396,9 @@ static int64_t claim_left(drive *d, int64_t most)
         fate dead = fate_of(d, closed.at[i], closed.resigned[i]);
         taken += claim_due(d, &dead, &failed);
     }
-    if (taken == 0 && !failed) /* who was at work is claimed, or its death is not counted */
+    /* Who was at work is claimed before, or its death is not counted: and who drives one run claims
+     * no others. */
+    if (taken == 0 && !failed && !d->only)
         sweep(d);
     return taken;
 }
@@ -338,11 +407,26 @@ static int64_t claim_all(drive *d)
 {
     fate nobody = {0};
     int failed = 0;
-    hold_offer(d);
-    int64_t did = claim_due(d, &nobody, &failed);
+    int64_t did = 0;
+    if (d->only)
+        did += claim_one(d) + claim_family(d);
+    else
+        hold_offer(d);
+    hold_deadlines(d);
+    did += claim_due(d, &nobody, &failed);
     if (did < CLAIMS_MAX)
         did += claim_left(d, CLAIMS_MAX - did);
     return did + hold_walk_on(d);
+}
+
+/* Something may have arrived for runs that sleep here: not only when somebody says so. */
+static void hear(drive *d)
+{
+    int64_t now = d->host->mono_ns(d->host);
+    if (!atomic_exchange(&d->mail_due, 0) && now - d->mail_at_ns < HEAR_NS)
+        return;
+    d->mail_at_ns = now;
+    mail_hear(d);
 }
 
 int64_t keeper_look(drive *d)
@@ -352,9 +436,12 @@ int64_t keeper_look(drive *d)
     bury(d);
     suspect_unmark(d);
     hold_rest(d);
+    changes_keep(d);
+    hear(d);
+    int64_t moved = outbox_look(d);
     if (is_claiming(d))
-        return 0;
-    int64_t did = d->only ? claim_one(d) : claim_all(d);
+        return moved;
+    int64_t did = moved + claim_all(d);
     if (did)
         committers_leave(d->options.committers);
     return did;

@@ -53,12 +53,11 @@ static const db_sql CLOSE = {
 static const db_sql VANISH = {"DELETE FROM {nodes} WHERE node = $1 AND closed = 0 RETURNING slot",
                               "i"};
 
-static const db_sql OWNS = {
-    "SELECT owned FROM (SELECT (SELECT count(*) FROM {runs} WHERE owner = $1"
-    " AND wake_at IS NOT NULL) + (SELECT count(*) FROM {tasks} WHERE owner = $1) AS owned) AS "
-    "all_of_it"
-    " WHERE owned = $2",
-    "ii"};
+/* Of a run that sleeps for ever it is known for sure: it has parked. */
+static const db_sql OWNS_NOTHING = {
+    "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {runs} WHERE owner = $1 AND wake_at IS NOT NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM {tasks} WHERE owner = $1)",
+    "i"};
 
 static const db_sql NO_BEAT = {"DELETE FROM {beats} WHERE node = $1", "i"};
 
@@ -387,18 +386,18 @@ pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
     return rc;
 }
 
-/* All at once, if the runs are all that it has: that is counted, since a run of a node that has
- * gone would be nobody's to claim. */
+/* All at once, if the runs are all that it has: then nothing is left behind them. A run of a node
+ * that has gone would be nobody's to claim. */
 static pawl_code vanish(committer *k, int64_t id, const int64_t *runs, size_t count, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
     pawl_code rc = u ? PAWL_OK : no_memory(err);
     if (u) {
-        const db_value which[] = {db_int(id)}, owns[] = {db_int(id), db_int((int64_t)count)};
+        const db_value which[] = {db_int(id)};
         unit_guard(u, &VANISH, "open", unit_key("nodes", id), which, DB_COUNT(which));
-        unit_guard(u, &OWNS, "owns", unit_key("nodes", id), owns, DB_COUNT(owns));
         node_add_give_back(u, id, runs, count);
+        unit_guard(u, &OWNS_NOTHING, "owns", unit_key("nodes", id), which, DB_COUNT(which));
         add_silence(u, id);
         rc = node_commit(k, u, "leave", err);
     }

@@ -22,7 +22,9 @@ typedef struct walk {
 static const walk WALKS[] = {
     {"runs",
      {"SELECT run, owner FROM {runs} WHERE run > $1 ORDER BY run LIMIT $2", "ii"},
-     {"UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 THEN NULL ELSE wake_at END"
+     {"UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL THEN NULL"
+      " WHEN held <> 0 THEN cancel_at ELSE wake_at END,"
+      " held = CASE WHEN cancel_at IS NULL THEN held ELSE 0 END"
       " WHERE run = $1 AND owner = $2",
       "ii"}},
     {"tasks",

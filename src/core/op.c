@@ -20,18 +20,30 @@ const op_info *op_find(int64_t number)
 
 op_kind op_asked_as(op_kind kind)
 {
+    if (kind == OP_TRANSACT_FAILED || kind == OP_TRANSACT_AGAIN)
+        return OP_TRANSACT;
     return kind == OP_STEP_FAILED || kind == OP_STEP_AGAIN ? OP_STEP : kind;
+}
+
+int op_is_work(op_kind kind)
+{
+    return kind == OP_STEP_AGAIN || kind == OP_STEP_LATER || kind == OP_CALL || kind == OP_UNTIL ||
+           kind == OP_CLEAN_UP;
 }
 
 int op_fits(op_kind arrival, op_kind op)
 {
     switch (arrival) {
     case OP_DONE:
+        return op_is_work(op) || op == OP_CHILD || op == OP_TELL;
     case OP_FAILED:
+        return op_is_work(op) || op == OP_CHILD;
     case OP_ATTEMPT:
-        return op == OP_STEP_AGAIN || op == OP_CALL || op == OP_UNTIL;
+        return op_is_work(op);
     case OP_FIRED:
-        return op == OP_SLEEP;
+        return op == OP_SLEEP || op == OP_RECEIVE;
+    case OP_MESSAGE:
+        return op == OP_RECEIVE;
     case OP_CANCEL:
         return op == OP_NONE;
     case OP_NONE:
@@ -48,8 +60,23 @@ int op_fits(op_kind arrival, op_kind op)
     case OP_STATUS:
     case OP_ATTRIBUTE:
     case OP_PATCH:
+    case OP_STATE_SET:
+    case OP_STATE_GET:
+    case OP_STATE_OF:
     case OP_UNDO:
     case OP_FINALLY:
+    case OP_STEP_LATER:
+    case OP_TRANSACT:
+    case OP_TRANSACT_FAILED:
+    case OP_TRANSACT_AGAIN:
+    case OP_CHILD:
+    case OP_RECEIVE:
+    case OP_TELL:
+    case OP_ABANDON:
+    case OP_UNDO_OF:
+    case OP_ENDING:
+    case OP_CLEAN_UP:
+    case OP_CONTINUED:
     case OP_SHOULD_CONTINUE:
     case OP_ENDED:
     case OP_ENDED_FAILED:

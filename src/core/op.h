@@ -45,14 +45,30 @@ typedef enum op_shape {
     X(PATCH, 13, VALUE, "patch")                                                                   \
     X(UNDO, 14, VALUE, "undo")                                                                     \
     X(FINALLY, 15, VALUE, "finally")                                                               \
+    X(STEP_LATER, 16, OPEN, "step-later")                                                          \
+    X(TRANSACT, 18, VALUE, "transact")               /* data: its result */                        \
+    X(TRANSACT_FAILED, 19, VALUE, "transact-failed") /* for good; data: the error */               \
+    X(CHILD, 17, OPEN, "child")                      /* data: id and key of the run */             \
+    X(STATE_SET, 20, VALUE, "state-set")             /* of a key; data: its value */               \
+    X(STATE_GET, 21, VALUE, "state-get")             /* likewise */                                \
+    X(STATE_OF, 22, VALUE, "state-of")               /* of another run: "ID/KEY" */                \
+    X(RECEIVE, 23, OPEN, "receive")                  /* of a mailbox; data: until when, ms */      \
+    X(TELL, 24, OPEN, "tell")                        /* a mailbox; data: whom */                   \
+    X(ABANDON, 25, VALUE, "abandon")  /* data: the ops that nobody waits for any more */           \
+    X(UNDO_OF, 26, VALUE, "undo-of")  /* of the op behind it; data: its input */                   \
+    X(ENDING, 27, VALUE, "ending")    /* name: how; data: the error or value. Clean-ups follow */  \
+    X(CLEAN_UP, 28, OPEN, "clean-up") /* a work function; data: for which row */                   \
+    X(TRANSACT_AGAIN, 29, VALUE, "transact-again") /* data: the error, and when next */            \
     X(SHOULD_CONTINUE, 30, VALUE, "should-continue")                                               \
     X(DONE, 40, ANSWER, "done")        /* of op; data: the value */                                \
     X(FAILED, 41, ANSWER, "failed")    /* of op; data: the error */                                \
-    X(FIRED, 42, ANSWER, "woken")      /* of op, a sleep */                                        \
+    X(FIRED, 42, ANSWER, "woken")      /* of op: its time is over */                               \
+    X(MESSAGE, 43, ANSWER, "message")  /* of op, a receive; data: seq, from, message */            \
     X(ATTEMPT, 50, NEWS, "attempt")    /* one of op has failed; data: error and when next */       \
     X(CANCEL, 51, NEWS, "cancel")      /* of the run; data: the reason */                          \
     X(ENDED, 60, END, "ended")         /* data: the output */                                      \
-    X(ENDED_FAILED, 61, END, "failed") /* data: the error */
+    X(ENDED_FAILED, 61, END, "failed") /* data: the error */                                       \
+    X(CONTINUED, 62, END, "continued") /* data: the input of the next generation */
 
 typedef enum op_kind {
     OP_NONE = 0,
@@ -78,6 +94,9 @@ static inline int op_arrives(op_shape shape)
 
 /* As which kind the code asks for it: how a step went is known only after it was asked for. */
 op_kind op_asked_as(op_kind kind);
+
+/* 1 if ops of this kind call a work function, perhaps several times. */
+int op_is_work(op_kind kind);
 
 /* 1 if this arrival can be about an op of that kind; OP_NONE: about the run itself. */
 int op_fits(op_kind arrival, op_kind op);

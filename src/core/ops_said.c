@@ -10,6 +10,7 @@
 #include "core/drive.h"
 #include "core/ops.h"
 #include "core/run.h"
+#include "core/state.h"
 
 pawl_code pawl_set_status(pawl_run *run, const char *status)
 {
@@ -126,6 +127,7 @@ void run_write_said(pawl_run *run)
     if (run->said.count > 0 && !run->said_rides)
         run_say(run->unit, &run->hold, &run->said, drive_now_ms(run->drive));
     attributes_write(run->unit, run->hold.run, run->attributes);
+    state_write(run);
 }
 
 void run_forget_said(pawl_run *run)

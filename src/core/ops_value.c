@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "core/drive.h"
+#include "core/futures.h"
 #include "core/ops.h"
-#include "core/run.h"
 
 /* ---- Values ---- */
 
@@ -92,7 +92,22 @@ int pawl_patch(pawl_run *run, const char *name)
 
 /* ---- Waiting ---- */
 
-static pawl_code sleep_until(pawl_run *run, int64_t at_ms)
+static void woken(pawl_future *f)
+{
+    turn_arrive(f->run, OP_FIRED, f->op, SLICE_LIT("null"));
+}
+
+static void slept(pawl_future *f, const replay_row *row)
+{
+    (void)row;
+    if (f->timer.due_ms > f->run->now_ms)
+        f->run->now_ms = f->timer.due_ms;
+    future_answer(f, PAWL_OK, "null");
+}
+
+static const future_kind SLEEP = {woken, slept, NULL, NULL};
+
+static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
 {
     const replay_row *row;
     int64_t op;
@@ -106,33 +121,45 @@ static pawl_code sleep_until(pawl_run *run, int64_t at_ms)
         at_ms = pawl_get_int(text, "", at_ms);
         run_release(run, text);
     }
-    while (turn_answer(run, op, &row) == REPLAY_NEW) {
-        run->until_ms = at_ms;
-        if (at_ms > drive_now_ms(run->drive))
-            run_ask(run, WANT_WAIT);
-        if (at_ms <= drive_now_ms(run->drive))
-            turn_arrive(run, OP_FIRED, op, SLICE_LIT("null"));
-    }
-    if (at_ms > run->now_ms)
-        run->now_ms = at_ms;
+    pawl_future *f = future_new(run, &SLEEP, OP_SLEEP, op);
+    future_due_at(f, at_ms);
+    f->timer.due_ms = at_ms;
+    return f;
+}
+
+static int64_t after(pawl_run *run, int64_t ms)
+{
+    int64_t now = drive_now_ms(run->drive);
+    if (ms < 0)
+        run_trouble(run, PAWL_INVALID, "pawl_sleep() of a negative duration");
+    return ms > INT64_MAX - now ? INT64_MAX : now + ms;
+}
+
+static pawl_code sleep_now(pawl_future *f)
+{
+    future_wait_for(f);
+    future_release(f);
     return PAWL_OK;
 }
 
 pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms)
 {
-    if (!run_is_inside(run))
-        return PAWL_MISUSE;
-    return sleep_until(run, at_ms);
+    return run_is_inside(run) ? sleep_now(sleep_until(run, at_ms)) : PAWL_MISUSE;
 }
 
 pawl_code pawl_sleep(pawl_run *run, int64_t ms)
 {
-    if (!run_is_inside(run))
-        return PAWL_MISUSE;
-    if (ms < 0)
-        run_trouble(run, PAWL_INVALID, "pawl_sleep() of a negative duration");
-    int64_t now = drive_now_ms(run->drive);
-    return sleep_until(run, ms > INT64_MAX - now ? INT64_MAX : now + ms);
+    return run_is_inside(run) ? sleep_now(sleep_until(run, after(run, ms))) : PAWL_MISUSE;
+}
+
+pawl_future *pawl_sleep_until_later(pawl_run *run, int64_t at_ms)
+{
+    return run_is_inside(run) ? sleep_until(run, at_ms) : NULL;
+}
+
+pawl_future *pawl_sleep_later(pawl_run *run, int64_t ms)
+{
+    return run_is_inside(run) ? sleep_until(run, after(run, ms)) : NULL;
 }
 
 /* ---- Ending and cleaning up ---- */
@@ -235,7 +262,11 @@ pawl_code pawl_drop(pawl_run *run, const void *memory)
 {
     if (!run_is_inside(run))
         return PAWL_MISUSE;
-    return !memory || run_release(run, memory) ? PAWL_OK : PAWL_INVALID;
+    if (!memory)
+        return PAWL_OK;
+    if (future_is_one(run, memory))
+        return future_drop(run, memory) ? PAWL_OK : PAWL_INVALID;
+    return run_release(run, memory) ? PAWL_OK : PAWL_INVALID;
 }
 
 const char *pawl_json(pawl_run *run, const char *format, ...)

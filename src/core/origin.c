@@ -6,9 +6,10 @@
 
 static const db_sql READ = {"SELECT value FROM {meta} WHERE name = 'database'", ""};
 
-static pawl_code read_row(char out[ID_TEXT_SIZE], db_conn *reader, error *err)
+pawl_code origin_find(char out[ID_TEXT_SIZE], db_conn *reader, error *err)
 {
     db_stmt *s;
+    memset(out, 0, ID_TEXT_SIZE);
     pawl_code rc = db_prepare(reader, &READ, &s, err);
     if (rc != PAWL_OK)
         return rc;
@@ -26,11 +27,10 @@ static pawl_code read_row(char out[ID_TEXT_SIZE], db_conn *reader, error *err)
 
 pawl_code origin_read(char out[ID_TEXT_SIZE], db_conn *reader, error *err)
 {
-    memset(out, 0, ID_TEXT_SIZE);
     pawl_code rc = db_begin(reader, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = read_row(out, reader, err);
+    rc = origin_find(out, reader, err);
     db_rollback(reader);
     return rc;
 }

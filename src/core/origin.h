@@ -9,4 +9,7 @@
 
 pawl_code origin_read(char out[ID_TEXT_SIZE], db_conn *reader, error *err);
 
+/* The same on a connection that is in a transaction. */
+pawl_code origin_find(char out[ID_TEXT_SIZE], db_conn *reader, error *err);
+
 #endif

@@ -28,7 +28,7 @@ static void call(drive *d, runner *r)
 
 void drive_ready_on(drive *d, runner *r, pawl_run *run)
 {
-    timers_take(&d->timers, run);
+    timers_take(&d->timers, &run->timer);
     drive_trouble_end(run);
     run->where = RUN_READY;
     run->next = NULL;
@@ -93,11 +93,11 @@ void drive_collect(runner *r)
 void drive_sleep(drive *d, pawl_run *run, int64_t due_ms)
 {
     run->where = RUN_SLEEPS;
-    if (!timers_put(&d->timers, run, due_ms)) {
+    if (!timers_put(&d->timers, &run->timer, run, due_ms)) {
         drive_ready(d, run); /* then it looks at the clock too often, which is not wrong */
         return;
     }
-    for (int i = 0; run->timer == 1 && i < d->thread_count; i++) {
+    for (int i = 0; run->timer.place == 1 && i < d->thread_count; i++) {
         if (!d->runners[i].waits)
             continue;
         pthread_cond_signal(&d->runners[i].cond); /* it may have to wake earlier than it thinks */
@@ -105,9 +105,54 @@ void drive_sleep(drive *d, pawl_run *run, int64_t due_ms)
     }
 }
 
+void drive_nudge(drive *d, pawl_run *run)
+{
+    run->nudged = 1;
+    if (run->where == RUN_SLEEPS && !run->put_off)
+        drive_ready(d, run);
+}
+
+void drive_call_one(drive *d)
+{
+    for (int i = 0; i < d->thread_count; i++) {
+        if (!d->runners[i].waits)
+            continue;
+        pthread_cond_signal(&d->runners[i].cond);
+        return;
+    }
+    if (d->driven != DRIVEN_BY_THREADS)
+        call(d, &d->runners[DRIVE_HAND]);
+}
+
+static pawl_run *has_arrived(drive *d, int64_t key)
+{
+    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    if (run) {
+        run->has_mail = 1;
+        drive_nudge(d, run);
+    }
+    return run;
+}
+
+void drive_mail(drive *d, int64_t run)
+{
+    pthread_mutex_lock(&d->lock);
+    has_arrived(d, run);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void drive_cancel(drive *d, int64_t key)
+{
+    pthread_mutex_lock(&d->lock);
+    pawl_run *run = has_arrived(d, key);
+    if (run)
+        crew_ask_to_stop(d, run);
+    pthread_mutex_unlock(&d->lock);
+}
+
 void drive_forget(drive *d, pawl_run *run)
 {
-    timers_take(&d->timers, run);
+    timers_take(&d->timers, &run->timer);
     suspect_acquit(d, run);
     run->where = RUN_GONE;
     map_take(&d->runs, (uint64_t)run->hold.run);
@@ -156,8 +201,8 @@ void drive_fire(drive *d)
     if (now < d->fired_ms - 1000)
         drive_trouble_back(d);
     d->fired_ms = now;
-    while (d->timers.count > 0 && d->timers.at[0]->due_ms <= now)
-        drive_ready(d, d->timers.at[0]);
+    while (timers_due_ms(&d->timers) <= now)
+        drive_ready(d, timers_first(&d->timers));
 }
 
 pawl_run *drive_take(runner *r)
@@ -179,7 +224,7 @@ int64_t drive_timers_ns(drive *d)
 {
     if (d->timers.count == 0)
         return INT64_MAX;
-    int64_t left = d->timers.at[0]->due_ms - drive_now_ms(d);
+    int64_t left = timers_due_ms(&d->timers) - drive_now_ms(d);
     int64_t now = d->host->mono_ns(d->host);
     return left <= 0 ? now : clock_deadline(now, left);
 }

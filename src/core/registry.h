@@ -19,6 +19,12 @@ typedef struct workflow {
     int returns_errors;
 } workflow;
 
+/* Work that is done beside the functions of runs: jobs.h. */
+typedef struct job_list {
+    struct job *first;
+    struct job *last;
+} job_list;
+
 typedef struct work_entry {
     struct work_entry *next;
     const char *name;
@@ -29,6 +35,7 @@ typedef struct work_entry {
     int64_t inside;  /* that are in it, in this process, where that is limited; see crowd.h … */
     pawl_run *first; /* … and the runs that wait for a place */
     pawl_run *last;
+    job_list jobs; /* and the work that is done beside them */
 } work_entry;
 
 registry *registry_new(void);

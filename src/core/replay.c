@@ -297,6 +297,12 @@ void *replay_owner(const replay *r)
     return r->owner;
 }
 
+void *replay_owner_of(const replay *r, int64_t op)
+{
+    const pending *p = find_pending(r, op);
+    return p ? p->owner : NULL;
+}
+
 int64_t replay_attempts(const replay *r, int64_t op)
 {
     const pending *p = find_pending(r, op);
@@ -472,6 +478,37 @@ replay_result replay_answer(replay *r, int64_t op, const replay_row **row)
     size_t used = strlen(asked.text);
     snprintf(asked.text + used, sizeof asked.text - used, " (position %" PRId64 ")", op);
     return mismatch(r, next, "waits for ", asked);
+}
+
+replay_result replay_wait(replay *r, const char *asked, const replay_row **row)
+{
+    assert(r->begun);
+    replay_result result = look(r, row);
+    if (is_settled(r, result))
+        return result;
+    const replay_row *next = *row;
+    words what;
+    *row = NULL;
+    snprintf(what.text, sizeof what.text, "%s", asked);
+    return mismatch(r, next, "waits for ", what);
+}
+
+replay_result replay_settle(replay *r, const replay_row **row)
+{
+    assert(r->begun);
+    return look(r, row);
+}
+
+replay_result replay_next(replay *r, const replay_row **row)
+{
+    replay_result result = look(r, row);
+    return result == REPLAY_RECORDED ? found(r) : result;
+}
+
+void replay_close(replay *r, int64_t op)
+{
+    if (find_pending(r, op))
+        end_pending(r, op);
 }
 
 replay_result replay_return(replay *r, op_kind kind, const replay_row **row)

@@ -83,6 +83,21 @@ replay_result replay_op(replay *r, op_kind kind, slice name, const replay_row **
  * ask. NEW: it is not there: the run parks. */
 replay_result replay_answer(replay *r, int64_t op, const replay_row **row);
 
+/* The code waits for one of several answers, which it knows itself: ARRIVED with whatever comes
+ * next. NEW: nothing is there, the run parks. `asked` names what is waited for, in messages. */
+replay_result replay_wait(replay *r, const char *asked, const replay_row **row);
+
+/* Give out what has arrived before the next row that the code must ask for; then RECORDED or NEW.
+ * For who has to know what is answered before it asks. */
+replay_result replay_settle(replay *r, const replay_row **row);
+
+/* Nobody waits for the answer of an op any more: what arrives for it from now on does not fit. */
+void replay_close(replay *r, int64_t op);
+
+/* The next row, whatever it is: RECORDED or ARRIVED. NEW: there is none. For who reads a journal
+ * without the code that has written it. */
+replay_result replay_next(replay *r, const replay_row **row);
+
 /* The function has ended: `kind` is OP_ENDED or OP_ENDED_FAILED. What arrived and nobody waited for
  * is given out first. */
 replay_result replay_return(replay *r, op_kind kind, const replay_row **row);
@@ -105,6 +120,9 @@ void replay_own(replay *r, int64_t op, void *owner);
 /* What was remembered for the op that the arrival or answer given out last is about; NULL if
  * nothing was. */
 void *replay_owner(const replay *r);
+
+/* What was remembered for this op; NULL: nothing, or it is not open. */
+void *replay_owner_of(const replay *r, int64_t op);
 
 /* Attempts that have failed and were given out, of an op that is open (an OP_STEP_AGAIN row tells
  * of one more); whether the code may know that the run is cancelled. */

@@ -12,7 +12,13 @@
 
 #include "base/text.h"
 #include "core/drive.h"
+#include "core/ending.h"
+#include "core/futures.h"
+#include "core/jobs.h"
+#include "core/mail.h"
 #include "core/ops.h"
+#include "core/others.h"
+#include "core/state.h"
 
 struct run_value {
     run_value *next;
@@ -40,14 +46,19 @@ pawl_run *run_new(struct drive *d, const run_facts *facts)
     run->hold = facts->hold;
     run->generation = facts->generation;
     run->mail = facts->mail;
+    run->parent = facts->parent;
+    run->parent_generation = facts->parent_generation;
+    run->parent_op = facts->parent_op;
+    run->deadline_ms = facts->deadline_ms ? facts->deadline_ms : RUN_NEVER;
+    run->failing = facts->failing;
     run->workflow = facts->workflow;
     run->fresh = facts->fresh;
     run->claims = facts->claims;
     run->parked = -1;
     run->want = WANT_PAGE;
     run->id = copy(own, facts->id);
-    run->version = copy(own, facts->version);
-    run->input = facts->input.at ? copy(own, facts->input) : NULL;
+    run->version = strndup(facts->version.at, facts->version.size);
+    run->input = facts->input.at ? strndup(facts->input.at, facts->input.size) : NULL;
     if (facts->held_for.at)
         run->held_for = (slice){copy(own, facts->held_for), facts->held_for.size};
     if (!run->id || !run->version || (facts->input.at && !run->input) ||
@@ -62,7 +73,10 @@ void run_free(pawl_run *run)
 {
     if (!run)
         return;
+    jobs_forget(run);
     run_cool(run);
+    free(run->version);
+    free(run->input);
     arena_free(run->own);
 }
 
@@ -74,17 +88,16 @@ static void enter(fiber *f, void *arg)
     const replay_row *row;
     (void)f;
     turn_start(run, &row);
+    if (run->failing)
+        ending_run(run);
     /* A large one goes with the fiber: who sleeps for long needs little. */
     const char *input = run->input ? run->input : run_text(run, row->data);
     const char *value = run->workflow->fn(run, input);
     if (!value)
         run_fail(run, "null", "the workflow function returned NULL", "");
     slice kept = ops_json(run, value, "result of the workflow");
-    kept.at = run_text(run, kept);
-    if (turn_return(run, OP_ENDED) == REPLAY_NEW && kept.size > RUN_SMALL)
-        turn_record(run, OP_ENDED, SLICE_LIT(""), kept);
-    run->end = (run_result){.status = RUN_DONE, .value = kept.at};
-    run->want = WANT_END;
+    run->end = (run_result){.status = RUN_DONE, .value = run_text(run, kept)};
+    ending_leave(run);
 }
 
 int run_warm(pawl_run *run, fiber_pool *pool)
@@ -114,6 +127,15 @@ void run_cool(pawl_run *run)
 {
     fiber_free(run->fiber);
     run->fiber = NULL;
+    mail_forget(run);
+    jobs_forget_new(run);
+    futures_free(&run->futures);
+    others_committed(run, 0);
+    run->arriving = NULL;
+    run->arrivals = run->arrivals_room = 0;
+    run->cancelled = run->sender = NULL;
+    run->cleans = run->finallys = 0;
+    run->births = 0;
     while (run->defers) {
         run_defer *d = run->defers;
         run->defers = d->next;
@@ -127,6 +149,7 @@ void run_cool(pawl_run *run)
     }
     work_free(run->work);
     run->work = NULL;
+    state_drop(run);
     arena_free(run->log);
     arena_free(run->paper);
     arena_free(run->page);
@@ -161,7 +184,7 @@ void run_ask(pawl_run *run, run_want want)
         fiber_pause(run->fiber);
 }
 
-static _Noreturn void leave(pawl_run *run)
+_Noreturn void run_leave(pawl_run *run)
 {
     for (;;)
         run_ask(run, WANT_END);
@@ -170,8 +193,7 @@ static _Noreturn void leave(pawl_run *run)
 _Noreturn void run_fail(pawl_run *run, const char *name, const char *message, const char *where)
 {
     run->end = (run_result){.status = RUN_FAILED, .name = name, .message = message, .where = where};
-    turn_return(run, OP_ENDED_FAILED);
-    leave(run);
+    ending_leave(run);
 }
 
 _Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
@@ -181,7 +203,17 @@ _Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ..
     va_start(args, format);
     text_print(run->end.note, sizeof run->end.note, format, args);
     va_end(args);
-    leave(run);
+    run_leave(run);
+}
+
+_Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, ...)
+{
+    run->end = (run_result){.status = RUN_LIVE, .trouble = PAWL_HELD, .held = reason};
+    va_list args;
+    va_start(args, format);
+    text_print(run->end.note, sizeof run->end.note, format, args);
+    va_end(args);
+    run_leave(run);
 }
 
 _Noreturn void run_lacks(pawl_run *run, const char *work)
@@ -191,7 +223,7 @@ _Noreturn void run_lacks(pawl_run *run, const char *work)
     buf b;
     buf_init_fixed(&b, run->end.note, sizeof run->end.note);
     buf_printf(&b, "no node has the work function %s", work);
-    leave(run);
+    run_leave(run);
 }
 
 void *run_alloc(pawl_run *run, size_t size)
@@ -214,19 +246,30 @@ const char *run_text(pawl_run *run, slice text)
     return at;
 }
 
+static void drop_value(pawl_run *run, run_value *v)
+{
+    if (v->previous)
+        v->previous->next = v->next;
+    else
+        run->values = v->next;
+    if (v->next)
+        v->next->previous = v->previous;
+    free(v);
+}
+
+void run_free_value(pawl_run *run, const void *memory)
+{
+    if (memory)
+        drop_value(run, (run_value *)((char *)(uintptr_t)memory - offsetof(run_value, bytes)));
+}
+
 /* 0: it is not one of the run's. Looked for, since it comes from outside. */
 int run_release(pawl_run *run, const void *memory)
 {
     for (run_value *v = run->values; v; v = v->next) {
         if (v->bytes != memory)
             continue;
-        if (v->previous)
-            v->previous->next = v->next;
-        else
-            run->values = v->next;
-        if (v->next)
-            v->next->previous = v->previous;
-        free(v);
+        drop_value(run, v);
         return 1;
     }
     return 0;

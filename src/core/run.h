@@ -12,22 +12,30 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/map.h"
 #include "core/op.h"
 #include "core/registry.h"
 #include "core/replay.h"
 #include "core/retry.h"
 #include "core/run_units.h"
+#include "core/timers.h"
 #include "fiber/fiber.h"
 
 struct drive;
 
 /* Why the fiber has come back. */
 typedef enum {
-    WANT_WORK,  /* a work function is to be called; everything before must be durable first */
-    WANT_WAIT,  /* to be resumed at until_ms */
-    WANT_PAGE,  /* more rows of the journal */
-    WANT_NAMES, /* the names of its attributes */
-    WANT_END,   /* the function is over: `end` says how */
+    WANT_WORK,     /* a work function is to be called; everything before must be durable first */
+    WANT_TRANSACT, /* the same, inside the transaction that records it: transact.h */
+    WANT_WAIT,     /* to be resumed at until_ms */
+    WANT_PAGE,     /* more rows of the journal */
+    WANT_NAMES,    /* the names of its attributes */
+    WANT_STATE,    /* a value of its state, or of another run's: state.h */
+    WANT_MAIL,     /* what has arrived for it */
+    WANT_KEY,      /* the key of a run that it starts */
+    WANT_CHECK,    /* to know what has become of its children and of what it told others */
+    WANT_FLUSH,    /* what it has recorded is to be durable */
+    WANT_END,      /* the function is over: `end` says how */
 } run_want;
 
 /* Where the run is. */
@@ -43,9 +51,13 @@ typedef enum {
 
 /* How the function has ended. Texts are in the run's memory, or static. */
 typedef struct run_result {
-    run_status status; /* DONE or FAILED; LIVE: it was merely left, to be gone on with later */
-    const char *value; /* of DONE: JSON text */
-    const char *name;  /* of FAILED */
+    run_status status;    /* DONE, FAILED, CANCELLED; FAILING: clean-ups follow; LIVE: it was merely
+                          left, to be gone on with later */
+    int again;            /* of DONE: with `value`, in a new generation … */
+    const char *version;  /* … of this version; NULL: the newest … */
+    const workflow *next; /* … which is this one; NULL: it is not registered here */
+    const char *value;    /* of DONE: JSON text */
+    const char *name;     /* of FAILED */
     const char *message;
     const char *where; /* the op that failed */
     pawl_code trouble; /* of LIVE: why it was left: HELD, NOMEM … */
@@ -58,13 +70,17 @@ typedef struct run_result {
  * the function returns: then to the thread that is in it, and nobody waits for it any more. So it
  * has copies of what it was given. */
 struct pawl_work {
-    pawl_run *run; /* NULL: abandoned */
+    pawl_run *run;   /* NULL: abandoned */
+    struct job *job; /* NULL: it is in line */
     struct drive *drive;
     const char *run_id;
     int64_t fence;
     const char *name;
     work_entry *entry; /* NULL: not a registered one */
     pawl_work_fn *fn;
+    pawl_transact_fn *transacts; /* instead, with the connection */
+    void *native;
+    int misuses; /* it has called pawl from there */
     void *arg;
     const char *input;
     int64_t attempt;
@@ -81,6 +97,7 @@ struct pawl_work {
     const char *value; /* what it gave … */
     int failed;        /* … or how it failed */
     int permanent;
+    int expired; /* its time was over */
     int64_t after_ms; /* -1: as the policy says */
     const char *error_name;
     const char *error_message;
@@ -108,14 +125,52 @@ typedef struct run_defer {
     void *arg;
 } run_defer;
 
+/* What a run has started and not been told the end of, while its function is in memory:
+ * futures.h. */
+typedef struct run_futures {
+    map all;    /* by address: what comes from outside may be anything */
+    timers due; /* the open ones that become due */
+    int64_t answers;
+    pawl_future *losers; /* to be abandoned at the next ask; … */
+    pawl_future *lost;   /* … and those that are made of others */
+    pawl_future *looks;  /* made of others, of which some have ended … */
+    pawl_future *looks_last;
+    int looking;          /* … and somebody is at it */
+    pawl_future *asking;  /* to know what has become of others; see others.h */
+    struct call *in_line; /* work that is due, and done on the run's own thread … */
+    struct call *in_line_last;
+    struct call *beside; /* … or on others, when there is room for it; the first of each … */
+    struct call *beside_last; /* … and the last */
+} run_futures;
+
+/* A transactional step that is wanted; see transact.h. */
+typedef struct run_transact {
+    enum {
+        TRANSACT_ASKED,  /* for one that has not been tried */
+        TRANSACT_GOES,   /* its unit is handed in; when the runner sees it again: committed */
+        TRANSACT_FAILED, /* the function has, and the work says how */
+    } state;
+    unit_guest guest;
+    int before; /* statements of the unit that are not its own */
+    int here;   /* the thread that has the run in hand is applying it */
+} run_transact;
+
 struct pawl_run {
     struct drive *drive;
     run_hold hold;
     int64_t generation;
-    int64_t mail;  /* that was applied */
-    char *id;      /* in `own` */
-    char *version; /* likewise */
-    char *input;   /* NULL: it is large, and in the journal */
+    _Atomic int64_t looked; /* so much of its mail was looked at … */
+    int64_t mail;           /* … of so much that there is known to be */
+    atomic_int has_mail;    /* or more */
+    int nudged;             /* something is there for it: it does not go to sleep. See places.c */
+    int64_t parent;         /* 0: none */
+    int64_t parent_generation;
+    int64_t parent_op;
+    int64_t deadline_ms; /* RUN_NEVER */
+    int failing;         /* its function is not entered any more */
+    char *id;            /* in `own` */
+    char *version;       /* likewise */
+    char *input;         /* NULL: it is large, and in the journal */
     const workflow *workflow;
     arena *own; /* as long as the run is in memory */
 
@@ -134,12 +189,31 @@ struct pawl_run {
 
     run_want want;
     int64_t until_ms;
-    pawl_work *work;    /* of WANT_WORK */
-    int64_t expired_op; /* the attempt of this op ran out of time … */
-    int64_t expired;    /* … the one with this number */
+    run_futures futures;
+    struct post *post;     /* what has arrived; see mail.c */
+    const char *cancelled; /* it is, for this reason */
+    const char *sender;    /* of the last message */
+    int64_t cleans;        /* undos and finallys that it has registered … */
+    int64_t finallys;      /* … and how many of these are finallys */
+    int64_t key;           /* of WANT_KEY */
+    struct run_sent *sent; /* what the unit sends to others, and starts; in `paper` */
+    int births;            /* of those */
+    map untils;            /* by op: when it is asked again */
+    map jobs;              /* by op: work beside the function */
+    job_list jobs_new;
+    job_list jobs_done;
+    size_t jobs_new_count;
+    struct job *job_in_hand;
+    pawl_work *work;       /* of WANT_WORK */
+    run_transact transact; /* of WANT_TRANSACT */
+    int64_t expired_op;    /* the attempt of this op ran out of time … */
+    int64_t expired;       /* … the one with this number */
     int64_t expired_began_ms;
     run_result end;
 
+    replay_row *arriving; /* in `paper`, not recorded yet */
+    size_t arrivals;
+    size_t arrivals_room;
     arena *paper;  /* of the unit */
     unit *unit;    /* rows that are recorded and not committed; NULL: none */
     int handed_in; /* it is the committer's, or its answer is there and not looked at */
@@ -152,6 +226,7 @@ struct pawl_run {
     run_said said;  /* to be written with the unit, in `paper` … */
     int said_rides; /* … and a statement in it does so already */
     struct attribute_set *attributes; /* likewise */
+    struct run_state *state;          /* NULL: it has neither set nor read any; see state.h */
     run_name *names;                  /* of its attributes, in `log` */
     int names_known;                  /* that they were read; otherwise it has said nothing yet */
     int names_failed;                 /* memory was out */
@@ -175,8 +250,7 @@ struct pawl_run {
 
     _Atomic run_where where;
     pawl_run *next; /* in a list of ready ones */
-    size_t timer;   /* place in the timers, from 1; 0: not there */
-    int64_t due_ms;
+    timer timer;    /* of the node's */
 };
 
 /* ---- Making and dropping (run.c) ---- */
@@ -193,6 +267,11 @@ typedef struct run_facts {
     run_hold hold;
     int64_t generation;
     int64_t mail;
+    int64_t parent; /* 0: none */
+    int64_t parent_generation;
+    int64_t parent_op;
+    int64_t deadline_ms; /* 0: none */
+    int failing;
     slice id;
     slice version;
     slice input; /* at NULL: it is in the journal */
@@ -221,6 +300,9 @@ void *run_alloc(pawl_run *run, size_t size);
 const char *run_text(pawl_run *run, slice text);
 int run_release(pawl_run *run, const void *memory);
 
+/* Give back what is known to be the run's; NULL is allowed. */
+void run_free_value(pawl_run *run, const void *memory);
+
 /* JSON text of a number; the text of a JSON string. */
 slice run_number(pawl_run *run, int64_t number);
 const char *run_json_text(pawl_run *run, slice part);
@@ -237,6 +319,9 @@ _Noreturn void run_fail(pawl_run *run, const char *name, const char *message, co
 _Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 _Noreturn void run_lacks(pawl_run *run, const char *work); /* nobody has registered it here */
+_Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+_Noreturn void run_leave(pawl_run *run); /* `end` says how */
 
 /* ---- What is recorded (turn.c), on the fiber ---- */
 
@@ -244,15 +329,35 @@ _Noreturn void run_lacks(pawl_run *run, const char *work); /* nobody has registe
  * next ask. */
 replay_result turn_start(pawl_run *run, const replay_row **row);
 replay_result turn_op(pawl_run *run, op_kind kind, slice name, const replay_row **row);
-replay_result turn_answer(pawl_run *run, int64_t op, const replay_row **row);
 replay_result turn_return(pawl_run *run, op_kind kind);
+
+/* As turn_op(), while futures that have lost are being abandoned. */
+replay_result turn_ask(pawl_run *run, op_kind kind, slice name, const replay_row **row);
+
+/* Give out what has arrived next, before the next op. 0: nothing has. */
+int turn_settle_one(pawl_run *run);
+
+/* Wait: something has been given out. 0: nothing is recorded any more. `op`: the one that is waited
+ * for, if it is one; 0: `asked`, in words. */
+int turn_wait(pawl_run *run, int64_t op, const char *asked);
+
+/* The next row, whatever it is; NEW: there is none. */
+replay_result turn_next(pawl_run *run, const replay_row **row);
 
 /* Record an op that is NEW: into the replay, and into the unit that is committed next. Gives its
  * seq. */
 int64_t turn_record(pawl_run *run, op_kind kind, slice name, slice data);
 
-/* Something has arrived for an op, whose answer was NEW. The next ask gives it out. */
+/* An op that was NEW and whose row is in the journal already: only the replay hears of it. */
+void turn_note(pawl_run *run, op_kind kind, slice name, slice data);
+
+/* Something has arrived for an op. It is recorded by turn_arrive_all(), with all the others, and
+ * given out by the next asks. 0: nothing was. */
 void turn_arrive(pawl_run *run, op_kind kind, int64_t op, slice data);
+int turn_arrive_all(pawl_run *run);
+
+/* The unit that is committed next. */
+unit *turn_unit(pawl_run *run);
 
 /* ---- What it says about itself (ops_said.c) ---- */
 
@@ -264,13 +369,14 @@ void run_forget_said(pawl_run *run);          /* it was committed, or never will
 
 /* Prepare run->work for its next attempt: forget the last one. 0: memory is out. */
 int work_open(pawl_run *run);
+pawl_work *work_new(pawl_run *run);
 void work_free(pawl_work *w);
 
 /* Call it, on the thread's own stack; what it gave or how it failed is there afterwards. */
 void work_call(pawl_work *w);
 
 /* Give it its name and input. 0: memory is out. */
-int work_give(pawl_run *run, const char *name, const char *input);
+int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input);
 
 /* 1 if its time is over, by the clock: nobody may have looked at it yet. */
 int work_is_over(const pawl_work *w);
@@ -278,6 +384,7 @@ int work_is_over(const pawl_work *w);
 /* It has failed: its time was over; its function called pawl on the run. */
 void work_expire(pawl_work *w);
 void work_misused(pawl_work *w);
+void work_failed(pawl_work *w, int permanent, const char *name, const char *message);
 
 /* A failure as it is written into the journal, and read from there. */
 slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms);

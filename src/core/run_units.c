@@ -33,10 +33,41 @@ static const db_sql MARK = {"UPDATE {runs} SET claims = claims + $4"
 
 static const db_sql FOUND = {"SELECT owner, fence, status, held FROM {runs} WHERE run = $1", "i"};
 
+/* One that is to begin later, and was never claimed, keeps its time. */
 static const db_sql ARRIVE = {
     "UPDATE {runs} SET mail = mail + 1, wake_at = CASE"
-    " WHEN held = 0 AND (wake_at IS NULL OR wake_at > $2) THEN $2 ELSE wake_at END"
+    " WHEN held = 0 AND (wake_at IS NULL OR (wake_at > $2 AND (owner <> 0 OR claims <> 0)))"
+    " THEN $2 ELSE wake_at END"
     " WHERE run = $1 AND status IN (0, 4) RETURNING mail, owner",
+    "ii"};
+
+/* Whatever it waits for, it waits no longer: what there is to undo is in its journal, and needs no
+ * code of its. Who drives it while it is held hears of it at the park. */
+static const db_sql CANCEL = {
+    "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
+    " status = CASE WHEN held <> 0 AND owner = 0 THEN 4 ELSE status END,"
+    " claims = CASE WHEN held <> 0 AND owner = 0 THEN 0 ELSE claims END,"
+    " wake_at = CASE WHEN held <> 0 AND owner <> 0 THEN wake_at"
+    " WHEN wake_at IS NULL OR wake_at > $2 THEN $2 ELSE wake_at END,"
+    " held = CASE WHEN owner = 0 THEN 0 ELSE held END"
+    " WHERE run = $1 AND status IN (0, 4) AND cancel_at IS NULL RETURNING mail, owner",
+    "ii"};
+
+static const db_sql CANCEL_CHILD = {
+    "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
+    " status = CASE WHEN held <> 0 AND owner = 0 THEN 4 ELSE status END,"
+    " claims = CASE WHEN held <> 0 AND owner = 0 THEN 0 ELSE claims END,"
+    " wake_at = CASE WHEN held <> 0 AND owner <> 0 THEN wake_at"
+    " WHEN wake_at IS NULL OR wake_at > $2 THEN $2 ELSE wake_at END,"
+    " held = CASE WHEN owner = 0 THEN 0 ELSE held END"
+    " WHERE run = $1 AND status IN (0, 4) AND cancel_at IS NULL AND parent = $3"
+    " RETURNING mail, owner",
+    "iii"};
+
+static const db_sql CANCEL_HELD = {
+    "UPDATE {runs} SET status = 4, held = 0, wake_at = $2, updated_at = $2, claims = 0"
+    " WHERE run = $1"
+    " AND status IN (0, 4) AND held <> 0 AND owner = 0 AND cancel_at IS NOT NULL RETURNING run",
     "ii"};
 
 static const db_sql INBOX = {
@@ -45,10 +76,13 @@ static const db_sql INBOX = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     "iiiiiitttiib"};
 
-/* A run that was held meanwhile is given back: nobody drives it, and nothing wakes it. */
+/* A run that was held meanwhile is given back: nobody drives it, and nothing wakes it. But a cancel
+ * ends every hold. */
 static const db_sql PARK = {
-    "UPDATE {runs} SET wake_at = CASE WHEN held <> 0 THEN NULL WHEN mail = $4 THEN $5 ELSE $6 END,"
-    " owner = CASE WHEN held <> 0 THEN 0 ELSE owner END, updated_at = $6,"
+    "UPDATE {runs} SET wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL THEN NULL"
+    " WHEN mail = $4 THEN $5 ELSE $6 END,"
+    " owner = CASE WHEN held <> 0 AND cancel_at IS NULL THEN 0 ELSE owner END,"
+    " held = CASE WHEN cancel_at IS NULL THEN held ELSE 0 END, updated_at = $6,"
     " custom_status = CASE WHEN $8 > 0 THEN $7 ELSE custom_status END,"
     " custom_seq = custom_seq + $8"
     " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at, mail, held",
@@ -69,23 +103,36 @@ static const db_sql SAY = {
     " WHERE run = $1 AND owner = $2 AND fence = $3",
     "iiitii"};
 
+/* One that was held, and cancelled while its owner drove it, is due: the cancel ends the hold. */
 static const db_sql GIVE_BACK = {
-    "UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 THEN NULL ELSE wake_at END,"
+    "UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL THEN NULL"
+    " WHEN held <> 0 THEN cancel_at ELSE wake_at END,"
+    " held = CASE WHEN cancel_at IS NULL THEN held ELSE 0 END,"
     " updated_at = $4 WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING wake_at",
     "iiii"};
 
-/* What people have held stays held by them, whatever else is the matter. */
-static const db_sql HOLD = {"UPDATE {runs} SET held = CASE WHEN held = 4 THEN 4 ELSE $4 END,"
+/* What people have held stays held by them, whatever else is the matter. What was cancelled and
+ * cannot go on is not held: what it has done is undone from its journal. */
+static const db_sql HOLD = {"UPDATE {runs} SET held = CASE"
+                            " WHEN cancel_at IS NOT NULL AND status = 0 THEN 0"
+                            " WHEN held = 4 THEN 4 ELSE $4 END,"
+                            " status = CASE WHEN cancel_at IS NOT NULL THEN 4 ELSE status END,"
+                            " claims = CASE WHEN cancel_at IS NOT NULL AND status = 0 THEN 0"
+                            " ELSE claims END,"
                             " held_reason = CASE WHEN held = 4 THEN held_reason ELSE $5 END,"
                             " held_for = CASE WHEN held = 4 THEN NULL ELSE $6 END,"
-                            " held_at = $7, owner = 0, wake_at = NULL, updated_at = $7"
+                            " held_at = $7, owner = 0, updated_at = $7, wake_at = CASE"
+                            " WHEN cancel_at IS NOT NULL AND status = 0 THEN $7 ELSE NULL END"
                             " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING held",
                             "iiiitti"};
 
 static const db_sql HOLD_DUE = {
-    "UPDATE {runs} SET held = 1, held_reason = $3, held_for = '', held_at = $4, owner = 0,"
-    " wake_at = NULL, updated_at = $4 WHERE run = $1 AND owner = $2 AND status IN (0, 4)"
-    " AND held = 0 AND wake_at <= $4 RETURNING held",
+    "UPDATE {runs} SET held = CASE WHEN cancel_at IS NULL THEN 1 ELSE 0 END, held_reason = $3,"
+    " held_for = '', held_at = $4, owner = 0, updated_at = $4,"
+    " status = CASE WHEN cancel_at IS NULL THEN status ELSE 4 END,"
+    " wake_at = CASE WHEN cancel_at IS NULL THEN NULL ELSE wake_at END"
+    " WHERE run = $1 AND owner = $2 AND status IN (0, 4) AND held = 0"
+    " AND wake_at <= $4 RETURNING held",
     "iiti"};
 
 /* Whoever drives it goes on until he hears of it. One that is to begin later, and was never
@@ -102,10 +149,18 @@ static const db_sql RELEASE = {
     " updated_at = $2 WHERE run = $1 AND status IN (0, 4) AND held <> 0 RETURNING owner",
     "ii"};
 
+/* Nobody but its owner changes these, unless the owner's node is closed: the lock on that row keeps
+ * them as they are (A1). */
+static const db_sql CHECK_FENCE = {
+    "SELECT fence FROM {runs} WHERE run = $1 AND owner = $2 AND fence = $3", "iii"};
+
 static const db_sql APPEND = {
     "INSERT INTO {journal} (run, generation, seq, kind, op, name, at, enc, data)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     "iiiiitiib"};
+
+/* For the change feed: a line of its own, and nothing that others wait for. */
+static const db_sql NOTE = {"INSERT INTO {changes} (run, at) VALUES ($1, $2)", "ii"};
 
 static db_value text_or_null(slice s)
 {
@@ -127,6 +182,12 @@ static int guard_run(unit *u, const db_sql *sql, const char *name, int64_t run,
     return guard;
 }
 
+void run_note(unit *u, db_value run, int64_t now_ms)
+{
+    const db_value row[] = {run, db_int(now_ms)};
+    unit_note(u, &NOTE, 0, row, DB_COUNT(row));
+}
+
 static void guard_closed(unit *u, int64_t node)
 {
     const db_value closed[] = {db_int(node)};
@@ -143,7 +204,10 @@ int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms)
         db_int(f->held), db_int(f->seq),   db_int(f->counted), db_text(version),
     };
     guard_closed(u, f->owner);
-    return guard_run(u, &CLAIM, "owner", f->run, values, DB_COUNT(values));
+    int number = guard_run(u, &CLAIM, "owner", f->run, values, DB_COUNT(values));
+    if (f->held != 0)
+        run_note(u, db_int(f->run), now_ms);
+    return number;
 }
 
 int run_mark(unit *u, const run_hold *h, int64_t more)
@@ -152,17 +216,72 @@ int run_mark(unit *u, const run_hold *h, int64_t more)
     return guard_run(u, &MARK, "fence", h->run, values, DB_COUNT(values));
 }
 
+static void put_mail(unit *u, const run_mail *m, db_value seq, db_value generation)
+{
+    const db_value row[] = {
+        db_int(m->run),     seq,
+        generation,         db_int(m->op),
+        db_int(m->attempt), db_int(m->kind),
+        db_text(m->name),   text_or_null(m->key),
+        db_text(m->by),     db_int(m->at_ms),
+        db_int(m->enc),     bytes_or_null(m->data),
+    };
+    unit_write(u, &INBOX, unit_key("inbox", m->run), row, DB_COUNT(row));
+}
+
+void run_put_mail(unit *u, const run_mail *m, db_value seq)
+{
+    put_mail(u, m, seq, db_int(m->generation));
+}
+
 int run_send(unit *u, const run_mail *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int guard = guard_run(u, &ARRIVE, "live", m->run, values, DB_COUNT(values));
-    const db_value row[] = {
-        db_int(m->run),     db_from(guard, SEND_SEQ), db_int(m->generation), db_int(m->op),
-        db_int(m->attempt), db_int(m->kind),          db_text(m->name),      text_or_null(m->key),
-        db_text(m->by),     db_int(m->at_ms),         db_int(m->enc),        bytes_or_null(m->data),
-    };
-    unit_write(u, &INBOX, unit_key("inbox", m->run), row, DB_COUNT(row));
+    run_put_mail(u, m, db_from(guard, SEND_SEQ));
     return guard;
+}
+
+int run_try_send(unit *u, const run_mail *m)
+{
+    const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
+    int try = unit_try(u, &ARRIVE, unit_key("runs", m->run), values, DB_COUNT(values));
+    run_put_mail(u, m, db_from(try, SEND_SEQ));
+    return try;
+}
+
+int run_try_report(unit *u, const run_mail *m, int finish)
+{
+    const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
+    int try = unit_try(u, &ARRIVE, unit_key("runs", m->run), values, DB_COUNT(values));
+    put_mail(u, m, db_from(try, SEND_SEQ), db_from(finish, FINISH_PARENT_GENERATION));
+    return try;
+}
+
+int run_cancel(unit *u, const run_mail *m)
+{
+    const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
+    int guard = guard_run(u, &CANCEL, "uncancelled", m->run, values, DB_COUNT(values));
+    run_put_mail(u, m, db_from(guard, SEND_SEQ));
+    run_note(u, db_int(m->run), m->at_ms);
+    return guard;
+}
+
+int run_try_cancel(unit *u, const run_mail *m, int64_t parent)
+{
+    const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(parent)};
+    int tried = unit_try(u, &CANCEL_CHILD, unit_key("runs", m->run), values, DB_COUNT(values));
+    run_put_mail(u, m, db_from(tried, SEND_SEQ));
+    run_note(u, db_int(m->run), m->at_ms); /* also if it has ended: then for nothing */
+    return tried;
+}
+
+int run_cancel_held(unit *u, int64_t run, int64_t now_ms)
+{
+    const db_value values[] = {db_int(run), db_int(now_ms)};
+    int number = guard_run(u, &CANCEL_HELD, "cancelled", run, values, DB_COUNT(values));
+    run_note(u, db_int(run), now_ms);
+    return number;
 }
 
 static db_value status_of(const run_said *said)
@@ -179,7 +298,9 @@ int run_say(unit *u, const run_hold *h, const run_said *said, int64_t now_ms)
 {
     const db_value values[] = {db_int(h->run),  db_int(h->owner), db_int(h->fence),
                                status_of(said), count_of(said),   db_int(now_ms)};
-    return unit_write(u, &SAY, unit_key("runs", h->run), values, DB_COUNT(values));
+    int number = unit_write(u, &SAY, unit_key("runs", h->run), values, DB_COUNT(values));
+    run_note(u, db_int(h->run), now_ms);
+    return number;
 }
 
 int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, const run_said *said,
@@ -195,7 +316,10 @@ int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms, cons
         status_of(said),
         count_of(said),
     };
-    return guard_run(u, &PARK, "fence", h->run, values, DB_COUNT(values));
+    int number = guard_run(u, &PARK, "fence", h->run, values, DB_COUNT(values));
+    if (said && said->count > 0)
+        run_note(u, db_int(h->run), now_ms);
+    return number;
 }
 
 int run_finish(unit *u, const run_hold *h, const run_end *end, const run_said *said, int64_t now_ms)
@@ -212,7 +336,9 @@ int run_finish(unit *u, const run_hold *h, const run_end *end, const run_said *s
         status_of(said),
         count_of(said),
     };
-    return guard_run(u, &FINISH, "fence", h->run, values, DB_COUNT(values));
+    int number = guard_run(u, &FINISH, "fence", h->run, values, DB_COUNT(values));
+    run_note(u, db_int(h->run), now_ms);
+    return number;
 }
 
 int run_give_back(unit *u, const run_hold *h, int64_t now_ms)
@@ -227,34 +353,53 @@ int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms
         db_int(h->run),           db_int(h->owner),        db_int(h->fence), db_int(why->reason),
         text_or_null(why->words), text_or_null(why->what), db_int(now_ms),
     };
-    return guard_run(u, &HOLD, "fence", h->run, values, DB_COUNT(values));
+    int number = guard_run(u, &HOLD, "fence", h->run, values, DB_COUNT(values));
+    run_note(u, db_int(h->run), now_ms);
+    return number;
 }
 
 int run_hold_due(unit *u, int64_t run, int64_t owner, slice words, int64_t now_ms)
 {
     const db_value values[] = {db_int(run), db_int(owner), db_text(words), db_int(now_ms)};
     guard_closed(u, owner);
-    return guard_run(u, &HOLD_DUE, "owner", run, values, DB_COUNT(values));
+    int number = guard_run(u, &HOLD_DUE, "owner", run, values, DB_COUNT(values));
+    run_note(u, db_int(run), now_ms);
+    return number;
 }
 
 int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms)
 {
     const db_value values[] = {db_int(run), text_or_null(words), db_int(now_ms)};
-    return guard_run(u, &HOLD_BY_HAND, "live", run, values, DB_COUNT(values));
+    int number = guard_run(u, &HOLD_BY_HAND, "live", run, values, DB_COUNT(values));
+    run_note(u, db_int(run), now_ms);
+    return number;
 }
 
 int run_set_free(unit *u, int64_t run, int64_t now_ms)
 {
     const db_value values[] = {db_int(run), db_int(now_ms)};
-    return guard_run(u, &RELEASE, "held", run, values, DB_COUNT(values));
+    int number = guard_run(u, &RELEASE, "held", run, values, DB_COUNT(values));
+    run_note(u, db_int(run), now_ms);
+    return number;
 }
 
-int run_append(unit *u, const run_entry *e)
+int run_check_fence(unit *u, const run_hold *h)
+{
+    const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence)};
+    return guard_run(u, &CHECK_FENCE, "fence", h->run, values, DB_COUNT(values));
+}
+
+int run_append_from(unit *u, const run_entry *e, db_value data)
 {
     const db_value row[] = {
         db_int(e->run),   db_int(e->generation), db_int(e->seq),
         db_int(e->kind),  db_int(e->op),         db_text(e->name),
-        db_int(e->at_ms), db_int(e->enc),        bytes_or_null(e->data),
+        db_int(e->at_ms), db_int(e->enc),        data,
     };
     return unit_write(u, &APPEND, unit_key("journal", e->run), row, DB_COUNT(row));
+}
+
+int run_append(unit *u, const run_entry *e)
+{
+    return run_append_from(u, e, bytes_or_null(e->data));
 }

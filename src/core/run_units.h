@@ -51,6 +51,9 @@ int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
 /* So many claims more, or less. Guard "fence". */
 int run_mark(unit *u, const run_hold *h, int64_t more);
 
+/* What kind of thing arrives (docs/format.md). */
+enum { MAIL_MESSAGE = 1, MAIL_CHILD = 2, MAIL_CANCEL = 3, MAIL_REQUEST = 4, MAIL_TASK = 5 };
+
 /* Something that arrives for a run. */
 typedef struct run_mail {
     int64_t run;
@@ -71,6 +74,30 @@ typedef struct run_mail {
 enum { SEND_SEQ, SEND_OWNER };
 
 int run_send(unit *u, const run_mail *m);
+
+/* The same as a part of a unit about something else: if there is no such run, or it has ended,
+ * nothing arrives, and the unit goes on. Gives the number of a try. */
+int run_try_send(unit *u, const run_mail *m);
+
+/* The same for the parent of a run that `finish` of this unit ends: to the generation that the row
+ * of the run names then, since a parent may have begun anew and kept its child. */
+int run_try_report(unit *u, const run_mail *m, int finish);
+
+/* Only the row of the inbox, as this seq, for a run whose own row is written with it. */
+void run_put_mail(unit *u, const run_mail *m, db_value seq);
+
+/* Ask for its cancellation: an arrival of kind MAIL_CANCEL, whose reason (JSON text) is the data;
+ * only the first one counts. One that is held and nobody's goes on to its clean-ups. Guard
+ * "uncancelled": there is no such run, it has ended, or was asked before. Columns as of run_send().
+ */
+int run_cancel(unit *u, const run_mail *m);
+
+/* The same as a part of a unit about something else, for a child of `parent`. A try. */
+int run_try_cancel(unit *u, const run_mail *m, int64_t parent);
+
+/* It was asked before, and is held and nobody's by now: let it go on to its clean-ups. Guard
+ * "cancelled". */
+int run_cancel_held(unit *u, int64_t run, int64_t now_ms);
 
 /* What a run says about itself: its custom status, after so many changes. NULL, or 0 changes: it is
  * as it was. */
@@ -107,7 +134,13 @@ int run_finish(unit *u, const run_hold *h, const run_end *end, const run_said *s
 int run_give_back(unit *u, const run_hold *h, int64_t now_ms);
 
 /* Why a run is held (docs/format.md). */
-enum { HELD_VERSION = 1, HELD_MISMATCH = 2, HELD_POISON = 3, HELD_BY_HAND = 4 };
+enum {
+    HELD_VERSION = 1,
+    HELD_MISMATCH = 2,
+    HELD_POISON = 3,
+    HELD_BY_HAND = 4,
+    HELD_STUCK = 5, /* a clean-up has failed for good */
+};
 
 typedef struct run_held {
     int64_t reason;
@@ -128,6 +161,9 @@ int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms);
 /* Let a run go on that is held, for whatever reason. Guard "held"; the row tells its owner. */
 int run_set_free(unit *u, int64_t run, int64_t now_ms);
 
+/* It is still the owner's: a look, which locks nothing. Guard "fence". */
+int run_check_fence(unit *u, const run_hold *h);
+
 /* One more row of a run's journal. */
 typedef struct run_entry {
     int64_t run;
@@ -141,8 +177,15 @@ typedef struct run_entry {
     slice data; /* at NULL: it has none */
 } run_entry;
 
+/* A run was made, ended, was held or released, changed its custom status, began to fail, or a new
+ * generation: to be told to those who follow the change feed (changes.h). */
+void run_note(unit *u, db_value run, int64_t now_ms);
+
 /* Append it. There is no guard: the engine knows that it owns the run, and that this is still so is
  * what the lock on the node's own row says, under which it commits. */
 int run_append(unit *u, const run_entry *e);
+
+/* The same with data that another statement of the unit gives (db_from()). */
+int run_append_from(unit *u, const run_entry *e, db_value data);
 
 #endif

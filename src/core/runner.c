@@ -12,19 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_write.h"
-#include "base/text.h"
-#include "core/attributes.h"
+#include "core/client.h"
 #include "core/crowd.h"
 #include "core/drive.h"
+#include "core/ending.h"
+#include "core/jobs.h"
+#include "core/others.h"
 #include "core/running.h"
+#include "core/state.h"
+#include "core/transact.h"
 
-enum { PAGE_ROWS = 256, AGAIN_MS = 1000 };
-
-static const db_sql PAGE = {"SELECT seq, kind, op, name, at, data FROM {journal}"
-                            " WHERE run = $1 AND generation = $2 AND seq > $3"
-                            " ORDER BY seq LIMIT $4",
-                            "iiii"};
+enum { AGAIN_MS = 1000, LOOK_AGAIN_MS = 60000, TAKEN_MAX = 1024 };
 
 /* ---- Handing in ---- */
 
@@ -33,6 +31,8 @@ static void answered(unit *u, void *arg)
 {
     pawl_run *run = arg;
     drive *d = run->drive;
+    if (transact_answered(run, u))
+        return;
     if (u->answer != UNIT_UNDECIDED) {
         drive_answered(d, run);
         return;
@@ -42,7 +42,8 @@ static void answered(unit *u, void *arg)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void hand_in(pawl_run *run)
+/* 1: it is in hand again already, as only a transactional step can be that has failed. */
+static int hand_in(pawl_run *run)
 {
     drive *d = run->drive;
     unit *u = run->unit;
@@ -51,8 +52,7 @@ static void hand_in(pawl_run *run)
     u->done = answered;
     u->done_arg = run;
     run_write_said(run);
-    unit_guards_first(u); /* there is one at most */
-    run->parked = run->parked < 0 ? -1 : 0;
+    unit_guards_first(u);                             /* there is one at most */
     if (run->page && replay_left(run->replay) == 0) { /* it may wait for long */
         arena_free(run->page);
         run->page = NULL;
@@ -60,7 +60,10 @@ static void hand_in(pawl_run *run)
     run->handed_in = 1;
     crowd_pass(d, run);
     run->where = RUN_COMMITS;
+    if (run->want == WANT_TRANSACT && run->transact.state == TRANSACT_GOES)
+        return transact_apply(&d->runners[run->runner], run);
     committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), u);
+    return 0;
 }
 
 static int need_unit(pawl_run *run)
@@ -127,6 +130,7 @@ static void not_committed(pawl_run *run)
         LOG_TEXT("code", pawl_code_name(u->code)));
     if (lost && strcmp(u->refused, "node") == 0 && !atomic_exchange(&d->fenced, 1))
         drive_call(d, 'k');
+    others_committed(run, 0);
     run->marks = run->leaves = 0;
     if (lost)
         forget(run);
@@ -134,193 +138,7 @@ static void not_committed(pawl_run *run)
         put_off(run, 1);
 }
 
-/* ---- The journal ---- */
-
-static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
-{
-    db_stmt *s;
-    db_value values[] = {db_int(run->hold.run), db_int(run->generation), db_int(run->fed),
-                         db_int(PAGE_ROWS)};
-    pawl_code rc = db_prepare(r->reader, &PAGE, &s, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = db_bind_all(s, values, DB_COUNT(values), err);
-    db_step step = DB_DONE;
-    while (rc == PAWL_OK && *count < PAGE_ROWS && (step = db_next(s, err)) == DB_ROW) {
-        db_value name = db_column(s, 3), data = db_column(s, 5);
-        replay_row *row = &rows[(*count)++];
-        *row = (replay_row){.seq = db_column(s, 0).i,
-                            .generation = run->generation,
-                            .kind = db_column(s, 1).i,
-                            .op = db_column(s, 2).i,
-                            .at_ms = db_column(s, 4).i};
-        row->name = (slice){arena_copy(run->page, name.s), name.s.size};
-        if (data.type != DB_NULL)
-            row->data = (slice){arena_copy(run->page, data.s), data.s.size};
-        if (!row->name.at || (data.type != DB_NULL && !row->data.at))
-            rc = error_set(err, PAWL_NOMEM, "out of memory");
-    }
-    if (step == DB_FAILED)
-        rc = err->code;
-    db_reset(s);
-    return rc;
-}
-
-static pawl_code begin_reading(runner *r, error *err)
-{
-    pawl_code rc = PAWL_OK;
-    if (!r->reader)
-        rc = db_connect(r->drive->options.db, DB_READER, &r->reader, err);
-    return rc == PAWL_OK ? db_begin(r->reader, err) : rc;
-}
-
-static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
-{
-    pawl_code rc = begin_reading(r, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = read_page(r, run, rows, count, err);
-    db_rollback(r->reader);
-    return rc;
-}
-
-/* As many as there are, and not as many as there might be: most runs are short. */
-static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, error *err)
-{
-    replay_row *copy = arena_alloc(run->page, count * sizeof *copy);
-    if (!copy)
-        return error_set(err, PAWL_NOMEM, "out of memory");
-    memcpy(copy, rows, count * sizeof *copy);
-    replay_feed(run->replay, copy, count);
-    return PAWL_OK;
-}
-
-/* Feed the next rows. A small input is in the run's row: then the journal has no first row, and one
- * is made up for it. */
-static pawl_code feed(runner *r, pawl_run *run, error *err)
-{
-    replay_row rows[PAGE_ROWS + 1];
-    size_t first = 0, count = 0;
-    if (!run->page)
-        run->page = arena_new(0);
-    else
-        arena_reset(run->page);
-    if (!run->page)
-        return error_set(err, PAWL_NOMEM, "out of memory");
-    if (run->fed == 0 && run->input) {
-        rows[first++] = (replay_row){.seq = 1,
-                                     .generation = run->generation,
-                                     .kind = OP_STARTED,
-                                     .name = SLICE_LIT(""),
-                                     .data = slice_of(run->input)};
-        run->fed = 1;
-    }
-    pawl_code rc = run->fresh ? PAWL_OK : read_rows(r, run, rows + first, &count, err);
-    if (rc != PAWL_OK)
-        return rc;
-    if (count > 0)
-        run->fed = rows[first + count - 1].seq;
-    if (first + count > 0)
-        rc = give_rows(run, rows, first + count, err);
-    if (rc != PAWL_OK)
-        return rc;
-    if (count < PAGE_ROWS) {
-        run->fed_all = 1;
-        replay_fed_all(run->replay, 0);
-    }
-    run->fresh = 0;
-    return PAWL_OK;
-}
-
-/* ---- Its attributes ---- */
-
-/* What it has set before is committed, or is being set by this very function. */
-static pawl_code read_names(runner *r, pawl_run *run, error *err)
-{
-    db_stmt *s;
-    const db_value key = db_int(run->hold.run);
-    pawl_code rc = begin_reading(r, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = db_prepare(r->reader, &ATTRIBUTE_NAMES, &s, err);
-    if (rc == PAWL_OK)
-        rc = db_bind_all(s, &key, 1, err);
-    db_step step = DB_DONE;
-    while (rc == PAWL_OK && (step = db_next(s, err)) == DB_ROW)
-        run_add_name(run, db_column(s, 0).s);
-    if (step == DB_FAILED)
-        rc = err->code;
-    if (rc == PAWL_OK)
-        db_reset(s);
-    db_rollback(r->reader);
-    run->names_known = rc == PAWL_OK;
-    if (rc != PAWL_OK)
-        run->names = NULL;
-    return rc;
-}
-
 /* ---- The end of a turn ---- */
-
-static void put_json(buf *b, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    value_write(b, format, args);
-    va_end(args);
-}
-
-/* {"name":…,"message":…,"where":…}, short enough for the run's row. */
-static slice error_text(pawl_run *run)
-{
-    buf b;
-    buf_init(&b, PAWL_MAX_PAYLOAD);
-    char message[512];
-    text_clip(message, sizeof message, slice_of(run->end.message));
-    put_json(&b, "{'name':%s,'message':%s,'where':%s}", run->end.name, message, run->end.where);
-    slice s = {arena_copy(run->paper, (slice){b.at, b.size}), b.size};
-    buf_free(&b);
-    return s;
-}
-
-static int add_end(pawl_run *run)
-{
-    run_end end = {.status = run->end.status};
-    if (end.status == RUN_DONE) {
-        slice value = slice_of(run->end.value);
-        if (value.size <= RUN_SMALL) {
-            end.output = (slice){arena_copy(run->paper, value), value.size};
-            if (!end.output.at)
-                return 0;
-        }
-    } else {
-        end.error = error_text(run);
-        if (!end.error.at)
-            return 0;
-    }
-    run->parked = run_finish(run->unit, &run->hold, &end, &run->said, drive_now_ms(run->drive));
-    run->said_rides = 1;
-    return 1;
-}
-
-/* Why it is held, for people and for those who let it go on. */
-static int add_hold(pawl_run *run)
-{
-    drive *d = run->drive;
-    run_held why = {.reason = run->end.held ? run->end.held : HELD_MISMATCH};
-    slice note = slice_of(run->end.note);
-    why.words = (slice){arena_copy(run->paper, note), note.size};
-    if (why.reason == HELD_VERSION) {
-        slice lacks = slice_of(run->end.lacks);
-        why.what = (slice){arena_copy(run->paper, lacks), lacks.size};
-    } else {
-        why.what = hold_tried(run->paper, run->held_for, d->options.build);
-    }
-    if (!why.words.at || !why.what.at)
-        return 0;
-    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id), LOG_TEXT("why", why.words.at));
-    run_set_held(run->unit, &run->hold, &why, drive_now_ms(d));
-    return 1;
-}
 
 /* The function is over: it has ended, or was left because of trouble that is not its fault. */
 static void end_turn(pawl_run *run)
@@ -332,17 +150,30 @@ static void end_turn(pawl_run *run)
     }
     int added = 1;
     if (trouble == PAWL_OK) {
-        added = add_end(run);
+        added = runner_add_outcome(run);
     } else { /* the rest of this turn is forgotten: the next build may see it otherwise */
         unit_cut(run->unit, run->kept);
+        others_cut(run, run->kept);
         run->lines = NULL;
         run_forget_said(run);
-        added = add_hold(run);
+        state_cut(run);
+        added = runner_add_hold(run);
     }
     if (!added || run->unit->broken_build)
         later(run);
     else
         hand_in(run);
+}
+
+/* When it is due for whoever comes next, if this process dies. Work that is done beside the
+ * function is known here only; and whether a child was made is known when that is committed. */
+static int64_t wake_of(const pawl_run *run, int64_t now)
+{
+    if (run->jobs.count > 0 || run->jobs_new_count > 0)
+        return now;
+    if (run->sent && run->until_ms > now + LOOK_AGAIN_MS)
+        return now + LOOK_AGAIN_MS;
+    return run->until_ms;
 }
 
 /* Everything it has recorded, and until when it sleeps. */
@@ -352,8 +183,9 @@ static void park(pawl_run *run)
         later(run);
         return;
     }
-    run->parked = run_park(run->unit, &run->hold, run->mail, run->until_ms, &run->said,
-                           drive_now_ms(run->drive));
+    int64_t now = drive_now_ms(run->drive);
+    run->parked = run_park(run->unit, &run->hold, atomic_load(&run->looked), wake_of(run, now),
+                           &run->said, now);
     run->said_rides = 1;
     if (run->unit->broken_build)
         later(run);
@@ -363,12 +195,17 @@ static void park(pawl_run *run)
 
 /* ---- In hand ---- */
 
-/* Where others may have taken over, no work function is called any more. */
-static int claim_is_good(drive *d)
+int drive_claim_is_good(drive *d)
 {
     if (atomic_load(&d->fenced))
         return 0;
     return d->node.file || drive_now_ms(d) < d->node.beat_ms + d->node.claim_ms;
+}
+
+/* Who stops does not begin with anything. */
+static int may_begin(drive *d)
+{
+    return drive_claim_is_good(d) && !atomic_load(&d->stopping);
 }
 
 /* 0: the attempt ran out of time, and the run is in other hands: nothing of it may be touched. */
@@ -377,7 +214,7 @@ static int call_work(runner *r, pawl_run *run)
     drive *d = r->drive;
     pawl_work *w = run->work;
     run->misused = 0;
-    drive_enter_work(r, run);
+    drive_enter_work(r, w);
     work_call(w);
     drive_end_child(d);
     int in_hand = drive_leave_work(r, w);
@@ -405,7 +242,7 @@ static int do_work(runner *r, pawl_run *run)
     /* A queued unit never waits for code of the user. By hand it is committed here, which may take
      * long: so the claim is looked at afterwards. */
     committers_leave(r->drive->options.committers);
-    if (!claim_is_good(r->drive)) {
+    if (!may_begin(r->drive)) {
         later(run);
         return 0;
     }
@@ -414,51 +251,111 @@ static int do_work(runner *r, pawl_run *run)
     return call_work(r, run);
 }
 
+/* The same inside a transaction, with what the run has recorded. 0: it is not in hand any more;
+ * when it comes back it is committed. */
+static int do_transact(runner *r, pawl_run *run)
+{
+    if (!transact_rides(run))
+        return hand_in(run);
+    if (!run->unit)
+        jobs_queue(run);
+    committers_leave(r->drive->options.committers);
+    if (!may_begin(r->drive) || !transact_build(run)) {
+        later(run);
+        return 0;
+    }
+    return hand_in(run);
+}
+
+static void nudge(pawl_run *run)
+{
+    pthread_mutex_lock(&run->drive->lock);
+    run->nudged = 1;
+    pthread_mutex_unlock(&run->drive->lock);
+}
+
+/* Something has come since it looked last. */
+static int is_nudged(pawl_run *run)
+{
+    drive *d = run->drive;
+    pthread_mutex_lock(&d->lock);
+    int nudged = run->nudged;
+    run->nudged = 0;
+    pthread_mutex_unlock(&d->lock);
+    return nudged;
+}
+
+/* Everything that it has recorded is durable. 0: not yet. It is on its way, and perhaps in another
+ * hand by now. */
+static int is_flushed(pawl_run *run)
+{
+    if (!run->unit)
+        return 1;
+    hand_in(run);
+    return 0;
+}
+
+static int may_work(pawl_run *run)
+{
+    if (!atomic_load(&run->rests))
+        return is_flushed(run);
+    give_back(run);
+    return 0;
+}
+
+/* What was done outside need not be done again because something cannot be read. */
+static int get(runner *r, pawl_run *run)
+{
+    error err;
+    if (runner_read(r, run, &err) == PAWL_OK)
+        return 1;
+    if (is_flushed(run))
+        put_off(run, err.code != PAWL_NOMEM);
+    return 0;
+}
+
+/* 1: it has what it wants. 0: it is not in hand any more. */
+static int serve_want(runner *r, pawl_run *run)
+{
+    switch (run->want) {
+    case WANT_PAGE:
+    case WANT_NAMES:
+    case WANT_STATE:
+    case WANT_MAIL:
+    case WANT_KEY:
+    case WANT_CHECK:
+        return get(r, run);
+    case WANT_WORK:
+        if (!may_work(run))
+            return 0;
+        jobs_queue(run);
+        return do_work(r, run);
+    case WANT_TRANSACT:
+        if (run->transact.state != TRANSACT_ASKED)
+            return 1;
+        if (!atomic_load(&run->rests))
+            return do_transact(r, run);
+        give_back(run);
+        return 0;
+    case WANT_FLUSH:
+        return is_flushed(run);
+    case WANT_WAIT:
+        if (run->until_ms <= drive_now_ms(run->drive) || is_nudged(run))
+            return 1;
+        park(run);
+        return 0;
+    case WANT_END:
+        end_turn(run);
+        return 0;
+    }
+    return 0;
+}
+
 static void go_on(runner *r, pawl_run *run)
 {
-    drive *d = r->drive;
-    error err;
-    for (;;) {
-        switch (run->want) {
-        case WANT_PAGE:
-            if (feed(r, run, &err) != PAWL_OK) {
-                put_off(run, err.code != PAWL_NOMEM);
-                return;
-            }
-            break;
-        case WANT_NAMES:
-            if (read_names(r, run, &err) != PAWL_OK) {
-                if (run->unit) /* what was done outside need not be done again for that */
-                    hand_in(run);
-                else
-                    put_off(run, 1);
-                return;
-            }
-            break;
-        case WANT_WORK:
-            if (atomic_load(&run->rests)) {
-                give_back(run);
-                return;
-            }
-            if (run->unit) {
-                hand_in(run);
-                return;
-            }
-            if (!do_work(r, run))
-                return;
-            break;
-        case WANT_WAIT:
-            if (run->until_ms > drive_now_ms(d)) {
-                park(run);
-                return;
-            }
-            break;
-        case WANT_END:
-            end_turn(run);
-            return;
-        }
+    while (serve_want(r, run)) {
         fiber_resume(run->fiber);
-        drive_end_child(d);
+        drive_end_child(r->drive);
     }
 }
 
@@ -477,8 +374,47 @@ static void take_back(pawl_run *run)
     run->handed_in = 0;
     run->submitter = (submitter){0};
     run_forget_said(run);
+    state_forget(run);
     run->kept = 0;
+    run->births = 0;
     arena_reset(run->paper);
+}
+
+/* What a unit that ends its function has made of it. 1: it goes on, from the journal. */
+static int ended(pawl_run *run)
+{
+    drive *d = run->drive;
+    const unit_row *row = run->end.status != RUN_LIVE ? unit_rows(run->unit, run->parked) : NULL;
+    if (row && row->values[FINISH_WATCHED].i)
+        wake_tell(d);
+    int goes_on = run->end.status == RUN_FAILING;
+    if (run->end.again && run->end.status == RUN_DONE)
+        goes_on = run->end.next && ending_begun_again(run);
+    if (run->end.again && !run->end.next) /* somebody else has that version */
+        client_call_others(d);
+    if (!goes_on) {
+        forget(run);
+        return 0;
+    }
+    if (run->end.status == RUN_FAILING)
+        run->failing = 1;
+    jobs_forget(run);
+    run_cool(run);
+    run->handed_in = 0;
+    run->parked = -1;
+    return 1;
+}
+
+/* It waits: for a moment, or for something to arrive. */
+static void fall_asleep(pawl_run *run)
+{
+    drive *d = run->drive;
+    pthread_mutex_lock(&d->lock);
+    if (run->nudged)
+        drive_ready(d, run);
+    else
+        drive_sleep(d, run, run->until_ms);
+    pthread_mutex_unlock(&d->lock);
 }
 
 /* Its unit is committed. 1: there is more to do now. */
@@ -487,6 +423,7 @@ static int committed(pawl_run *run)
     drive *d = run->drive;
     run_tell_lines(run);
     run->trouble_ms = 0;
+    others_committed(run, 1);
     if (run->marks) {
         run->marks = 0;
         pthread_mutex_lock(&d->lock);
@@ -504,25 +441,26 @@ static int committed(pawl_run *run)
         suspect_acquit(d, run);
         pthread_mutex_unlock(&d->lock);
     }
-    if (run->want == WANT_END) {
-        const unit_row *row =
-            run->end.status != RUN_LIVE ? unit_rows(run->unit, run->parked) : NULL;
-        if (row && row->values[FINISH_WATCHED].i)
-            wake_tell(d);
-        forget(run);
-        return 0;
-    }
+    if (run->want == WANT_END)
+        return ended(run);
+    const unit_row *row =
+        run->want == WANT_WAIT && run->parked >= 0 ? unit_rows(run->unit, run->parked) : NULL;
+    if (row && row->values[PARK_MAIL].i > run->mail)
+        run->mail = row->values[PARK_MAIL].i;
+    int arrived =
+        row && (row->values[PARK_MAIL].i > atomic_load(&run->looked) || run->futures.asking);
     run->parked = -1;
     take_back(run);
-    int waits = run->want == WANT_WAIT && run->until_ms > drive_now_ms(d);
+    jobs_queue(run);
+    if (arrived)
+        nudge(run);
+    int waits = run->want == WANT_WAIT && run->until_ms > drive_now_ms(d) && !arrived;
     int drops = d->options.drops && d->options.drops(d->options.drops_arg);
     if (drops || (waits && fiber_pool_live(d->pool) > d->warm_max))
         run_cool(run);
     if (!waits)
         return 1;
-    pthread_mutex_lock(&d->lock);
-    drive_sleep(d, run, run->until_ms);
-    pthread_mutex_unlock(&d->lock);
+    fall_asleep(run);
     return 0;
 }
 
@@ -586,11 +524,23 @@ static void take_in_hand(runner *r, pawl_run *run)
         go_on(r, run);
 }
 
+/* While many runs are ready nobody here commits, and what they have recorded waits: so it is done
+ * when there is enough for a transaction. Otherwise thousands would wait for the last of them. */
+static void commit_now_and_then(runner *r)
+{
+    if (++r->taken < TAKEN_MAX)
+        return;
+    r->taken = 0;
+    committers_drive(r->drive->options.committers);
+}
+
 void runner_take(runner *r, pawl_run *run)
 {
     running *list = r->drive->suspects.running;
     running_set(list, r->index, run->hold.run);
     take_in_hand(r, run);
-    if (!r->lost) /* then nobody has the list any more */
-        running_set(list, r->index, 0);
+    if (r->lost) /* then nobody has the list any more */
+        return;
+    running_set(list, r->index, 0);
+    commit_now_and_then(r);
 }

@@ -4,6 +4,7 @@
 
 #include "core/drive.h"
 #include "core/engine.h"
+#include "core/test_kit.h"
 #include "core/wait.h"
 
 static const int64_t MS_NS = 1000000;
@@ -113,6 +114,7 @@ static void set_only(drive *d, const char *id)
 {
     pthread_mutex_lock(&d->lock);
     d->only = id;
+    d->family_ns = 0;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -125,7 +127,9 @@ pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome 
     pawl_code rc = enter(p, &err);
     if (rc == PAWL_OK)
         rc = wait_check(id, timeout_ms, &err);
-    if (rc != PAWL_OK)
+    if (rc == PAWL_OK && test_kit_has(p))
+        rc = test_kit_finish(p, id, timeout_ms, out, &err);
+    if (rc != PAWL_OK || test_kit_has(p))
         return engine_leave(p, rc, &err);
     drive *d = engine_drive(p);
     int64_t deadline = clock_deadline(d->host->mono_ns(d->host), timeout_ms);

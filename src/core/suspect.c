@@ -3,6 +3,7 @@
 #include "core/suspect.h"
 
 #include "core/drive.h"
+#include "core/jobs.h"
 #include "core/running.h"
 
 static const int64_t ALONE_MS = 5000;
@@ -127,6 +128,19 @@ pawl_run *suspect_take(struct runner *r)
     return run;
 }
 
+/* Runs come first, since they are what makes jobs; but not always. */
+enum { JOBS_EVERY = 8 };
+
+job *suspect_take_job(struct runner *r)
+{
+    struct drive *d = r->drive;
+    suspects *s = &d->suspects;
+    if (!d->jobs.first || s->first || s->alone || (r->first && ++r->turns % JOBS_EVERY != 0))
+        return NULL;
+    s->in_hand++;
+    return jobs_take(d);
+}
+
 void suspect_done(struct drive *d)
 {
     suspects *s = &d->suspects;
@@ -142,7 +156,7 @@ int suspect_has(struct runner *r)
     const suspects *s = &r->drive->suspects;
     if (s->alone)
         return s->first == s->alone;
-    return s->first ? s->in_hand <= s->tolerated : r->first != NULL;
+    return s->first ? s->in_hand <= s->tolerated : r->first || r->drive->jobs.first;
 }
 
 int64_t suspect_next_ns(const struct drive *d)

@@ -51,6 +51,9 @@ void suspect_add(struct drive *d, pawl_run *run);
 pawl_run *suspect_take(struct runner *r);
 void suspect_done(struct drive *d);
 
+/* A job that it may do now: suspects come before those, and are alone. Let go of as a run is. */
+struct job *suspect_take_job(struct runner *r);
+
 /* Is there something for the runner now? When may there be, since others stand still only so
  * long? */
 int suspect_has(struct runner *r);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/drive.h"
-#include "core/run.h"
+#include "core/futures.h"
 
 /* ---- Asking ---- */
 
@@ -19,13 +19,6 @@ static _Noreturn void hold(pawl_run *run)
     run_trouble(run, why->code, "%s: %s", why->message, why->detail);
 }
 
-/* An attempt that has failed tells when the next one is due. */
-static void note_arrival(pawl_run *run, const replay_row *row)
-{
-    if (row->kind == OP_ATTEMPT)
-        run->until_ms = work_next_ms(row->data);
-}
-
 static int settled(pawl_run *run, replay_result result, const replay_row *row)
 {
     switch (result) {
@@ -34,7 +27,7 @@ static int settled(pawl_run *run, replay_result result, const replay_row *row)
     case REPLAY_PASSED:
         return 1;
     case REPLAY_ARRIVED:
-        note_arrival(run, row);
+        futures_arrived(run, row);
         return 0;
     case REPLAY_MORE:
         run_ask(run, WANT_PAGE);
@@ -55,7 +48,7 @@ replay_result turn_start(pawl_run *run, const replay_row **row)
     return result;
 }
 
-replay_result turn_op(pawl_run *run, op_kind kind, slice name, const replay_row **row)
+replay_result turn_ask(pawl_run *run, op_kind kind, slice name, const replay_row **row)
 {
     replay_result result;
     do
@@ -64,13 +57,46 @@ replay_result turn_op(pawl_run *run, op_kind kind, slice name, const replay_row 
     return result;
 }
 
-replay_result turn_answer(pawl_run *run, int64_t op, const replay_row **row)
+replay_result turn_op(pawl_run *run, op_kind kind, slice name, const replay_row **row)
 {
+    futures_settle(run);
+    return turn_ask(run, kind, name, row);
+}
+
+int turn_settle_one(pawl_run *run)
+{
+    const replay_row *row;
     replay_result result;
-    do
-        result = replay_answer(run->replay, op, row);
-    while (!settled(run, result, *row));
-    return result;
+    do {
+        result = replay_settle(run->replay, &row);
+        if (settled(run, result, row))
+            return 0;
+    } while (result != REPLAY_ARRIVED);
+    return 1;
+}
+
+int turn_wait(pawl_run *run, int64_t op, const char *asked)
+{
+    for (;;) {
+        const replay_row *row;
+        replay_result result =
+            op ? replay_answer(run->replay, op, &row) : replay_wait(run->replay, asked, &row);
+        if (result == REPLAY_NEW)
+            return 0;
+        if (result == REPLAY_RECORDED)
+            futures_arrived(run, row);
+        if (settled(run, result, row) || result == REPLAY_ARRIVED)
+            return 1;
+    }
+}
+
+replay_result turn_next(pawl_run *run, const replay_row **row)
+{
+    for (;;) {
+        replay_result result = replay_next(run->replay, row);
+        if (result == REPLAY_ARRIVED || settled(run, result, *row))
+            return result;
+    }
 }
 
 replay_result turn_return(pawl_run *run, op_kind kind)
@@ -92,20 +118,28 @@ static slice keep(pawl_run *run, slice s)
     return s;
 }
 
-/* What was done outside is not forgotten, whatever happens to the run now. */
+/* What was done outside is not forgotten, whatever happens to the run now; nor how to undo it. */
 static int is_deed(op_kind kind)
 {
     return kind == OP_STEP || kind == OP_STEP_FAILED || kind == OP_STEP_AGAIN || kind == OP_DONE ||
-           kind == OP_FAILED || kind == OP_ATTEMPT;
+           kind == OP_FAILED || kind == OP_ATTEMPT || kind == OP_MESSAGE ||
+           kind == OP_TRANSACT_FAILED || kind == OP_TRANSACT_AGAIN || kind == OP_UNDO ||
+           kind == OP_FINALLY;
 }
 
-/* Into the unit that is committed next. Its texts are copied: they may go before it does. */
-static void write_row(pawl_run *run, const replay_row *row)
+unit *turn_unit(pawl_run *run)
 {
     if (!run->unit)
         run->unit = unit_new(run->paper);
     if (!run->unit)
         run_trouble(run, PAWL_NOMEM, "out of memory");
+    return run->unit;
+}
+
+/* Into the unit that is committed next. Its texts are copied: they may go before it does. */
+static void write_row(pawl_run *run, const replay_row *row)
+{
+    unit *u = turn_unit(run);
     run_entry e = {
         .run = run->hold.run,
         .generation = row->generation,
@@ -118,12 +152,12 @@ static void write_row(pawl_run *run, const replay_row *row)
     };
     if (!e.name.at || (row->data.at && !e.data.at))
         run_trouble(run, PAWL_NOMEM, "out of memory");
-    run_append(run->unit, &e);
+    run_append(u, &e);
     if (is_deed((op_kind)row->kind))
-        run->kept = run->unit->count;
+        run->kept = u->count;
     if (row->seq == RUN_LONG)
         run_log_line(run, LOG_WARNING, "its journal is long: pawl_again() would be wise");
-    if (run->unit->broken_build)
+    if (u->broken_build)
         run_trouble(run, PAWL_NOMEM, "out of memory");
 }
 
@@ -145,12 +179,48 @@ int64_t turn_record(pawl_run *run, op_kind kind, slice name, slice data)
     return row.seq;
 }
 
+void turn_note(pawl_run *run, op_kind kind, slice name, slice data)
+{
+    replay_row row = new_row(run, kind, 0, name, data);
+    if (replay_append(run->replay, &row) != PAWL_OK)
+        hold(run);
+}
+
+/* In the unit's memory, which is not taken back before all of them were given out: nothing is
+ * committed while some are not. */
+static replay_row *new_arrival(pawl_run *run)
+{
+    if (run->arrivals == run->arrivals_room) {
+        size_t room = run->arrivals_room ? 2 * run->arrivals_room : 4;
+        replay_row *more = arena_alloc(run->paper, room * sizeof *more);
+        if (!more)
+            run_trouble(run, PAWL_NOMEM, "out of memory");
+        if (run->arrivals)
+            memcpy(more, run->arriving, run->arrivals * sizeof *more);
+        run->arriving = more;
+        run->arrivals_room = room;
+    }
+    return &run->arriving[run->arrivals++];
+}
+
 void turn_arrive(pawl_run *run, op_kind kind, int64_t op, slice data)
 {
-    replay_row *row = arena_alloc(run->paper, sizeof *row);
-    if (!row)
+    slice kept = keep(run, data);
+    if (data.at && !kept.at)
         run_trouble(run, PAWL_NOMEM, "out of memory");
-    *row = new_row(run, kind, op, SLICE_LIT(""), keep(run, data));
-    if (replay_arrive(run->replay, row, 1) == 1)
-        write_row(run, row);
+    *new_arrival(run) = new_row(run, kind, op, SLICE_LIT(""), kept);
+}
+
+int turn_arrive_all(pawl_run *run)
+{
+    replay_row *rows = run->arriving;
+    size_t count = run->arrivals;
+    run->arriving = NULL;
+    run->arrivals = run->arrivals_room = 0;
+    if (count == 0)
+        return 0;
+    size_t kept = replay_arrive(run->replay, rows, count);
+    for (size_t i = 0; i < kept; i++)
+        write_row(run, &rows[i]);
+    return kept > 0;
 }

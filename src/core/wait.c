@@ -161,7 +161,7 @@ pawl_code wait_check(const char *id, int64_t timeout_ms, error *err)
 }
 
 /* Sleep until the run has ended here, or it is time to look again. PAWL_CLOSED: stop. */
-static pawl_code wait_for_end(drive *d, drive_watch *w, int64_t deadline_ns, error *err)
+pawl_code wait_sleep(drive *d, drive_watch *w, int64_t deadline_ns, error *err)
 {
     int64_t look = clock_deadline(d->host->mono_ns(d->host), LOOK_MS);
     pthread_mutex_lock(&d->lock);
@@ -173,7 +173,7 @@ static pawl_code wait_for_end(drive *d, drive_watch *w, int64_t deadline_ns, err
     return stopped ? error_set(err, PAWL_CLOSED, "the engine was asked to stop") : PAWL_OK;
 }
 
-static void watch(drive *d, drive_watch *w)
+void wait_watch(drive *d, drive_watch *w)
 {
     pthread_mutex_lock(&d->lock);
     w->stops = atomic_load(&d->stops);
@@ -184,7 +184,7 @@ static void watch(drive *d, drive_watch *w)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void unwatch(drive *d, drive_watch *w)
+void wait_unwatch(drive *d, drive_watch *w)
 {
     pthread_mutex_lock(&d->lock);
     drive_watch **at = drive_watches(d, w->id);
@@ -234,16 +234,16 @@ pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeou
     drive_watch w = {.id = slice_of(id)};
     if (clock_cond_init(&w.cond) != 0)
         return engine_leave(p, error_set(&err, PAWL_NOMEM, "out of memory"), &err);
-    watch(d, &w);
+    wait_watch(d, &w);
     for (;;) {
         rc = look_at_status(p, id, seen, out, &err);
         if (rc != PAWL_TIMEOUT || d->host->mono_ns(d->host) >= deadline)
             break;
-        rc = wait_for_end(d, &w, deadline, &err);
+        rc = wait_sleep(d, &w, deadline, &err);
         if (rc != PAWL_OK)
             break;
     }
-    unwatch(d, &w);
+    wait_unwatch(d, &w);
     return engine_leave(p, rc, &err);
 }
 
@@ -264,7 +264,7 @@ pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **
     drive_watch w = {.id = slice_of(id)};
     if (clock_cond_init(&w.cond) != 0)
         return engine_leave(p, error_set(&err, PAWL_NOMEM, "out of memory"), &err);
-    watch(d, &w);
+    wait_watch(d, &w);
     pawl_code stop = PAWL_OK;
     for (int asked = 0; stop == PAWL_OK; asked = 1) {
         int64_t run = 0;
@@ -272,8 +272,8 @@ pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **
         if (rc != PAWL_TIMEOUT || d->host->mono_ns(d->host) >= deadline)
             break;
         if (asked || ask_to_be_told(d, run))
-            rc = stop = wait_for_end(d, &w, deadline, &err);
+            rc = stop = wait_sleep(d, &w, deadline, &err);
     }
-    unwatch(d, &w);
+    wait_unwatch(d, &w);
     return engine_leave(p, rc, &err);
 }

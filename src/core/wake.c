@@ -8,6 +8,7 @@
 static void heard(void *arg)
 {
     drive *d = arg;
+    atomic_store(&d->mail_due, 1);
     pthread_mutex_lock(&d->lock);
     drive_call_keeper(d);
     drive_tell_all(d);

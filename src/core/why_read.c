@@ -2,7 +2,7 @@
  *
  * The journal is looked at from its end, and not further than WHY_ROWS: what a run waits for was
  * nearly always asked for last. Answers stand behind their ops, so that on the way back an op whose
- * answer was not met has none. */
+ * answer was not met has none. So do the rows that say that nobody waits for some, or for any. */
 #include "core/why.h"
 
 #include "base/json.h"
@@ -18,7 +18,8 @@ static const db_sql RUN = {
     " FROM {runs} WHERE tenant = $1 AND id = $2",
     "tt"};
 
-static const db_sql ROWS = {"SELECT seq, kind, op, name FROM {journal}"
+static const db_sql ROWS = {"SELECT seq, kind, op, name, CASE WHEN kind = 25 THEN data END"
+                            " FROM {journal}"
                             " WHERE run = $1 AND generation = $2 ORDER BY seq DESC LIMIT $3",
                             "iii"};
 
@@ -50,6 +51,7 @@ typedef struct reading {
     map answered; /* seqs of ops; the values mean nothing */
     map attempts; /* seq of an op -> the newest of its failed attempts */
     map able;     /* nodes; likewise */
+    int left;     /* the function was left: it waits for nothing before that */
     int64_t cancel_seq;
     int64_t end_seq; /* of the last row, if it is the end */
     why_op *op;      /* whose task is read */
@@ -125,7 +127,7 @@ static pawl_code note_attempt(reading *r, int64_t op, int64_t seq, error *err)
 static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *err)
 {
     int64_t seq = reader_int(row, 0);
-    if (map_get(&r->answered, (uint64_t)seq))
+    if (r->left || map_get(&r->answered, (uint64_t)seq))
         return PAWL_OK;
     if (r->why->op_count++ >= WHY_OPS)
         return PAWL_OK;
@@ -136,6 +138,21 @@ static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *e
     o->attempt_seq = a ? a->seq : op->kind == OP_STEP_AGAIN ? seq : 0;
     o->name = copy(r, row, 3);
     return o->name ? PAWL_OK : no_memory(err);
+}
+
+/* The numbers of an array: ops that nobody waits for any more. */
+static pawl_code note_abandoned(reading *r, slice ops, error *err)
+{
+    int64_t op = 0;
+    for (size_t i = 0; i < ops.size; i++) {
+        int digit = ops.at[i] >= '0' && ops.at[i] <= '9';
+        if (digit && op < INT64_MAX / 100)
+            op = 10 * op + (ops.at[i] - '0');
+        if (!digit && op > 0 && map_put(&r->answered, (uint64_t)op, r) != 0)
+            return no_memory(err);
+        op = digit ? op : 0;
+    }
+    return PAWL_OK;
 }
 
 static pawl_code note_row(void *arg, db_stmt *row, error *err)
@@ -152,6 +169,9 @@ static pawl_code note_row(void *arg, db_stmt *row, error *err)
         return no_memory(err);
     if (op->kind == OP_ATTEMPT)
         return note_attempt(r, of, reader_int(row, 0), err);
+    if (op->kind == OP_ABANDON)
+        return note_abandoned(r, reader_text(row, 4), err);
+    r->left |= op->kind == OP_ENDING;
     if (op->kind == OP_CANCEL && r->cancel_seq == 0)
         r->cancel_seq = reader_int(row, 0);
     return op->shape == OP_SHAPE_OPEN ? note_open(r, op, row, err) : PAWL_OK;

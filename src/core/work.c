@@ -41,7 +41,7 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
 
 /* ---- Calling ---- */
 
-static void fail(pawl_work *w, int permanent, const char *name, const char *message)
+void work_failed(pawl_work *w, int permanent, const char *name, const char *message)
 {
     w->failed = 1;
     w->permanent = permanent;
@@ -49,21 +49,33 @@ static void fail(pawl_work *w, int permanent, const char *name, const char *mess
     w->error_message = message;
 }
 
+static void clear(pawl_work *w, pawl_run *run, arena *memory)
+{
+    *w = (pawl_work){.run = run, .drive = run->drive, .memory = memory, .after_ms = -1};
+    w->fence = run->hold.fence;
+}
+
+pawl_work *work_new(pawl_run *run)
+{
+    arena *memory = arena_new((size_t)8 * PAWL_MAX_PAYLOAD);
+    pawl_work *w = memory ? calloc(1, sizeof *w) : NULL;
+    if (w)
+        clear(w, run, memory);
+    else
+        arena_free(memory);
+    return w;
+}
+
 int work_open(pawl_run *run)
 {
     pawl_work *w = run->work;
-    arena *memory = w ? w->memory : arena_new((size_t)8 * PAWL_MAX_PAYLOAD);
-    if (!w)
-        w = memory ? calloc(1, sizeof *w) : NULL;
-    if (!w) {
-        arena_free(memory);
-        return 0;
+    if (w) {
+        arena_reset(w->memory);
+        clear(w, run, w->memory);
+    } else {
+        run->work = work_new(run);
     }
-    arena_reset(memory);
-    *w = (pawl_work){.run = run, .drive = run->drive, .memory = memory, .after_ms = -1};
-    w->fence = run->hold.fence;
-    run->work = w;
-    return 1;
+    return run->work != NULL;
 }
 
 void work_free(pawl_work *w)
@@ -80,15 +92,15 @@ static void check_value(pawl_work *w)
     size_t at;
     size_t size = w->value ? strnlen(w->value, (size_t)PAWL_MAX_PAYLOAD + 1) : 0;
     if (!w->value)
-        fail(w, 0, "null", "the work function returned NULL");
+        work_failed(w, 0, "null", "the work function returned NULL");
     else if (value_check((slice){w->value, size}, &at) != PAWL_OK)
-        fail(w, 1, "invalid",
-             "the work function returned something that is not JSON, or too large");
+        work_failed(w, 1, "invalid",
+                    "the work function returned something that is not JSON, or too large");
 }
 
 void work_call(pawl_work *w)
 {
-    w->value = w->fn(w, w->input);
+    w->value = w->transacts ? w->transacts(w, w->native, w->input) : w->fn(w, w->input);
     if (!w->failed)
         check_value(w);
 }
@@ -101,18 +113,18 @@ int work_is_over(const pawl_work *w)
 
 void work_expire(pawl_work *w)
 {
-    fail(w, 0, "timeout", "the attempt has taken longer than its limit");
+    w->expired = 1;
+    work_failed(w, 0, "timeout", "the attempt has taken longer than its limit");
 }
 
 void work_misused(pawl_work *w)
 {
-    fail(w, 1, "misuse", "the work function called pawl on the run that waits for it");
+    work_failed(w, 1, "misuse", "the work function called pawl on the run that waits for it");
 }
 
 /* Copies, since the run may not be there any more when the function looks. */
-int work_give(pawl_run *run, const char *name, const char *input)
+int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
 {
-    pawl_work *w = run->work;
     w->name = arena_copy(w->memory, slice_of(name));
     w->input = arena_copy(w->memory, slice_of(input));
     w->run_id = arena_copy(w->memory, slice_of(run->id));
@@ -143,7 +155,7 @@ const char *pawl_work_fail(pawl_work *w, int kind, const char *name, const char 
     char clipped[PAWL_MAX_NAME + 1];
     text_clip(clipped, sizeof clipped, slice_of(name));
     const char *copy = name ? arena_copy(w->memory, slice_of(clipped)) : NULL;
-    fail(w, kind == PAWL_PERMANENT, copy ? copy : "failed", message);
+    work_failed(w, kind == PAWL_PERMANENT, copy ? copy : "failed", message);
     return NULL;
 }
 
@@ -155,7 +167,7 @@ const char *pawl_work_retry(pawl_work *w, int64_t ms, const char *format, ...)
     va_start(args, format);
     const char *message = print(w, format, args);
     va_end(args);
-    fail(w, 0, "retry", message);
+    work_failed(w, 0, "retry", message);
     w->after_ms = ms < 0 ? 0 : ms;
     return NULL;
 }

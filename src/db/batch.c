@@ -27,6 +27,7 @@ typedef struct pass {
     uint64_t number;
     int marks; /* a savepoint per unit: not needed when there is one unit only */
     error *err;
+    int feed; /* is the change feed written? 1: no; 2: yes; 0: not asked yet */
 } pass;
 
 /* ---- Answers ---- */
@@ -85,8 +86,10 @@ void batch_remember(unit **units, size_t count)
 void batch_start_over(unit *u)
 {
     arena_rewind(u->arena, u->mark);
-    for (unit_stmt *s = u->first; s; s = s->next)
+    for (unit_stmt *s = u->first; s; s = s->next) {
         s->rows = NULL;
+        s->left_out = 0;
+    }
     u->refused = u->message = NULL;
     u->found = NULL;
     answer(u, UNIT_OPEN, PAWL_OK);
@@ -123,23 +126,23 @@ static pawl_code copy_row(unit *u, db_stmt *s, unit_row ***tail, error *err)
 }
 
 /* The parameter itself, or what an earlier statement of the unit has returned for it. */
-pawl_code batch_resolve(const unit *u, const db_value *v, const db_value **out, error *err)
+pawl_code batch_resolve(const unit_stmt *s, int i, const db_value **out, error *err)
 {
-    *out = v;
+    const db_value *v = *out = &s->values[i];
     if (v->type != DB_FROM)
         return PAWL_OK;
-    const unit_row *row = unit_rows(u, v->from);
+    const unit_row *row = s->sources[i]->rows;
     if (!row || v->i >= row->count)
         return error_set(err, PAWL_INTERNAL, "a unit uses a value that no statement returned");
     *out = &row->values[v->i];
     return PAWL_OK;
 }
 
-static pawl_code bind_all(const unit *u, const unit_stmt *what, db_stmt *s, error *err)
+static pawl_code bind_all(const unit_stmt *what, db_stmt *s, error *err)
 {
     for (int i = 0; i < what->count; i++) {
         const db_value *v;
-        pawl_code rc = batch_resolve(u, &what->values[i], &v, err);
+        pawl_code rc = batch_resolve(what, i, &v, err);
         if (rc == PAWL_OK)
             rc = s->conn->driver->bind(s, i + 1, v, err);
         if (rc != PAWL_OK)
@@ -154,7 +157,7 @@ static pawl_code run(pass *p, unit *u, unit_stmt *what)
     pawl_code rc = db_prepare(p->conn, what->sql, &s, p->err);
     if (rc != PAWL_OK)
         return rc;
-    rc = bind_all(u, what, s, p->err);
+    rc = bind_all(what, s, p->err);
     unit_row **tail = &what->rows;
     while (rc == PAWL_OK) {
         db_step step = db_next(s, p->err);
@@ -166,7 +169,66 @@ static pawl_code run(pass *p, unit *u, unit_stmt *what)
     return rc;
 }
 
+/* ---- A guest ---- */
+
+static pawl_code give_row(unit *u, unit_stmt *s, slice value, error *err)
+{
+    unit_row *row = arena_alloc(u->arena, sizeof *row + sizeof row->values[0]);
+    db_value v = db_bytes(value);
+    if (!row || copy_value(u->arena, v, &row->values[0], err) != PAWL_OK)
+        return error_set(err, PAWL_LIMIT, "the answer does not fit into the unit's memory");
+    row->count = 1;
+    s->rows = row;
+    return PAWL_OK;
+}
+
+/* What was lent is looked at in any case. A guest that wants nothing to stay may leave a failed
+ * transaction behind, but not one that it has ended. */
+static pawl_code call(pass *p, unit *u, unit_stmt *s)
+{
+    const db_driver *driver = p->conn->driver;
+    void *native;
+    pawl_code rc = driver->lend(p->conn, &native, p->err);
+    if (rc != PAWL_OK)
+        return rc;
+    slice value = s->guest->call(native, s->guest->arg);
+    rc = driver->take_back(p->conn, p->err);
+    s->guest->misused = rc == PAWL_MISUSE && (value.at || !driver->in_transaction(p->conn));
+    if (s->guest->misused || !value.at)
+        return PAWL_OK;
+    return rc == PAWL_OK ? give_row(u, s, value, p->err) : rc;
+}
+
 /* ---- One unit ---- */
+
+static int must_give(const unit_stmt *s)
+{
+    return s->kind == UNIT_GUARD || s->kind == UNIT_CALL;
+}
+
+/* Who asks for the feed first says so in a transaction before this one, or behind it. Several that
+ * write at a time could not know of each other: there it is always written. If it cannot be asked
+ * the unit fails: the transaction may have gone with it. */
+static pawl_code ask_feed(pass *p)
+{
+    static const db_sql FEED = {"SELECT number FROM {meta} WHERE name = 'feed'", ""};
+    int64_t until = 0;
+    int found;
+    pawl_code rc = PAWL_OK;
+    if (p->feed == 0 && (p->conn->driver->promises & DB_TURNS)) {
+        rc = db_number(p->conn, &FEED, NULL, 0, &until, &found, p->err);
+        p->feed = rc != PAWL_OK ? 0 : until == 0 ? 1 : 2;
+    }
+    return rc;
+}
+
+static pawl_code run_one(pass *p, unit *u, unit_stmt *s)
+{
+    pawl_code rc = s->note ? ask_feed(p) : PAWL_OK;
+    if (rc != PAWL_OK || unit_leaves_out(s) || (s->note && p->feed == 1))
+        return rc;
+    return s->kind == UNIT_CALL ? call(p, u, s) : run(p, u, s);
+}
 
 /* Run the statements in order, up to the first guard that gives no row. */
 static pawl_code run_all(pass *p, unit *u)
@@ -174,13 +236,13 @@ static pawl_code run_all(pass *p, unit *u)
     for (unit_stmt *s = u->first; s; s = s->next) {
         if (s->kind == UNIT_FOUND)
             continue;
-        pawl_code rc = run(p, u, s);
+        pawl_code rc = run_one(p, u, s);
         if (rc != PAWL_OK)
             return rc;
-        if (s->kind != UNIT_GUARD || s->rows)
+        if (!must_give(s) || s->rows)
             continue;
         batch_refuse(u, s->name);
-        if (s->next && s->next->kind == UNIT_FOUND) {
+        if (s->next && s->next->kind == UNIT_FOUND && !unit_leaves_out(s->next)) {
             rc = run(p, u, s->next);
             u->found = s->next->rows;
         }
@@ -309,7 +371,7 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
         size_t n = left < most ? left : most;
         unit **some = units + r.taken;
         size_t guilty = 0;
-        pass p = {c, ++*passes, n > 1, err};
+        pass p = {c, ++*passes, n > 1, err, 0};
         pass_end end = run_pass(&p, some, n, &guilty);
         if (end == PASS_LATER) {
             r.code = err->code;

@@ -41,7 +41,7 @@ void batch_undecided(unit **units, size_t count, const error *err);
 /* … or is there; either way submitters of units that are not committed are broken now. */
 void batch_break_submitters(unit **units, size_t count);
 
-/* The parameter itself, or what an earlier statement of the unit has returned for it. */
-pawl_code batch_resolve(const unit *u, const db_value *v, const db_value **out, error *err);
+/* Parameter `i` (from 0) of a statement itself, or what an earlier one has returned for it. */
+pawl_code batch_resolve(const unit_stmt *s, int i, const db_value **out, error *err);
 
 #endif

@@ -181,6 +181,41 @@ pawl_code committer_commit(committer *k, unit *u)
     return u->code;
 }
 
+/* While somebody leads nobody else does, and afterwards the lock is ours: so the helper never gets
+ * hold of the unit, unless it is undecided. */
+pawl_code committer_apply(committer *k, unit *u)
+{
+    pthread_mutex_lock(&k->lock);
+    u->waiter = NULL;
+    int queued = submit_locked(k, u);
+    if (queued && !k->leading) {
+        if (!k->undecided && !k->unsettled)
+            lead_retry_now(k);
+        if (lead_can(k))
+            lead_one(k);
+    }
+    if (queued && queue_withdraw(&k->queue, u)) {
+        lead_set_busy(k, u);
+        queue_settle(&k->queue, u);
+        if (!k->undecided && !k->unsettled)
+            lead_retry_now(k);
+        answer_now(k, u);
+    }
+    pawl_code code = u->answer == UNIT_UNDECIDED ? PAWL_UNDECIDED
+                     : u->code == PAWL_UNDECIDED ? PAWL_STORAGE /* for good */
+                                                 : u->code;
+    pthread_mutex_unlock(&k->lock);
+    return code;
+}
+
+int committer_is_idle(committer *k)
+{
+    pthread_mutex_lock(&k->lock);
+    int idle = !lead_has_work(k) && !k->leading;
+    pthread_mutex_unlock(&k->lock);
+    return idle;
+}
+
 /* ---- Driving ---- */
 
 static void fail_all(committer *k, unit *list, pawl_code code, const char *message)

@@ -29,6 +29,12 @@ typedef struct committer_options {
     int64_t batch_units; /* in one transaction; 0: 1024 */
     int64_t batch_bytes; /* in one transaction; 0: 16 MiB */
     int64_t busy_ms;     /* patience of client units; 0: the database's busy_ms */
+
+    /* Something was committed that is for the change feed (unit_note()), though perhaps not written
+     * there. Called by who leads, without any lock, before the units have their answers; must not
+     * block. NULL: nobody wants to know. */
+    void (*on_noted)(void *arg);
+    void *on_noted_arg;
 } committer_options;
 
 typedef struct committer_stats {
@@ -61,6 +67,16 @@ void committer_submit(committer *k, unit *u);
  * answer is there; PAWL_BUSY if the database stays locked past the unit's patience, then nothing
  * was written. */
 pawl_code committer_commit(committer *k, unit *u);
+
+/* Apply a unit now, on the calling thread and with no other: nobody else may hand in units here.
+ * PAWL_UNDECIDED: its final answer follows by `done`, and until then it is the committer's.
+ * Anything else is the final answer, `done` was called with it, and the unit is the caller's;
+ * where it was never applied, or could not be for now, PAWL_BUSY or PAWL_UNREACHABLE: it does not
+ * stay in the queue. */
+pawl_code committer_apply(committer *k, unit *u);
+
+/* 1: nothing is queued, under way or undecided. */
+int committer_is_idle(committer *k);
 
 /* Lead once if there is something to do and nobody leads. 1: a batch was tried; 0: nothing to
  * do, somebody else leads, or it is not time yet (after a failure). */

@@ -1,5 +1,6 @@
-/* A row of committers that know nothing of each other. There is no lock here: the row is made once
- * and never changes, and everything else is a committer's own affair. */
+/* A row of committers that know nothing of each other, and those for units with guests (alone.c).
+ * There is no lock here: the row is made once and never changes, and everything else is a
+ * committer's own affair. */
 #include "db/committers.h"
 
 #include <assert.h>
@@ -7,6 +8,7 @@
 
 struct committers {
     int count;
+    alone *alone;
     committer *at[];
 };
 
@@ -19,7 +21,8 @@ pawl_code committers_open(committers **out, db *d, const committer_options *opti
     committers *c = calloc(1, sizeof *c + (size_t)count * sizeof(committer *));
     if (!c)
         return error_set(err, PAWL_NOMEM, "out of memory");
-    pawl_code rc = PAWL_OK;
+    c->alone = alone_new(d, options);
+    pawl_code rc = c->alone ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
     while (rc == PAWL_OK && c->count < count) {
         rc = committer_open(&c->at[c->count], d, options, err);
         c->count += rc == PAWL_OK;
@@ -34,7 +37,10 @@ pawl_code committers_open(committers **out, db *d, const committer_options *opti
 
 void committers_close(committers *c)
 {
-    for (int i = 0; c && i < c->count; i++)
+    if (!c)
+        return;
+    alone_free(c->alone);
+    for (int i = 0; i < c->count; i++)
         committer_close(c->at[i]);
     free(c);
 }
@@ -58,10 +64,16 @@ committer *committers_of(const committers *c, uint64_t key)
     return c->at[(mixed >> 32) % (uint64_t)c->count];
 }
 
+pawl_code committers_apply(committers *c, unit *u)
+{
+    return alone_apply(c->alone, u);
+}
+
 void committers_set_node(committers *c, int64_t node, int64_t first_slot)
 {
     for (int i = 0; i < c->count; i++)
         committer_set_node(c->at[i], node, first_slot + i);
+    alone_set_node(c->alone, node, first_slot + c->count);
 }
 
 void committers_leave(committers *c)
@@ -77,6 +89,7 @@ void committers_flush(committers *c)
         committers_leave(c);
     for (int i = 0; i < c->count; i++)
         committer_flush(c->at[i]);
+    alone_flush(c->alone, INT64_MAX);
 }
 
 int committers_flush_runs(committers *c, int64_t deadline_ns)
@@ -86,18 +99,19 @@ int committers_flush_runs(committers *c, int64_t deadline_ns)
         committers_leave(c);
     for (int i = 0; i < c->count; i++)
         done &= committer_flush_runs(c->at[i], deadline_ns);
-    return done;
+    return alone_flush(c->alone, deadline_ns) && done;
 }
 
 void committers_give_up_runs(committers *c)
 {
     for (int i = 0; i < c->count; i++)
         committer_give_up_runs(c->at[i]);
+    alone_give_up(c->alone);
 }
 
 int committers_drive(committers *c)
 {
-    int did = 0;
+    int did = alone_drive(c->alone);
     for (int i = 0; i < c->count; i++)
         did |= committer_drive(c->at[i]);
     return did;
@@ -105,7 +119,7 @@ int committers_drive(committers *c)
 
 int64_t committers_next_ns(committers *c)
 {
-    int64_t next = INT64_MAX;
+    int64_t next = alone_next_ns(c->alone);
     for (int i = 0; i < c->count; i++) {
         int64_t one = committer_next_ns(c->at[i]);
         next = one < next ? one : next;
@@ -121,8 +135,9 @@ static int64_t larger(int64_t a, int64_t b)
 committer_stats committers_stats_now(committers *c)
 {
     committer_stats sum = {0};
-    for (int i = 0; i < c->count; i++) {
-        committer_stats s = committer_stats_now(c->at[i]);
+    for (int i = 0; i < c->count + ALONE_MAX; i++) {
+        committer *k = i < c->count ? c->at[i] : alone_at(c->alone, i - c->count);
+        committer_stats s = k ? committer_stats_now(k) : (committer_stats){0};
         sum.batches += s.batches;
         sum.committed += s.committed;
         sum.refused += s.refused;

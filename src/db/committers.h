@@ -10,6 +10,7 @@
 #ifndef DB_COMMITTERS_H
 #define DB_COMMITTERS_H
 
+#include "db/alone.h"
 #include "db/committer.h"
 
 typedef struct committers committers;
@@ -29,8 +30,12 @@ committer *committers_at(const committers *c, int index);
 /* The committer of this key: of a run, its row key. */
 committer *committers_of(const committers *c, uint64_t key);
 
+/* A unit with a guest (unit_call()): as committer_apply(), on a connection that is not one of
+ * theirs, so that what takes long there does not stand before the rest. See alone.h. */
+pawl_code committers_apply(committers *c, unit *u);
+
 /* From now on they commit for this node, each with a slot of its own: first_slot and those after
- * it, as many as committers_count(). */
+ * it, as many as committers_count(), and ALONE_MAX for units with guests. */
 void committers_set_node(committers *c, int64_t node, int64_t first_slot);
 
 /* As with one, for all of them. flush() waits for what was handed in before. next_ns() is the

@@ -170,6 +170,19 @@ typedef struct db_driver {
     struct nodes_file *(*nodes)(db *d);
 
     void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
+
+    /* A connection of the application's own, `native` as above, for statements inside the
+     * transaction that it is in; to be given back by db_disconnect(), which leaves connection and
+     * transaction as they are. It is not begun, committed or kept. PAWL_MISUSE: it is in no
+     * transaction that could go on; PAWL_INVALID: its database has no tables of pawl's. */
+    pawl_code (*borrow)(db *d, void *native, db_conn **out, error *err);
+
+    /* In a transaction: lend the native connection to somebody else's code, in the state in which a
+     * stranger expects it, and take it back. PAWL_OK: the transaction is the one that was lent.
+     * PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can only be
+     * rolled back. Other codes: the database has ended it, or is gone. */
+    pawl_code (*lend)(db_conn *c, void **native, error *err);
+    pawl_code (*take_back)(db_conn *c, error *err);
 } db_driver;
 
 struct db {

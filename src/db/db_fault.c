@@ -323,6 +323,25 @@ static void *native(db_conn *c)
     return inner->driver->native(inner);
 }
 
+static pawl_code lend(db_conn *c, void **native, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->lend(inner, native, err);
+}
+
+static pawl_code take_back(db_conn *c, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->take_back(inner, err);
+}
+
+/* What is the application's breaks by itself. */
+static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
+{
+    db *inner = ((fault_db *)base)->inner;
+    return inner->driver->borrow(inner, native, out, err);
+}
+
 db *db_fault_wrap(db *inner, db_fault *plan)
 {
     fault_db *d = calloc(1, sizeof *d);
@@ -358,6 +377,9 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .notify = notify,
         .nodes = nodes,
         .native = native,
+        .borrow = borrow,
+        .lend = lend,
+        .take_back = take_back,
     };
     d->base = (db){.driver = &d->driver, .options = inner->options};
     d->inner = inner;

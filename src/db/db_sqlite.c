@@ -16,6 +16,7 @@
 
 #include "db/batch.h"
 #include "db/sqlite_again.h"
+#include "db/sqlite_guest.h"
 #include "db/sqlite_open.h"
 #include "db/sqlite_wake.h"
 #include "db/turnstile.h"
@@ -40,6 +41,7 @@ typedef struct sqlite_conn {
     sqlite_watch watch;           /* of a writer: are the files still the ones it opened? */
     sqlite_wake *wake;            /* of a waker: all it has; NULL in memory */
     int locked;                   /* memory: we hold the mutex */
+    int borrowed;                 /* the handle is the application's */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -79,10 +81,16 @@ static pawl_code prepare_brackets(sqlite_conn *c, error *err)
 }
 
 static void rollback(db_conn *base);
+static void leave(sqlite_conn *c);
 
 static void disconnect(db_conn *base)
 {
     sqlite_conn *c = (sqlite_conn *)base;
+    if (c->borrowed) {
+        leave(c);
+        free(c);
+        return;
+    }
     if (c->locked) /* memory: the handle stays, and the transaction would stay with it */
         rollback(base);
     wal_keeper_free(c->keeper);
@@ -99,16 +107,6 @@ static void disconnect(db_conn *base)
     free(c);
 }
 
-/* SQLite in a child of fork() still believes in the locks of its parent, which the child does not
- * have: a database that was open then can never be used safely there, not even opened anew. */
-static pawl_code refuse_child(const char *path, error *err)
-{
-    error_set(err, PAWL_MISUSE, "the database was open when this process was forked");
-    error_detail(err, "%s", path);
-    error_hint(err, "open it after fork(), not before; or exec() a program in the child");
-    return PAWL_MISUSE;
-}
-
 /* The file of locks is made when somebody is to write, not when a file is merely looked at. Where
  * such locks do not work there is none. */
 static pawl_code need_nodes(sqlite_db *d, error *err)
@@ -116,20 +114,9 @@ static pawl_code need_nodes(sqlite_db *d, error *err)
     pthread_mutex_lock(&d->lock);
     pawl_code rc = d->nodes ? PAWL_OK : nodes_file_open(&d->nodes, d->path, err);
     if (rc == PAWL_OK && nodes_file_is_inherited(d->nodes))
-        rc = refuse_child(d->path, err);
+        rc = sqlite_refuse_child(d->path, err);
     pthread_mutex_unlock(&d->lock);
     return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
-}
-
-/* A log that a long reader has made grow shrinks back when it begins anew. */
-static void limit_log(sqlite3 *handle, int64_t wal_bytes)
-{
-    char sql[64];
-    buf b;
-    buf_init_fixed(&b, sql, sizeof sql);
-    buf_printf(&b, "PRAGMA journal_size_limit=%lld",
-               (long long)(wal_bytes < INT64_MAX / 2 ? 2 * wal_bytes : wal_bytes));
-    sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 
 static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
@@ -145,7 +132,7 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     if (rc != PAWL_OK || !d->nodes)
         return rc;
     sqlite_watch_init(&c->watch, d->path);
-    limit_log(c->native, o->wal_bytes);
+    sqlite_limit_log(c->native, o->wal_bytes);
     /* Two waits in a row, for the turn and for SQLite, are to last busy_ms together. */
     sqlite3_busy_timeout(c->native, o->by_hand ? 0 : (int)(o->busy_ms - o->busy_ms / 2));
     c->turn =
@@ -154,11 +141,6 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
 }
 
 /* A waker never asks the database anything: it has no handle, and no lock of SQLite's. */
-static pawl_code open_waker(sqlite_conn *c, sqlite_db *d, error *err)
-{
-    return d->path ? sqlite_wake_open(&c->wake, d->path, err) : PAWL_OK;
-}
-
 static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
 {
     sqlite_db *d = (sqlite_db *)base;
@@ -167,13 +149,42 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     if (!c)
         return error_set(err, PAWL_NOMEM, "out of memory");
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
-    pawl_code rc = role == DB_WAKER ? open_waker(c, d, err) : open_connection(c, d, err);
+    pawl_code rc = PAWL_OK;
+    if (role != DB_WAKER)
+        rc = open_connection(c, d, err);
+    else if (d->path)
+        rc = sqlite_wake_open(&c->wake, d->path, err);
     if (rc == PAWL_OK && role != DB_WAKER)
         rc = prepare_brackets(c, err);
     if (rc != PAWL_OK) {
         disconnect(&c->base);
         return rc;
     }
+    *out = &c->base;
+    return PAWL_OK;
+}
+
+/* In memory there is one handle for all: what is open on it is the application's only if nobody
+ * here is in a transaction. */
+static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
+{
+    sqlite_db *d = (sqlite_db *)base;
+    if (d->memory && native != d->memory)
+        return error_set(err, PAWL_INVALID, "the connection is to another database");
+    if (d->memory && pthread_mutex_trylock(&d->lock) != 0)
+        return error_set(err, PAWL_BUSY, "the database in memory is in use");
+    sqlite_conn *c = calloc(1, sizeof *c);
+    pawl_code rc = c ? sqlite_check_borrowed(native, err) : error_set(err, PAWL_NOMEM, "no memory");
+    if (rc != PAWL_OK) {
+        if (d->memory)
+            pthread_mutex_unlock(&d->lock);
+        free(c);
+        return rc;
+    }
+    c->base = (db_conn){.driver = base->driver, .db = base, .role = DB_WRITER};
+    c->native = native;
+    c->borrowed = 1;
+    c->locked = d->memory != NULL;
     *out = &c->base;
     return PAWL_OK;
 }
@@ -225,10 +236,8 @@ static pawl_code begin(db_conn *base, error *err)
     pawl_code here = c->turn ? sqlite_watch_check(&c->watch, err) : PAWL_OK;
     if (here != PAWL_OK)
         return here;
-    if (!enter(c)) {
-        error_set(err, PAWL_BUSY, "it is somebody else's turn");
-        return PAWL_BUSY;
-    }
+    if (!enter(c))
+        return error_set(err, PAWL_BUSY, "it is somebody else's turn");
     int rc = step_once(c->begin);
     if (rc == SQLITE_OK) {
         here = db_lock_node(base, err);
@@ -473,6 +482,7 @@ static int columns(db_stmt *base)
 static void column(db_stmt *base, int index, db_value *out)
 {
     sqlite3_stmt *s = rows_of(base);
+    const void *at;
     switch (sqlite3_column_type(s, index)) {
     case SQLITE_INTEGER:
         *out = db_int(sqlite3_column_int64(s, index));
@@ -480,15 +490,13 @@ static void column(db_stmt *base, int index, db_value *out)
     case SQLITE_NULL:
         *out = db_null();
         break;
-    case SQLITE_BLOB: {
-        const void *at = sqlite3_column_blob(s, index);
+    case SQLITE_BLOB:
+        at = sqlite3_column_blob(s, index);
         *out = db_bytes((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
         break;
-    }
-    default: {
-        const void *at = sqlite3_column_text(s, index);
+    default:
+        at = sqlite3_column_text(s, index);
         *out = db_text((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
-    }
     }
 }
 
@@ -568,27 +576,14 @@ nodes_file *db_sqlite_nodes(db *base)
     return d->path && need_nodes(d, NULL) == PAWL_OK ? d->nodes : NULL;
 }
 
-static const db_macro MACROS[] = {
-    {"KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"},
-    {"INT", "INTEGER"},
-    {"TEXT", "TEXT"},
-    {"REAL", "REAL"},
-    {"BYTES", "BLOB"},
-    {"BUSY", ""},
-    {"LOCK_SHARED", ""},
-    {"OUR_TABLES",
-     "(SELECT substr(name, 6) AS name, type FROM sqlite_master WHERE substr(lower(name), "
-     "1, 5) = 'pawl_')"},
-    {NULL, NULL},
-};
-
 #define FUNCTIONS                                                                                  \
-    .table_prefix = "pawl_", .macros = MACROS, .close = close_db, .connect = connect,              \
+    .table_prefix = "pawl_", .macros = SQLITE_MACROS, .close = close_db, .connect = connect,       \
     .disconnect = disconnect, .begin = begin, .commit = commit, .rollback = rollback,              \
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
     .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms,                  \
-    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes, .native = native
+    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes,                  \
+    .native = native, .borrow = borrow, .lend = sqlite_lend, .take_back = sqlite_take_back
 
 static const db_driver DRIVER_FILE = {.name = "sqlite",
                                       .promises =

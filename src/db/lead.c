@@ -195,6 +195,15 @@ static void expire(committer *k)
     lead_deliver(k, late);
 }
 
+static void tell_noted(const committer *k, size_t count)
+{
+    int noted = 0;
+    for (size_t i = 0; k->options.on_noted && i < count && !noted; i++)
+        noted = k->batch[i]->notes && k->batch[i]->answer == UNIT_COMMITTED;
+    if (noted)
+        k->options.on_noted(k->options.on_noted_arg);
+}
+
 static void commit_batch(committer *k)
 {
     const committer_options *o = &k->options;
@@ -206,6 +215,7 @@ static void commit_batch(committer *k)
     int64_t began = lead_now_ns(k);
     batch_result r = k->conn->driver->apply(k->conn, k->batch, count, &k->passes, &err);
     int64_t took = lead_now_ns(k) - began;
+    tell_noted(k, r.taken - r.undecided);
     pthread_mutex_lock(&k->lock);
 
     count_batch(k, &r, took);

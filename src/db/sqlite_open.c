@@ -308,3 +308,57 @@ pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *
     sqlite3_close(native);
     return rc;
 }
+
+/* SQLite in a child of fork() still believes in the locks of its parent, which the child does not
+ * have: a database that was open then can never be used safely there, not even opened anew. */
+pawl_code sqlite_refuse_child(const char *path, error *err)
+{
+    error_set(err, PAWL_MISUSE, "the database was open when this process was forked");
+    error_detail(err, "%s", path);
+    error_hint(err, "open it after fork(), not before; or exec() a program in the child");
+    return PAWL_MISUSE;
+}
+
+/* A log that a long reader has made grow shrinks back when it begins anew. */
+void sqlite_limit_log(sqlite3 *handle, int64_t wal_bytes)
+{
+    char sql[64];
+    buf b;
+    buf_init_fixed(&b, sql, sizeof sql);
+    buf_printf(&b, "PRAGMA journal_size_limit=%lld",
+               (long long)(wal_bytes < INT64_MAX / 2 ? 2 * wal_bytes : wal_bytes));
+    sqlite3_exec(handle, sql, NULL, NULL, NULL);
+}
+
+pawl_code sqlite_check_borrowed(sqlite3 *native, error *err)
+{
+    sqlite3_stmt *look = NULL;
+    if (sqlite3_get_autocommit(native)) {
+        error_set(err, PAWL_MISUSE, "the connection is not in a transaction");
+        error_hint(err, "BEGIN IMMEDIATE before this call, and COMMIT after it");
+        return PAWL_MISUSE;
+    }
+    int rc = sqlite3_prepare_v2(native, "SELECT pos FROM main.pawl_outbox", -1, &look, NULL);
+    sqlite3_finalize(look);
+    if (rc == SQLITE_ERROR) /* no such table */
+        return error_set(err, PAWL_INVALID, "the connection is to another database");
+    return rc == SQLITE_OK ? PAWL_OK : db_sqlite_error(native, rc, "use", err);
+}
+
+const db_macro SQLITE_MACROS[] = {
+    {"KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"},
+    {"INT", "INTEGER"},
+    {"TEXT", "TEXT"},
+    {"REAL", "REAL"},
+    {"BYTES", "BLOB"},
+    {"BUSY", ""},
+    {"LOCK_SHARED", ""},
+    {"XACT", "0"},
+    {"FEED_AT", "pos"},
+    {"FEED_IS_OVER", "1 = 1"},
+    {"FEED_END", "(SELECT coalesce(max(pos), 0) FROM pawl_changes)"},
+    {"OUR_TABLES",
+     "(SELECT substr(name, 6) AS name, type FROM sqlite_master WHERE substr(lower(name), "
+     "1, 5) = 'pawl_')"},
+    {NULL, NULL},
+};

@@ -35,4 +35,16 @@ void sqlite_watch_free(sqlite_watch *w);
 /* PAWL_OK, or PAWL_IO when a file is not the one it was. */
 pawl_code sqlite_watch_check(sqlite_watch *w, error *err);
 
+/* The answer in a child of fork(). */
+pawl_code sqlite_refuse_child(const char *path, error *err);
+
+/* Have the write-ahead log cut to what this bound allows. */
+void sqlite_limit_log(sqlite3 *handle, int64_t wal_bytes);
+
+/* Can a connection of the application be used (db_driver.borrow)? */
+pawl_code sqlite_check_borrowed(sqlite3 *native, error *err);
+
+/* The driver's words (db_driver.macros). */
+extern const db_macro SQLITE_MACROS[];
+
 #endif

@@ -30,7 +30,7 @@ static int fits(char letter, const db_value *v)
     return 0;
 }
 
-static int writes(const unit_stmt *s)
+int unit_stmt_writes(const unit_stmt *s)
 {
     return strncmp(s->sql->text, "SELECT ", 7) != 0;
 }
@@ -40,27 +40,65 @@ static int writes(const unit_stmt *s)
 static void note(unit *u, const unit_stmt *s)
 {
     u->needs_mark |= s->kind == UNIT_GUARD && u->writes;
-    u->writes |= s->kind != UNIT_FOUND && writes(s);
+    u->needs_mark |= s->kind == UNIT_CALL; /* it may have written itself */
+    u->writes |= s->kind != UNIT_FOUND && unit_stmt_writes(s);
+}
+
+/* Room for one more number; the old list stays in the arena, as everything does. */
+static int make_room(unit *u)
+{
+    if (u->count < u->room)
+        return 1;
+    int room = u->room ? 2 * u->room : 8;
+    unit_stmt **more = arena_alloc(u->arena, sizeof *more * (size_t)room);
+    if (!more)
+        return 0;
+    if (u->count)
+        memcpy(more, u->numbered, sizeof *more * (size_t)u->count);
+    u->numbered = more;
+    u->room = room;
+    return 1;
+}
+
+/* Whose values it takes. 0: no memory. */
+static int find_sources(const unit *u, unit_stmt *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        if (s->values[i].type != DB_FROM)
+            continue;
+        if (!s->sources)
+            s->sources = arena_alloc(u->arena, sizeof(unit_stmt *) * (size_t)s->count);
+        if (!s->sources)
+            return 0;
+        assert(s->values[i].from >= 0 && s->values[i].from < u->count);
+        s->sources[i] = u->numbered[s->values[i].from];
+    }
+    return 1;
 }
 
 static int add(unit *u, unit_stmt what, const db_value *values, int count)
 {
+    if (u->broken_build) /* its values may be those of a statement that is not there */
+        return -1;
     unit_stmt *s = arena_alloc(u->arena, sizeof *s);
     db_value *copy = count ? arena_alloc(u->arena, sizeof *copy * (size_t)count) : NULL;
-    if (!s || (count && !copy)) {
+    if (!s || (count && !copy) || !make_room(u)) {
         u->broken_build = 1;
         return -1;
     }
     assert(strlen(what.sql->binds) == (size_t)count);
     for (int i = 0; i < count; i++) {
         assert(fits(what.sql->binds[i], &values[i]));
-        assert(values[i].type != DB_FROM || values[i].from < u->count);
         copy[i] = values[i];
         u->bytes += values[i].s.size;
     }
     *s = what;
     s->values = copy;
     s->count = count;
+    if (!find_sources(u, s)) {
+        u->broken_build = 1;
+        return -1;
+    }
     note(u, s);
     if (u->last)
         u->last->next = s;
@@ -68,6 +106,7 @@ static int add(unit *u, unit_stmt what, const db_value *values, int count)
         u->first = s;
     u->last = s;
     u->bytes += sizeof *s + sizeof *copy * (size_t)count;
+    u->numbered[u->count] = s;
     return u->count++;
 }
 
@@ -84,50 +123,108 @@ int unit_found(unit *u, const db_sql *sql, const db_value *values, int count)
     return add(u, (unit_stmt){.kind = UNIT_FOUND, .sql = sql}, values, count);
 }
 
+int unit_try(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
+{
+    return add(u, (unit_stmt){.kind = UNIT_TRY, .sql = sql, .key = key}, values, count);
+}
+
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
 {
     return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key}, values, count);
 }
 
-/* What it says about marks stays: one more than is needed does no harm. */
+int unit_note(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
+{
+    u->notes = 1;
+    return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key, .note = 1}, values,
+               count);
+}
+
+int unit_call(unit *u, const char *name, unit_guest *guest)
+{
+    static const db_sql NONE = {"CALL", ""};
+    guest->misused = 0;
+    return add(u, (unit_stmt){.kind = UNIT_CALL, .sql = &NONE, .name = name, .guest = guest}, NULL,
+               0);
+}
+
+static void note_all(unit *u)
+{
+    u->last = NULL;
+    u->writes = u->needs_mark = 0;
+    for (unit_stmt *s = u->first; s; s = s->next) {
+        note(u, s);
+        u->last = s;
+    }
+}
+
 void unit_cut(unit *u, int count)
 {
+    u->count = count < u->count ? count : u->count;
     unit_stmt **at = &u->first;
-    u->last = NULL;
-    u->count = 0;
-    while (*at && u->count < count) {
-        u->last = *at;
-        u->count++;
+    for (int i = 0; i < u->count; i++) {
+        *at = u->numbered[i];
         at = &(*at)->next;
     }
     *at = NULL;
+    u->marked = 0; /* what is added from here on is not an attempt's */
+    note_all(u);
+}
+
+/* In which of the three parts it goes: that of its kind, or the last one of those whose values it,
+ * or what is found behind it, takes. */
+static int part_of(const unit_stmt *s)
+{
+    static const int PARTS[] = {
+        [UNIT_GUARD] = 0, [UNIT_FOUND] = 0, [UNIT_CALL] = 0, [UNIT_TRY] = 1, [UNIT_WRITE] = 2};
+    int part = PARTS[s->kind];
+    for (int i = 0; s->sources && i < s->count; i++)
+        if (s->sources[i] && s->sources[i]->part > part)
+            part = s->sources[i]->part;
+    return part;
+}
+
+static void give_parts(unit *u)
+{
+    for (unit_stmt *s = u->first; s; s = s->next) {
+        s->part = part_of(s);
+        if (s->kind == UNIT_FOUND || !s->next || s->next->kind != UNIT_FOUND)
+            continue;
+        int found = part_of(s->next);
+        s->part = found > s->part ? found : s->part;
+    }
 }
 
 void unit_guards_first(unit *u)
 {
-    unit_stmt *writing = NULL, **guards = &u->first, **rest = &writing, *next;
-    for (unit_stmt *s = u->first; s; s = next) {
-        unit_stmt ***to = s->kind == UNIT_WRITE ? &rest : &guards;
-        next = s->next;
-        for (int i = 0; i < s->count; i++)
-            assert(s->values[i].type != DB_FROM);
-        **to = s;
-        *to = &s->next;
-        u->last = s->kind == UNIT_WRITE || !writing ? s : u->last;
+    unit_stmt *parts[3] = {NULL}, **ends[3] = {&parts[0], &parts[1], &parts[2]};
+    int part = 0;
+    give_parts(u);
+    for (unit_stmt *s = u->first; s; s = s->next) {
+        part = s->kind == UNIT_FOUND ? part : s->part; /* it stays behind its guard */
+        *ends[part] = s;
+        ends[part] = &s->next;
     }
-    *rest = NULL;
-    *guards = writing;
-    u->writes = u->needs_mark = 0;
-    for (const unit_stmt *s = u->first; s; s = s->next)
-        note(u, s);
+    *ends[2] = NULL;
+    *ends[1] = parts[2];
+    *ends[0] = parts[1];
+    u->first = parts[0];
+    note_all(u);
 }
 
 const unit_row *unit_rows(const unit *u, int statement)
 {
-    const unit_stmt *s = u->first;
-    while (s && statement-- > 0)
-        s = s->next;
-    return s ? s->rows : NULL;
+    return statement >= 0 && statement < u->count ? u->numbered[statement]->rows : NULL;
+}
+
+int unit_leaves_out(unit_stmt *s)
+{
+    s->left_out = 0;
+    for (int i = 0; s->sources && i < s->count; i++) {
+        const unit_stmt *from = s->sources[i];
+        s->left_out |= from && (from->left_out || (from->kind == UNIT_TRY && !from->rows));
+    }
+    return s->left_out;
 }
 
 void unit_break_submitter(unit *u)

@@ -1,9 +1,11 @@
 /* A unit: what commits together, or not at all.
  *
- * A unit is a list of statements in an arena: *guards*, the conditions it must meet, and *writes*.
- * Contention is expressed in guards only (UPDATE … RETURNING, INSERT … ON CONFLICT DO NOTHING
- * RETURNING, SELECT): a guard that gives no row refuses the unit. An error in a plain write is a
- * bug or bad data, and hits its own unit only.
+ * A unit is a list of statements in an arena: *guards*, the conditions it must meet, *tries*, which
+ * may find nothing, and *writes*. Contention is expressed in guards and tries only (UPDATE …
+ * RETURNING, INSERT … ON CONFLICT DO NOTHING RETURNING, SELECT). A guard that gives no row refuses
+ * the unit. After a try that gives none, only those statements are left out that take a value of it
+ * (db_from), and those that take a value of these. An error in a plain write is a bug or bad data,
+ * and hits its own unit only.
  *
  * A unit is handed to the committer (committer.h) and belongs to it, with its arena and all the
  * bytes its values point to, until its answer is there. Rows that its statements returned, and
@@ -29,7 +31,9 @@ typedef enum {
 typedef enum {
     UNIT_GUARD, /* must give a row */
     UNIT_FOUND, /* runs only when the guard before it gave none: its rows say what was found */
+    UNIT_TRY,   /* gives a row if it has done or found something; statements that need one */
     UNIT_WRITE, /* whatever it gives is returned */
+    UNIT_CALL,  /* no statement but a function, which must give something; see unit_call() */
 } unit_kind;
 
 /* A row that a statement returned; text and bytes are copies in the unit's arena. */
@@ -39,13 +43,29 @@ typedef struct unit_row {
     db_value values[];
 } unit_row;
 
+/* Code of somebody else, called in the midst of the transaction on the thread that applies it. What
+ * it gives is the row of its statement, one column of bytes; it is copied. At NULL: nothing of the
+ * unit is to stay. */
+typedef struct unit_guest {
+    slice (*call)(void *native, void *arg); /* `native` as db_driver.lend() gives it */
+    void *arg;
+    int misused; /* it has ended the transaction, or left something open in it: nothing has stayed,
+                    as far as that can be helped */
+} unit_guest;
+
 typedef struct unit_stmt {
     struct unit_stmt *next;
     const db_sql *sql;
     const char *name; /* of a guard: what it stands for, "fence"; static text */
     db_value *values;
+    struct unit_stmt *
+        *sources;      /* per value: whose it is if it is a db_from(); NULL: there is none */
+    unit_guest *guest; /* of UNIT_CALL */
     unit_row *rows;
     int count;
+    int part;     /* where unit_guards_first() puts it */
+    int note;     /* see unit_note() */
+    int left_out; /* a try gave no row that it needs; decided when it is its turn */
     unit_kind kind;
     uint64_t key; /* the row it locks, reads or writes, as unit_key() names it; 0: one that no other
                      unit at this time knows of */
@@ -71,10 +91,13 @@ struct unit {
     arena *arena;
     unit_stmt *first;
     unit_stmt *last;
+    unit_stmt **numbered; /* by the number that unit_guard() and the others gave */
     int count;
+    int room;         /* in `numbered` */
     int broken_build; /* a statement could not be added: memory or a wrong parameter */
     int writes;       /* a statement so far writes … */
     int needs_mark;   /* … and a guard comes behind it: see batch.c */
+    int notes;        /* there are some: see unit_note() */
     size_t bytes;     /* of its values, for the bounds of queue and batch */
     submitter *submitter;
     unit_class class;
@@ -113,18 +136,36 @@ unit *unit_new(arena *a);
 int unit_guard(unit *u, const db_sql *sql, const char *name, uint64_t key, const db_value *values,
                int count);
 int unit_found(unit *u, const db_sql *sql, const db_value *values, int count);
+int unit_try(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
 
-/* Take back all statements behind the first `count`. */
+/* Call a guest; a guest that gives nothing refuses the unit, by this name. It may take long, so
+ * that such a unit goes to committers_apply() and nowhere else. Borrowed until the answer. */
+int unit_call(unit *u, const char *name, unit_guest *guest);
+
+/* A write for the change feed: where one transaction writes at a time it is left out while nobody
+ * has asked for the feed, which is decided once in each transaction ('feed' in {meta}). */
+int unit_note(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
+
+/* Take back all statements but the first `count`, as they were added. A unit that was refused and
+ * is cut can be built anew from there, and handed in again. */
 void unit_cut(unit *u, int count);
 
-/* Put its guards, and what is found where they refuse, before everything else: they get the first
- * numbers. A unit that writes before it guards is applied alone where several can write at a time.
- * No value may be that of another statement. */
+/* The last thing to do to a unit: put its guards, and what is found where they refuse, before its
+ * tries, and these before its writes, but none before one of which it takes a value. They keep
+ * their numbers. A unit that writes before it guards or tries is applied alone where several can
+ * write at a time, and so is one in which a guard or a try takes a value. */
 void unit_guards_first(unit *u);
 
 /* The rows that a statement of a committed unit returned; NULL: none. */
 const unit_row *unit_rows(const unit *u, int statement);
+
+/* Is it left out, given the rows of those before it? Remembered in it. A guard that is left out has
+ * no row, and refuses. */
+int unit_leaves_out(unit_stmt *s);
+
+/* May it change anything? */
+int unit_stmt_writes(const unit_stmt *s);
 
 /* The unit was not committed: so are none of its submitter's later ones. */
 void unit_break_submitter(unit *u);

@@ -54,6 +54,7 @@ typedef struct pg_conn {
     int doubtful;    /* the transaction with that number has no answer */
 
     arena *scratch; /* of the batch under way */
+    int borrowed;   /* it is the application's: no pipeline, no deadline, and not ours to close */
 } pg_conn;
 
 /* A prepared statement, in the form that was written, and in the forms made from it. */
@@ -198,6 +199,17 @@ db_fate pg_settle(db_conn *c, error *err);
 
 /* As db_driver.evict says. */
 void pg_evict(db_conn *c, int64_t node);
+
+/* ---- Connections of the application (pg_borrow.c) ---- */
+
+/* As db_driver.borrow says; what a statement gives there, NULL: err says why there is nothing. */
+pawl_code pg_borrow(db *d, void *native, db_conn **out, error *err);
+PGresult *pg_borrowed_result(pg_conn *c, const pg_stmt *s, const pg_params *p, error *err);
+
+/* ---- Guests (pg_guest.c), as db_driver.lend says ---- */
+
+pawl_code pg_lend(db_conn *c, void **native, error *err);
+pawl_code pg_take_back(db_conn *c, error *err);
 
 /* ---- Batches (pg_batch.c), waking (pg_wake.c) ---- */
 

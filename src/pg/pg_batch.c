@@ -1,15 +1,16 @@
 /* Many units in one transaction, in two trips, each as if it were alone.
  *
- * The first trip begins, and runs all guards, in the order of their keys and within a key in queue
- * order: so two batches never wait for each other crosswise, and guards that write chain. Their
- * rows are read. The second trip has the plain writes of the units that passed, those of one kind
- * as arrays, and COMMIT. Where there is nothing to be read in between, it is one trip.
+ * The first trip begins, and runs all guards and tries, in the order of their keys and within a key
+ * in queue order: so two batches never wait for each other crosswise, and guards that write chain.
+ * Their rows are read. The second trip has the plain writes of the units that passed, but for those
+ * that a try has left out, those of one kind as arrays, and COMMIT. Where there is nothing to be
+ * read in between, it is one trip.
  *
  * Nobody may be able to tell that from one unit after the other. So a batch ends before a unit that
- * touches a row which an earlier unit in it writes plainly: its guard would not see it. And
- * a unit that is refused after one of its guards has written something, or whose later neighbours'
- * guards have, is not taken out of the transaction: there is no way to; the transaction is rolled
- * back, and the units before it, it, and those behind it are tried apart.
+ * touches a row which an earlier unit in it writes plainly: its guard would not see it. And a unit
+ * that is refused after one of its guards or tries has written something is not taken out of the
+ * transaction: there is no way to; the transaction is rolled back, and the units before it, it, and
+ * those behind it are tried apart.
  *
  * Any error costs the transaction, and an array does not say whose fault it is: then the units are
  * run one transaction each, in queue order (batch.c), and the guilty one is told. */
@@ -38,9 +39,10 @@ typedef struct pass {
     error *err;
 } pass;
 
-static int writes(const unit_stmt *s)
+/* Is it of the first trip? */
+static int asks(const unit_stmt *s)
 {
-    return strncmp(s->sql->text, "SELECT ", 7) != 0;
+    return s->kind == UNIT_GUARD || s->kind == UNIT_TRY;
 }
 
 /* ---- Which units can go together ---- */
@@ -49,27 +51,18 @@ static int writes(const unit_stmt *s)
  * there between the trips; everything else needs one statement after the other. */
 typedef enum { NEEDS_NOTHING, NEEDS_GUARDS, NEEDS_ORDER } needs;
 
-static const unit_stmt *statement(const unit *u, int number)
-{
-    const unit_stmt *s = u->first;
-    while (number-- > 0)
-        s = s->next;
-    return s;
-}
-
 static needs needs_of(const unit *u)
 {
     needs most = NEEDS_NOTHING;
     int written = 0;
     for (const unit_stmt *s = u->first; s; s = s->next) {
-        if (s->kind == UNIT_GUARD && written)
+        if ((asks(s) && written) || s->kind == UNIT_CALL)
             return NEEDS_ORDER;
         written |= s->kind == UNIT_WRITE;
         for (int i = 0; i < s->count; i++) {
             if (s->values[i].type != DB_FROM)
                 continue;
-            const unit_stmt *from = statement(u, s->values[i].from);
-            if (s->kind != UNIT_WRITE || from->kind != UNIT_GUARD)
+            if (s->kind != UNIT_WRITE || !asks(s->sources[i]))
                 return NEEDS_ORDER;
             most = NEEDS_GUARDS;
         }
@@ -131,10 +124,10 @@ static size_t together(unit **units, size_t count, int *ordered)
 
 /* ---- After the guards ---- */
 
-static int guard_has_written(const unit *u)
+static int has_written(const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next)
-        if (s->kind == UNIT_GUARD && s->rows && writes(s))
+        if (asks(s) && s->rows && unit_stmt_writes(s))
             return 1;
     return 0;
 }
@@ -159,7 +152,7 @@ static int judge(pass *p)
             batch_commit_unit(u);
             continue;
         }
-        if (guard_has_written(u)) {
+        if (has_written(u)) {
             p->cut = i;
             return 0;
         }
@@ -302,27 +295,34 @@ static pawl_code find(pass *p)
     return rc;
 }
 
-static void gather(pass *p, pg_ops *ops, unit_kind kind, pg_op_how how)
+/* The first trip; `how` is for guards. */
+static void gather_asking(pass *p, pg_ops *ops, pg_op_how how)
 {
     pg_ops_init(ops, p->c);
-    for (size_t i = 0; i < p->count; i++) {
-        unit *u = p->units[i];
-        if (kind == UNIT_WRITE && u->answer != UNIT_COMMITTED)
-            continue;
-        for (unit_stmt *s = u->first; s; s = s->next)
-            if (s->kind == kind)
-                pg_ops_add(ops, u, s, how);
-    }
+    for (size_t i = 0; i < p->count; i++)
+        for (unit_stmt *s = p->units[i]->first; s; s = s->next)
+            if (asks(s))
+                pg_ops_add(ops, p->units[i], s, s->kind == UNIT_GUARD ? how : PG_OP_PLAIN);
     pg_ops_seal(ops);
-    if (kind == UNIT_GUARD)
-        pg_ops_sort(ops);
+    pg_ops_sort(ops);
+}
+
+static void gather_writes(pass *p, pg_ops *ops)
+{
+    pg_ops_init(ops, p->c);
+    for (size_t i = 0; i < p->count; i++)
+        for (unit_stmt *s = p->units[i]->first; s; s = s->next)
+            if (s->kind == UNIT_WRITE && p->units[i]->answer == UNIT_COMMITTED &&
+                !unit_leaves_out(s))
+                pg_ops_add(ops, p->units[i], s, PG_OP_PLAIN);
+    pg_ops_seal(ops);
 }
 
 /* Begin, guards; then, knowing their rows, writes and commit. */
 static pass_end run_two_trips(pass *p)
 {
     pg_ops guards, plain;
-    gather(p, &guards, UNIT_GUARD, PG_OP_PLAIN);
+    gather_asking(p, &guards, PG_OP_PLAIN);
     if (guards.failed)
         return failed(p, error_set(p->err, PAWL_NOMEM, "out of memory"));
     pawl_code rc = pg_push_begin(p->c, p->err);
@@ -343,7 +343,7 @@ static pass_end run_two_trips(pass *p)
     rc = find(p);
     if (rc == PAWL_OK && !all_fit(p))
         return cut(p);
-    gather(p, &plain, UNIT_WRITE, PG_OP_PLAIN);
+    gather_writes(p, &plain);
     if (rc == PAWL_OK && plain.failed)
         rc = error_set(p->err, PAWL_NOMEM, "out of memory");
     return rc == PAWL_OK ? write_and_commit(p, &plain) : failed(p, rc);
@@ -355,8 +355,8 @@ static pass_end run_one_trip(pass *p)
     pg_ops guards, plain;
     for (size_t i = 0; i < p->count; i++)
         batch_commit_unit(p->units[i]);
-    gather(p, &guards, UNIT_GUARD, PG_OP_MUST);
-    gather(p, &plain, UNIT_WRITE, PG_OP_PLAIN);
+    gather_asking(p, &guards, PG_OP_MUST);
+    gather_writes(p, &plain);
     if (guards.failed || plain.failed)
         return failed(p, error_set(p->err, PAWL_NOMEM, "out of memory"));
     if (guards.narrow || plain.narrow)
@@ -371,11 +371,11 @@ static pass_end run_one_trip(pass *p)
     return send_commit(p) ? confess(p, take_all(p, &guards, &plain)) : doubt(p);
 }
 
-static int has_guards(unit **units, size_t count)
+static int any_asks(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (const unit_stmt *s = units[i]->first; s; s = s->next)
-            if (s->kind == UNIT_GUARD)
+            if (asks(s))
                 return 1;
     return 0;
 }
@@ -401,7 +401,7 @@ static pass_end run_pass(pass *p)
     for (size_t i = 0; i < p->count; i++)
         batch_start_over(p->units[i]);
     int lone = p->count == 1 && needs_of(p->units[0]) == NEEDS_NOTHING;
-    if (!any_cut_off(p->units, p->count) && (lone || !has_guards(p->units, p->count)))
+    if (!any_cut_off(p->units, p->count) && (lone || !any_asks(p->units, p->count)))
         return run_one_trip(p);
     return run_two_trips(p);
 }

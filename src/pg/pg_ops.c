@@ -167,7 +167,7 @@ static pawl_code push_single(pg_conn *c, const pg_op *op, error *err)
     pg_params p = {0};
     for (int i = 0; i < s->count; i++) {
         const db_value *v;
-        pawl_code rc = batch_resolve(op->first->unit, &s->values[i], &v, err);
+        pawl_code rc = batch_resolve(s, i, &v, err);
         if (rc != PAWL_OK)
             return rc;
         pg_param(&p, v);
@@ -183,7 +183,7 @@ static pawl_code fill_array(const pg_op *op, int column, buf *b, error *err)
     pg_array_begin(b, op->stmt->types[column]);
     for (const pg_member *m = op->first; m; m = m->next) {
         const db_value *v;
-        pawl_code rc = batch_resolve(m->unit, &m->stmt->values[column], &v, err);
+        pawl_code rc = batch_resolve(m->stmt, column, &v, err);
         if (rc != PAWL_OK)
             return rc;
         pg_array_add(b, v);

@@ -311,7 +311,8 @@ static void a_message_wakes(conf *c)
         int64_t after;
     } CASES[] = {
         {"wake_at = NULL, held = 0", NOW},
-        {"wake_at = 9000, held = 0", NOW},
+        {"wake_at = 9000, held = 0, claims = 1", NOW},
+        {"wake_at = 9000, held = 0, claims = 0", 9000}, /* it is to begin then */
         {"wake_at = 4000, held = 0", 4000},
         {"wake_at = NULL, held = 3", -1},
         {"wake_at = NULL, held = 0, status = 4", NOW},

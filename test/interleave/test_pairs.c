@@ -18,44 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/node.h"
-#include "core/run_units.h"
+#include "support/deeds.h"
 #include "support/stepper.h"
 
-/* Two nodes that are alive, a third one that is closed. */
-enum { LEFT = 11, RIGHT = 12, DEAD = 13 };
-enum { RUN = 1, SECOND_RUN = 2, FENCE = 5, DUE = 100, LATER = 9000, UNITS = 2, OUTCOMES = 64 };
-
-typedef enum {
-    CLAIM,
-    SEND,
-    CLOSE, /* the other's node */
-    TAKE_OVER,
-    PARK,
-    FINISH,
-    GIVE_BACK,
-    APPEND,
-    HOLD,    /* by hand */
-    CROSS,   /* to both runs, each side beginning with another one */
-    RELEASE, /* held by hand, and then let go */
-} kind;
-
-static const char *const NAMES[] = {"claim",     "send",   "close", "take over", "park",   "finish",
-                                    "give back", "append", "hold",  "cross",     "release"};
-
-/* What one side does in an order, and what it was told. */
-typedef struct deed {
-    kind kind;
-    int64_t me;
-    int64_t other;
-    int64_t owner; /* of the run, before all this */
-    int64_t now_ms;
-    db *db;
-    arena *arenas[UNITS];
-    unit *units[UNITS];
-    int count;
-    int64_t read; /* rows of the journal that a new owner has read; -1: none */
-} deed;
+enum { OUTCOMES = 64 };
 
 typedef struct bench {
     stepper *stepper;
@@ -64,105 +30,9 @@ typedef struct bench {
     db_conn *readers[STEPPER_SIDES]; /* of the sides themselves */
     int races; /* several write at a time, and the driver has a way of its own to do so */
     int64_t pairs;
-    char outcomes[OUTCOMES][1536];
+    char outcomes[OUTCOMES][2048];
     int known;
 } bench;
-
-/* ---- Deeds ---- */
-
-static unit *new_unit(deed *d)
-{
-    assert_true(d->count < UNITS);
-    arena *a = d->arenas[d->count];
-    arena_reset(a);
-    unit *u = unit_new(a);
-    assert_non_null(u);
-    d->units[d->count++] = u;
-    return u;
-}
-
-static slice name_of(const deed *d)
-{
-    return d->me == LEFT ? SLICE_LIT("L") : SLICE_LIT("R");
-}
-
-static void send_to(deed *d, unit *u, int64_t run)
-{
-    run_mail m = {.run = run, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
-    run_send(u, &m);
-}
-
-static void append(deed *d, unit *u)
-{
-    run_entry e = {
-        .run = RUN, .generation = 1, .seq = 1, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
-    run_append(u, &e);
-}
-
-static void build(deed *d)
-{
-    run_hold h = {RUN, d->me, FENCE};
-    d->count = 0;
-    d->read = -1;
-    unit *u = new_unit(d);
-    switch (d->kind) {
-    case CLAIM:
-        run_claim(u, &(run_found){.run = RUN, .owner = d->owner}, d->me, d->now_ms);
-        break;
-    case SEND:
-        send_to(d, u, RUN);
-        break;
-    case CLOSE:
-        node_add_close(u, d->other);
-        break;
-    case TAKE_OVER:
-        node_add_close(u, d->other);
-        run_claim(new_unit(d), &(run_found){.run = RUN, .owner = d->other}, d->me, d->now_ms);
-        break;
-    case PARK:
-        run_park(u, &h, 0, LATER, NULL, d->now_ms);
-        break;
-    case FINISH:
-        run_finish(u, &h, &(run_end){.status = RUN_DONE, .output = name_of(d)}, NULL, d->now_ms);
-        append(d, u);
-        break;
-    case GIVE_BACK:
-        run_give_back(u, &h, d->now_ms);
-        break;
-    case APPEND:
-        append(d, u);
-        break;
-    case CROSS:
-        send_to(d, u, d->me == LEFT ? RUN : SECOND_RUN);
-        send_to(d, u, d->me == LEFT ? SECOND_RUN : RUN);
-        break;
-    case RELEASE:
-        run_hold_by_hand(u, RUN, name_of(d), d->now_ms);
-        run_set_free(new_unit(d), RUN, d->now_ms);
-        break;
-    case HOLD:
-        run_hold_by_hand(u, RUN, name_of(d), d->now_ms);
-        break;
-    }
-}
-
-/* May it happen at all? An engine does to a run what its owner may do only when it is the owner. */
-static int makes_sense(const deed *d)
-{
-    switch (d->kind) {
-    case CLAIM:
-        return d->owner != d->me;
-    case TAKE_OVER:
-        return d->owner == d->other;
-    case PARK:
-    case FINISH:
-    case GIVE_BACK:
-    case APPEND:
-        return d->owner == d->me;
-    default:
-        return 1;
-    }
-}
 
 /* ---- In the threads of the sides ---- */
 
@@ -193,6 +63,10 @@ static void carry_out(stepper_side *s, void *arg)
     deed *d = e->deed;
     for (int i = 0; i < d->count; i++) {
         stepper_apply(s, d->units[i]);
+        if (d->kind == KEY && d->units[i]->code == PAWL_DATA) { /* as send.c does */
+            deed_build(d);
+            stepper_apply(s, d->units[i]);
+        }
         if (d->units[i]->answer != UNIT_COMMITTED)
             return;
     }
@@ -218,18 +92,20 @@ static void exec(bench *b, const char *sql)
 
 static void reset(bench *b, int64_t owner)
 {
-    char sql[1024];
+    char sql[1536];
     int n = snprintf(
         sql, sizeof sql,
         "DELETE FROM {journal}; DELETE FROM {inbox}; DELETE FROM {runs}; DELETE FROM {nodes};"
-        "DELETE FROM {beats};"
+        "DELETE FROM {beats}; DELETE FROM {receipts}; DELETE FROM {outbox};"
+        "INSERT INTO {outbox} (pos, tenant, kind, target, name, at) VALUES (%d, '', 2, 'a', 'b', "
+        "0);"
         "INSERT INTO {nodes} (node, slot, closed, since) VALUES (%d, 1, 0, 0), (%d, 2, 0, 0),"
         " (%d, 1, 0, 0), (%d, 2, 0, 0), (%d, 1, 1, 0);"
         "INSERT INTO {beats} (node, at) VALUES (%d, 0), (%d, 0);"
         "INSERT INTO {runs} (run, tenant, id, workflow, version, owner, fence, wake_at,"
         " created_at, updated_at) VALUES (%d, '', 'a', 'w', '1', %d, %d, %d, 0, 0),"
         " (%d, '', 'b', 'w', '1', 0, 0, NULL, 0, 0)",
-        LEFT, LEFT, RIGHT, RIGHT, DEAD, LEFT, RIGHT, RUN, (int)owner, FENCE, DUE, SECOND_RUN);
+        ROW, LEFT, LEFT, RIGHT, RIGHT, DEAD, LEFT, RIGHT, RUN, (int)owner, FENCE, DUE, SECOND_RUN);
     assert_in_range(n, 1, sizeof sql - 1);
     exec(b, sql);
 }
@@ -246,10 +122,12 @@ static void add_value(buf *out, const db_value *v)
 
 static const db_sql TABLES[] = {
     {"SELECT run, owner, fence, status, wake_at, mail, updated_at, finished_at, output, held,"
-     " held_reason FROM {runs} ORDER BY run",
+     " held_reason, cancel_at FROM {runs} ORDER BY run",
      ""},
     {"SELECT run, generation, seq, name, at FROM {journal} ORDER BY run, seq", ""},
     {"SELECT run, seq, name, at FROM {inbox} ORDER BY run, seq", ""},
+    {"SELECT run, key, seq, at FROM {receipts} ORDER BY run, key", ""},
+    {"SELECT pos, failed FROM {outbox} ORDER BY pos", ""},
     {"SELECT node, slot, closed FROM {nodes} ORDER BY node, slot", ""},
     {"SELECT node FROM {beats} ORDER BY node", ""},
 };
@@ -292,7 +170,7 @@ static void add_rows(const unit_row *rows, buf *out)
 static void add_answers(const deed *d, buf *out)
 {
     static const char *const ANSWERS[] = {"open", "committed", "refused", "undecided", "failed"};
-    buf_printf(out, "\n    %s %s:", d->me == LEFT ? "L" : "R", NAMES[d->kind]);
+    buf_printf(out, "\n    %s %s:", d->me == LEFT ? "L" : "R", DEED_NAMES[d->kind]);
     for (int i = 0; i < d->count; i++) {
         const unit *u = d->units[i];
         buf_printf(out, " %s %s", ANSWERS[u->answer], u->refused ? u->refused : "");
@@ -369,6 +247,20 @@ static const char *two_owners(const deed *deeds)
     return owners > 1 ? "both have claimed it" : NULL;
 }
 
+/* One of two who say the same, ask the same, or move the same row. */
+static const char *twice(bench *b, const deed *deeds)
+{
+    static const db_sql CANCELS = {"SELECT count(*) FROM {inbox} WHERE kind = 3", ""};
+    static const db_sql KEYS = {"SELECT count(*) FROM {inbox} WHERE key IS NOT NULL", ""};
+    static const db_sql LEFT_OVER = {"SELECT count(*) FROM {outbox}", ""};
+    int moved = 0;
+    for (int i = 0; i < STEPPER_SIDES; i++)
+        moved += deeds[i].kind == MOVE && deeds[i].units[0]->answer == UNIT_COMMITTED;
+    if (ask(b, &CANCELS) > 1 || ask(b, &KEYS) > 1)
+        return "what is asked once has arrived twice";
+    return moved + ask(b, &LEFT_OVER) != 1 ? "a row was moved twice, or left" : NULL;
+}
+
 /* Nobody looks at a held run that is nobody's, and one that was let go is not asleep. */
 static const char *odd_hold(bench *b)
 {
@@ -385,6 +277,8 @@ static const char *broken_rule(bench *b, const deed *deeds)
     if (!why)
         why = odd_hold(b);
     if (!why)
+        why = twice(b, deeds);
+    if (!why)
         why = two_owners(deeds);
     if (!why)
         why = blind_owner(b, deeds);
@@ -398,8 +292,8 @@ static void run_order(bench *b, deed *deeds, int64_t owner, char *outcome, size_
     errand errands[STEPPER_SIDES] = {{b, &deeds[0]}, {b, &deeds[1]}};
     void *args[STEPPER_SIDES] = {&errands[0], &errands[1]};
     reset(b, owner);
-    build(&deeds[0]);
-    build(&deeds[1]);
+    deed_build(&deeds[0]);
+    deed_build(&deeds[1]);
     stepper_run(b->stepper, carry_out, args);
     describe(b, deeds, outcome, size);
     const char *why = broken_rule(b, deeds);
@@ -445,10 +339,10 @@ static void run_pair(bench *b, kind left, kind right, int64_t owner)
         {.kind = left, .me = LEFT, .other = RIGHT, .owner = owner, .now_ms = 1000},
         {.kind = right, .me = RIGHT, .other = LEFT, .owner = owner, .now_ms = 2000},
     };
-    if (!makes_sense(&deeds[0]) || !makes_sense(&deeds[1]))
+    if (!deed_makes_sense(&deeds[0]) || !deed_makes_sense(&deeds[1]))
         return;
     char name[64];
-    snprintf(name, sizeof name, "%s against %s", NAMES[left], NAMES[right]);
+    snprintf(name, sizeof name, "%s against %s", DEED_NAMES[left], DEED_NAMES[right]);
     tmp_watchdog(name); /* each pair has the time of a test */
     for (int i = 0; i < STEPPER_SIDES; i++)
         for (int k = 0; k < UNITS; k++) {
@@ -556,6 +450,30 @@ static void a_run_that_is_let_go(conf *c)
     bench_close(b, c);
 }
 
+/* Each of them against everything, and against each other. */
+static void letters_of(const conf *c, int64_t owner)
+{
+    bench *b = bench_open(c);
+    for (kind mine = KEY; mine <= MOVE; mine++)
+        for (kind other = CLAIM; other <= MOVE; other++)
+            if (other != TAKE_OVER && other != CROSS && other != RELEASE) {
+                run_pair(b, other, mine, owner);
+                if (other < KEY && owner == LEFT)
+                    run_pair(b, mine, other, RIGHT);
+            }
+    bench_close(b, c);
+}
+
+static void letters_for_a_run_of_nobody(conf *c)
+{
+    letters_of(c, 0);
+}
+
+static void letters_for_a_run_of_one_of_both(conf *c)
+{
+    letters_of(c, LEFT);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -565,6 +483,8 @@ int main(void)
         {"an owner that is taken over", an_owner_that_is_taken_over, DB_ISOLATED},
         {"messages that cross", messages_that_cross, DB_ISOLATED},
         {"a run that is let go", a_run_that_is_let_go, DB_ISOLATED},
+        {"letters for a run of nobody", letters_for_a_run_of_nobody, DB_ISOLATED},
+        {"letters for a run of one of both", letters_for_a_run_of_one_of_both, DB_ISOLATED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

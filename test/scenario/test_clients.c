@@ -40,6 +40,7 @@ static int64_t start(stage *s, pawl *p, const char *workflow, const char *id, co
     int64_t created = 77;
     pawl_code rc = pawl_start(p, workflow, id, input, PAWL_START(.created = &created));
     stage_code(s, p, rc, wanted, line);
+    assert_true(rc == PAWL_OK || created == 0);
     return rc == PAWL_OK ? created : -1;
 }
 

@@ -196,9 +196,46 @@ static void a_suspect_commits_long(conf *c)
     clock_fake_free(w.clock);
 }
 
+/* ---- Shut out ---- */
+
+static int tell_nothing(void *arg, const pawl_info *info)
+{
+    (void)arg;
+    (void)info;
+    return 0;
+}
+
+/* What a closed node asks for in the name of clients is refused, and the answer says why: it is not
+ * that of a run which must not be changed. The next poll makes another node. */
+static void a_closed_node_says_so(conf *c)
+{
+    static const db_sql CLOSE = {"UPDATE {nodes} SET closed = 1", ""};
+    int64_t position = 0;
+    stage *s = stage_new(c);
+    pawl *p = open_flow(s);
+    stage_start(s, p, "flow", "run", "1");
+    STAGE_DONE(s, p, "run", "1");
+    STAGE_CODE(s, p, pawl_start(p, "unknown", "held", "1", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_hold(p, "held", NULL), PAWL_OK);
+    db *d = conf_open(c, NULL);
+    conf_do(d, &CLOSE, NULL, 0);
+    db_close(d);
+    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_delete(p, "held", 1), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_redrive(p, "held", NULL), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_cancel(p, "held", NULL), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_send(p, "held", "box", "1", NULL), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_start(p, "flow", "new", "1", NULL), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_changes(p, &position, 0, tell_nothing, NULL), PAWL_FENCED);
+    pawl_close(p);
+    stage_free(s);
+}
+
 static const conf_case CASES[] = {
     {"one of many", one_of_many, DB_SHARED},
     {"nothing is left", nothing_is_left, DB_SHARED},
+    {"a closed node says so", a_closed_node_says_so, DB_SHARED},
     {"a suspect takes long", a_suspect_takes_long, DB_SHARED},
     {"a suspect commits long", a_suspect_commits_long, DB_FILE},
 };

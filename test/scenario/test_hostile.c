@@ -22,7 +22,8 @@
 typedef struct place {
     stage *stage;
     pawl *p;
-    pawl_run *run; /* of somebody else */
+    pawl_run *run;       /* of somebody else */
+    pawl_future *future; /* of a run that lends it */
     int bad;
 } place;
 
@@ -302,6 +303,56 @@ static void a_run_is_not_for_other_runs(conf *c)
     close_place(&w);
 }
 
+static const char *lends_a_future(pawl_run *run, const char *input)
+{
+    place *w = pawl_arg(run);
+    w->future = pawl_sleep_later(run, 5000);
+    pawl_await(run, w->future);
+    return input;
+}
+
+static const char *borrows_a_future(pawl_run *run, const char *input)
+{
+    pawl_future *f = ((place *)pawl_arg(run))->future;
+    switch (pawl_get_int(input, "", 0)) {
+    case 0:
+        return pawl_await(run, f);
+    case 1:
+        pawl_all(run, &f, 1);
+        break;
+    case 2:
+        pawl_any(run, &f, 1, 0);
+        break;
+    case 3:
+        pawl_all_later(run, &f, 1);
+        break;
+    case 4:
+        pawl_try(run, f);
+        break;
+    default:
+        pawl_abandon(run, f);
+    }
+    return input;
+}
+
+static void nor_are_its_futures(conf *c)
+{
+    place w = open_place(c, NULL);
+    add(&w, "lends_a_future", lends_a_future);
+    add(&w, "borrows_a_future", borrows_a_future);
+    stage_start(w.stage, w.p, "lends_a_future", "lends", "1");
+    stage_poll(w.stage, w.p);
+    for (int i = 0; i < 6; i++) {
+        char id[32], input[32];
+        snprintf(id, sizeof id, "borrows-%d", i);
+        snprintf(input, sizeof input, "%d", i);
+        stage_start(w.stage, w.p, "borrows_a_future", id, input);
+        stage_held(w.stage, w.p, id, "not one of the run's", i);
+    }
+    STAGE_DONE(w.stage, w.p, "lends", "1");
+    close_place(&w);
+}
+
 static void go_on_in_a_clean_up(void *arg)
 {
     place *w = arg;
@@ -533,6 +584,7 @@ static const conf_case CASES[] = {
     {"closing from inside is not done", closing_from_inside_is_not_done, 0},
     {"nor from a thread of the engine", nor_from_a_thread_of_the_engine, 0},
     {"a run is not for other runs", a_run_is_not_for_other_runs, 0},
+    {"nor are its futures", nor_are_its_futures, 0},
     {"a clean-up makes no durable calls", a_clean_up_makes_no_durable_calls, 0},
     {"who is driven does not drive", who_is_driven_does_not_drive, 0},
     {"a name is not taken away from who has it", a_name_is_not_taken_away_from_who_has_it, 0},

@@ -51,6 +51,17 @@ static const char *deadly(pawl_run *run, const char *input)
     return STEP("kill", kill_yourself);
 }
 
+/* The same beside the function, while that waits for something else. */
+static const char *deadly_beside(pawl_run *run, const char *input)
+{
+    const pawl_call_options *with = PAWL_CALL(.arg = pawl_arg(run));
+    pawl_future *both[] = {pawl_step_later(run, "before", stage_echo, input, with), NULL};
+    pawl_await(run, both[0]);
+    both[1] = pawl_step_later(run, "kill", kill_yourself, input, with);
+    pawl_all(run, both, 2);
+    return input;
+}
+
 /* Down, until its stack is used up. */
 static int dive(const volatile char *above, int depth)
 {
@@ -143,6 +154,7 @@ static void register_all(stage *s, pawl *p)
 {
     STAGE_REGISTER(s, p, deadly);
     STAGE_REGISTER(s, p, bottomless);
+    STAGE_REGISTER(s, p, deadly_beside);
     STAGE_REGISTER(s, p, innocent);
     STAGE_REGISTER(s, p, stubborn);
     STAGE_REGISTER(s, p, sleeper);
@@ -270,6 +282,23 @@ static void only_the_guilty_one_is_held(conf *c)
     assert_int_equal(stage_count(s, "deadly"), POISON_DEATHS + 1);
     assert_int_equal(stage_count(s, "before"), 1);
     pawl *p = stage_open(s, NULL);
+    assert_int_equal(stage_phase(s, p, "stubborn"), PAWL_RUN_DONE);
+    STAGE_HELD(s, p, "deadly", "5 times in a row the process died");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void a_job_is_guilty_too(conf *c)
+{
+    stage *s = stage_new(c);
+    start_all(s, (const char *const[]){"stubborn", NULL}, INNOCENTS);
+    pawl *p = stage_open(s, NULL);
+    stage_start(s, p, "deadly_beside", "deadly", "1");
+    pawl_close(p);
+    expect_deaths(s, "a", POISON_DEATHS + 1);
+    assert_int_equal(live_through(s, "a", all_have_ended), 0);
+    assert_int_equal(stage_count(s, "before"), 1);
+    p = stage_open(s, NULL);
     assert_int_equal(stage_phase(s, p, "stubborn"), PAWL_RUN_DONE);
     STAGE_HELD(s, p, "deadly", "5 times in a row the process died");
     pawl_close(p);
@@ -463,6 +492,7 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"dx-poison only the guilty one is held", only_the_guilty_one_is_held, DB_SHARED},
+        {"dx-poison a job is guilty too", a_job_is_guilty_too, DB_SHARED},
         {"dx-poison a stack that overflows", a_stack_that_overflows, DB_SHARED},
         {"dx-poison whoever gets further is not counted", whoever_gets_further_is_not_counted,
          DB_SHARED},

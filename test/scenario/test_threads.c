@@ -344,6 +344,33 @@ static void a_late_return_is_dropped(conf *c)
     end(&v);
 }
 
+static const char *stands_for_ever(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "stand", standing, input, PAWL_CALL(.arg = pawl_arg(run), .attempts = 1));
+}
+
+/* A run that is cancelled does not wait for a function that does not listen. */
+static void a_cancel_does_not_wait_for_ever(conf *c)
+{
+    served v = {.stage = stage_new(c)};
+    stage *s = v.stage;
+    pawl_outcome *o = NULL;
+    stage_go(s);
+    v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
+    STAGE_REGISTER(s, v.p, stands_for_ever);
+    begin(&v);
+    stage_start(s, v.p, "stands_for_ever", "run", "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, v.p, pawl_cancel(v.p, "run", "enough"), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_CANCELLED);
+    assert_string_equal(pawl_outcome_message(o), "enough");
+    assert_int_equal(number(s, INSIDE), 1);
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, INSIDE) == 0);
+    pawl_outcome_free(o);
+    end(&v);
+}
+
 static const char *given_up(pawl_run *run, const char *input)
 {
     return pawl_step(run, "stand", standing, input,
@@ -543,6 +570,7 @@ static const conf_case CASES[] = {
     {"who is late has his place", who_is_late_has_his_place, 0},
     {"dx-retry a late return is dropped", a_late_return_is_dropped, 0},
     {"dx-retry a last attempt is given up", a_last_attempt_is_given_up, 0},
+    {"dx-Y10 a cancel does not wait for ever", a_cancel_does_not_wait_for_ever, 0},
     {"dx-retry late on the only thread", late_on_the_only_thread, 0},
     {"dx-single-thread one thread does everything", one_thread_does_everything, 0},
     {"dx-concurrency many threads do each thing once", many_threads_do_each_thing_once, 0},

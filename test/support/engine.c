@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "core/engine_test.h"
 
 enum { NOTES_MAX = 256 * 1024, POLLS_MAX = 20000, MOVES_MAX = 2000, HISTORY_MAX = 64 * 1024 };
 
@@ -216,6 +217,23 @@ pawl *stage_open(stage *s, const pawl_options *options)
     return p;
 }
 
+static db *wrap(void *arg, db *inner)
+{
+    db *wrapped = db_fault_wrap(inner, arg);
+    TMP_CHECK(wrapped);
+    return wrapped;
+}
+
+pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan)
+{
+    pawl *p = NULL;
+    pawl_options o = *options;
+    engine_test test = {.arg = plan, .wrap = wrap};
+    o.hooks = &s->hooks;
+    STAGE_CODE(s, p, engine_test_open(&p, s->conf->url, &o, &test), PAWL_OK);
+    return p;
+}
+
 void stage_register(stage *s, pawl *p, const char *name, pawl_workflow_fn *fn)
 {
     STAGE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
@@ -382,6 +400,23 @@ void stage_notes(stage *s, const char *wanted, int line)
     for (char *at = all; *at; at++)
         if (*at == '\n')
             *at = ' ';
+    expect_text(s, all, wanted, line);
+    free(all);
+}
+
+void stage_notes_once(stage *s, const char *wanted, int line)
+{
+    char *all = read_notes(s), *rest = NULL, *to = all, *before = NULL;
+    for (char *at = strtok_r(all, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
+        size_t size = strlen(at);
+        if (before && strcmp(before, at) == 0)
+            continue;
+        if (before)
+            to[-1] = ' ';
+        before = memmove(to, at, size + 1);
+        to += size + 1;
+    }
+    *to = '\0';
     expect_text(s, all, wanted, line);
     free(all);
 }

@@ -28,6 +28,9 @@ void stage_free(stage *s);
  * as they say, but for hooks. Ends the test when it cannot be opened. */
 pawl *stage_open(stage *s, const pawl_options *options);
 
+/* The same, with faults between it and its database, which has to outlive it; driven by hand. */
+pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan);
+
 /* Register a workflow with the stage as its arg, and start a run of it. Must work. */
 #define STAGE_REGISTER(s, p, fn) stage_register((s), (p), #fn, (fn))
 void stage_register(stage *s, pawl *p, const char *name, pawl_workflow_fn *fn);
@@ -101,6 +104,10 @@ void stage_note(stage *s, const char *format, ...) __attribute__((format(printf,
 int stage_count(stage *s, const char *text);
 #define STAGE_NOTES(s, wanted) stage_notes((s), (wanted), __LINE__)
 void stage_notes(stage *s, const char *wanted, int line);
+
+/* The same, where what was done twice in a row counts once. */
+#define STAGE_NOTES_ONCE(s, wanted) stage_notes_once((s), (wanted), __LINE__)
+void stage_notes_once(stage *s, const char *wanted, int line);
 void stage_forget(stage *s);
 
 /* A work function that notes its name and gives back its input. */

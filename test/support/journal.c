@@ -209,6 +209,39 @@ replay_result player_return(player *p, op_kind kind, const replay_row **row)
     return result;
 }
 
+replay_result player_settle(player *p, const replay_row **row)
+{
+    replay_result result;
+    do {
+        result = replay_settle(p->replay, row);
+    } while (ask_again(p, result, *row));
+    return result;
+}
+
+static replay_result arrived(player *p, replay_result result, const replay_row *row)
+{
+    if (result != REPLAY_ARRIVED)
+        return result;
+    note(p, row);
+    return REPLAY_RECORDED;
+}
+
+replay_result player_first(player *p, const replay_row **row)
+{
+    replay_result result;
+    while ((result = replay_wait(p->replay, "the first of several", row)) == REPLAY_MORE)
+        feed_next(p);
+    return arrived(p, result, *row);
+}
+
+replay_result player_next(player *p, const replay_row **row)
+{
+    replay_result result;
+    while ((result = replay_next(p->replay, row)) == REPLAY_MORE)
+        feed_next(p);
+    return arrived(p, result, *row);
+}
+
 size_t player_arrive(player *p, const replay_row *rows, size_t count)
 {
     copy_page(p, rows, count);
@@ -330,6 +363,8 @@ static int play_look(game *g, slice word)
         check(g, word, replay_cancelled(r) == is(word, "cancelled?"), "it is not");
     } else if (slice_starts(word, SLICE_LIT("attempts@"))) {
         check(g, word, replay_attempts(r, strtoll(word.at + 9, NULL, 10)) == number, "others");
+    } else if (slice_starts(word, SLICE_LIT("close@"))) {
+        replay_close(g->p.replay, strtoll(word.at + 6, NULL, 10));
     } else if (slice_starts(word, SLICE_LIT("seq="))) {
         check(g, word, replay_seq(r) == number, "another");
     } else if (slice_starts(word, SLICE_LIT("open="))) {
@@ -342,6 +377,23 @@ static int play_look(game *g, slice word)
     return 1;
 }
 
+/* An ask without a name; 1 if it was one. */
+static int ask_nameless(game *g, slice head, const char **at, replay_result *result,
+                        const replay_row **row)
+{
+    if (is(head, "wait"))
+        *result = player_answer(&g->p, strtoll(*at + 1, (char **)at, 10), row);
+    else if (is(head, "first"))
+        *result = player_first(&g->p, row);
+    else if (is(head, "next"))
+        *result = player_next(&g->p, row);
+    else if (is(head, "settle"))
+        *result = player_settle(&g->p, row);
+    else
+        return 0;
+    return 1;
+}
+
 static void play_ask(game *g, slice word)
 {
     const char *at = word.at;
@@ -350,8 +402,8 @@ static void play_ask(game *g, slice word)
     replay_result result;
     slice head = cut(&at, " :@=+~!");
     int returns = is(head, "return") || is(head, "fail");
-    if (is(head, "wait")) {
-        result = player_answer(&g->p, strtoll(at + 1, (char **)&at, 10), &row);
+    if (ask_nameless(g, head, &at, &result, &row)) {
+        asked.kind = OP_NONE;
     } else if (returns) {
         asked.kind = is(head, "fail") ? OP_ENDED_FAILED : OP_ENDED;
         result = player_return(&g->p, (op_kind)asked.kind, &row);

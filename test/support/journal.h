@@ -11,6 +11,10 @@
  *   step:pay+step-again  is new, and appended as this    return=7    has ended, at position 7
  *   patch:fast~       was passed                         return+     ends, and is appended
  *   step:pay!         fails with the error of the case   fail=7, +   the same for a failed end
+ *   first=3           of several, this arrives next      settle=7    all before row 7 is given out
+ *   first+            nothing is there: the run parks    settle+     all that there is
+ *   next=3            the next row, whatever it is       close@2     nobody waits for it any more
+ *   next+             there is none
  *
  * and of what the test does and looks at in between:
  *
@@ -66,6 +70,11 @@ replay_result player_start(player *p, const replay_row **row);
 replay_result player_op(player *p, op_kind kind, slice name, const replay_row **row);
 replay_result player_answer(player *p, int64_t op, const replay_row **row);
 replay_result player_return(player *p, op_kind kind, const replay_row **row);
+replay_result player_settle(player *p, const replay_row **row);
+
+/* The same, but what has arrived is the answer: RECORDED. */
+replay_result player_first(player *p, const replay_row **row);
+replay_result player_next(player *p, const replay_row **row);
 
 /* Let rows arrive; gives how many were taken. */
 size_t player_arrive(player *p, const replay_row *rows, size_t count);

@@ -245,6 +245,68 @@ static void failure_handling(void **state)
     PLAY(CASES);
 }
 
+/* Waiting for one of several, which the code knows itself: one arrival at a time, and none behind
+ * the row that must be asked for next. */
+static void the_first_of_several(void **state)
+{
+    (void)state;
+    static const journal_case CASES[] = {
+        {"one at a time, in the order of the rows", "started call:a sleep fired@3 done@2 now",
+         "call:a=2 sleep=3 first=4 saw:4 open=1 first=5 saw:5 open=0 now=6", NULL},
+        {"what is behind the first comes at the next ask",
+         "started call:a sleep fired@3 done@2 now", "call:a=2 sleep=3 first=4 now=6 saw:4,5", NULL},
+        {"nothing is there", "started call:a sleep",
+         "call:a=2 sleep=3 first+ <fired@3 first=4 saw:4 first+ open=1", NULL},
+        {"an attempt is one too", "started call:a attempt@2 done@2",
+         "call:a=2 first=3 attempts@2=1 first=4 first+", NULL},
+        {"a cancel is one too", "started call:a cancel", "call:a=2 live? first=3 cancelled? first+",
+         NULL},
+        {"several arrive at once", "started call:a call:b",
+         "call:a=2 call:b=3 first+ <done@3,done@2 first=4 first=5 open=0", NULL},
+        {"the code asked for something else", "started call:a now", "call:a=2 first!",
+         "the code does not follow the journal of the run: position 3: the journal has now, the "
+         "code waits for the first of several"},
+        {"the run has ended", "started call:a ended", "call:a=2 first!",
+         "the code does not follow the journal of the run: position 3: the journal has the end of "
+         "the run, the code waits for the first of several"},
+    };
+    PLAY(CASES);
+}
+
+static void settling_and_closing(void **state)
+{
+    (void)state;
+    static const journal_case CASES[] = {
+        {"all before the next row", "started call:a sleep fired@3 done@2 abandon",
+         "call:a=2 sleep=3 first=4 settle=6 saw:4,5 settle=6 saw: abandon=6 settle+", NULL},
+        {"all that there is", "started call:a sleep",
+         "call:a=2 sleep=3 settle+ first+ <done@2,fired@3 settle+ saw:4,5 open=0", NULL},
+        {"what is closed takes nothing any more", "started call:a sleep",
+         "call:a=2 sleep=3 first+ close@2 open=1 <done@2?,attempt@2?,fired@3 first=4 open=0", NULL},
+        {"closed twice, answered, or never there", "started call:a done@2",
+         "call:a=2 wait@2= close@2 close@2 close@99 open=0 seq=3", NULL},
+        {"closed at a replay", "started call:a sleep fired@3 abandon now",
+         "call:a=2 sleep=3 first=4 settle=5 abandon=5 close@2 open=0 now=6 new?", NULL},
+        {"its number is not used again", "started call:a",
+         "call:a=2 first+ close@2 call:b+ <done@2?,done@3 wait@3= open=0", NULL},
+    };
+    PLAY(CASES);
+}
+
+/* Who reads a journal without the code that has written it. */
+static void row_by_row(void **state)
+{
+    (void)state;
+    static const journal_case CASES[] = {
+        {"whatever it is", "started call:a sleep fired@3 undo:x step:b abandon ended",
+         "next=2 next=3 next=4 saw:4 next=5 next=6 next=7 next=8 open=1", NULL},
+        {"and then it goes on", "started undo:x cancel ending:cancelled",
+         "next=2 next=3 cancelled? next=4 next+ clean-up:x+ wait@5+ <done@5 wait@5= open=0", NULL},
+        {"nothing but the start", "started", "next+ ending:cancelled+", NULL},
+    };
+    PLAY(CASES);
+}
+
 static void cancellation(void **state)
 {
     (void)state;
@@ -399,8 +461,10 @@ static void kinds_and_what_they_are_about(void **state)
                 pairs += (size_t)op_fits(info->kind, (op_kind)op);
         }
     }
-    assert_int_equal(known, 23);
-    assert_int_equal(pairs, 11); /* three about three kinds of work; a timer's; the run's */
+    assert_int_equal(known, 39);
+    /* of five kinds of work, children and telling: 7 done, 6 failed, 5 attempts; two that time out,
+     * one for messages, one of the run */
+    assert_int_equal(pairs, 22);
     assert_true(op_fits(OP_FIRED, OP_SLEEP) && op_fits(OP_CANCEL, OP_NONE));
     assert_null(op_find(INT64_MIN));
     assert_null(op_find(INT64_MAX));
@@ -511,6 +575,9 @@ int main(void)
         cmocka_unit_test(arrivals_are_seen_at_their_place),
         cmocka_unit_test(completion_messages),
         cmocka_unit_test(failure_handling),
+        cmocka_unit_test(the_first_of_several),
+        cmocka_unit_test(settling_and_closing),
+        cmocka_unit_test(row_by_row),
         cmocka_unit_test(cancellation),
         cmocka_unit_test(unobserved_answers),
         cmocka_unit_test(event_id_allocation),

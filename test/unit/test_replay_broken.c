@@ -303,8 +303,8 @@ static void kinds_that_are_not_known(void **state)
     ": rows of kind " kind " are not known here"
     static const journal_case CASES[] = {
         {"a newer op", "started kind77:a", "step:a!", NEWER("2", "77")},
-        {"a newer op behind others", "started step:a kind16:a", "step:a=2 return!",
-         NEWER("3", "16")},
+        {"a newer op behind others", "started step:a kind39:a", "step:a=2 return!",
+         NEWER("3", "39")},
         {"a newer arrival", "started call:a kind49@2", "call:a=2 wait@2!", NEWER("3", "49")},
         {"the first of the numbers", "kind999", "!", NEWER("1", "999")},
         {"the last of the numbers", "started kind9999", "return!", NEWER("2", "9999")},

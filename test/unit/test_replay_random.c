@@ -32,7 +32,7 @@ typedef struct opinion {
 
 static int is_answer(int64_t kind)
 {
-    return kind >= 40 && kind <= 42;
+    return kind >= 40 && kind <= 43;
 }
 
 static int is_arrival(int64_t kind)
@@ -40,9 +40,20 @@ static int is_arrival(int64_t kind)
     return is_answer(kind) || kind == 50 || kind == 51;
 }
 
+static int is_end(int64_t kind)
+{
+    return kind >= 60 && kind <= 62;
+}
+
 static int is_known(int64_t kind)
 {
-    return (kind >= 1 && kind <= 15) || kind == 30 || is_arrival(kind) || kind == 60 || kind == 61;
+    return (kind >= 1 && kind <= 30) || is_arrival(kind) || is_end(kind);
+}
+
+/* Work, of the kinds that may have several attempts. */
+static int is_work(int64_t kind)
+{
+    return kind == 4 || kind == 5 || kind == 7 || kind == 16 || kind == 28;
 }
 
 /* May an arrival at `i` be about what it says? */
@@ -58,14 +69,18 @@ static int is_about_something(const replay_row *rows, size_t i)
             return 0;
     }
     int64_t asked = rows[op - 1].kind;
-    return kind == 42 ? asked == 6 : asked == 4 || asked == 5 || asked == 7;
+    if (kind == 42)
+        return asked == 6 || asked == 23;
+    if (kind == 43)
+        return asked == 23;
+    return is_work(asked) || (asked == 17 && kind != 50) || (asked == 24 && kind == 40);
 }
 
 static int is_good_row(const replay_row *rows, size_t i)
 {
     const replay_row *row = &rows[i];
     for (size_t k = 0; k < i; k++) {
-        if (rows[k].kind == 60 || rows[k].kind == 61)
+        if (is_end(rows[k].kind))
             return 0;
     }
     for (size_t k = 0; k < row->name.size; k++) {
@@ -102,7 +117,7 @@ static int is_answered(const opinion *o, int64_t op)
 
 static int has_ended(const opinion *o)
 {
-    return o->at > 0 && (o->rows[o->at - 1].kind == 60 || o->rows[o->at - 1].kind == 61);
+    return o->at > 0 && is_end(o->rows[o->at - 1].kind);
 }
 
 static replay_result opinion_op(opinion *o, op_kind kind, slice name)
@@ -111,6 +126,7 @@ static replay_result opinion_op(opinion *o, op_kind kind, slice name)
     if (result == REPLAY_RECORDED) {
         const replay_row *row = &o->rows[o->at];
         int64_t asked = row->kind == 3 || row->kind == 4 ? 2 : row->kind;
+        asked = asked == 19 || asked == 29 ? 18 : asked;
         int named = kind != OP_STARTED && kind != OP_ENDED;
         if (asked == (int64_t)kind && (!named || slice_equal(row->name, name))) {
             o->at++;

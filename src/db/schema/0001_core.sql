@@ -2,7 +2,8 @@
 -- {name} is a table of pawl's. Capitals in braces are macros of the driver: {KEY} a primary key
 -- given by the database and never given again, {INT} 64-bit integer, {TEXT} text compared
 -- bytewise, {REAL} a double, {BYTES} any bytes, {BUSY} storage settings of a table whose rows
--- change often.
+-- change often, {XACT} a number of the transaction, rising as transactions begin (0 where one writes
+-- at a time).
 
 CREATE TABLE {meta} (
     name              {TEXT} NOT NULL PRIMARY KEY,
@@ -60,6 +61,7 @@ CREATE TABLE {runs} (
     updated_at        {INT} NOT NULL,
     finished_at       {INT},
     deadline_at       {INT},
+    cancel_at         {INT},
     custom_status     {TEXT},
     custom_seq        {INT} NOT NULL DEFAULT 0,
     enc               {INT} NOT NULL DEFAULT 0,
@@ -72,6 +74,9 @@ CREATE UNIQUE INDEX pawl_runs_id ON {runs} (tenant, id);
 CREATE INDEX pawl_runs_wake ON {runs} (owner, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX pawl_runs_parent ON {runs} (parent, run) WHERE parent IS NOT NULL;
 CREATE INDEX pawl_runs_held ON {runs} (held, owner, workflow, version, run) WHERE held <> 0;
+CREATE INDEX pawl_runs_deadline ON {runs} (tenant, deadline_at)
+    WHERE (deadline_at IS NOT NULL AND held <> 0);
+CREATE INDEX pawl_runs_failing ON {runs} (tenant, run) WHERE (held <> 0 AND status = 4);
 CREATE INDEX pawl_runs_trouble ON {runs} (run) WHERE (status >= 2 OR held <> 0);
 
 CREATE TABLE {generations} (
@@ -114,8 +119,10 @@ CREATE TABLE {inbox} (
     at                {INT} NOT NULL,
     enc               {INT} NOT NULL DEFAULT 0,
     data              {BYTES},
-    PRIMARY KEY (run, seq)
+    PRIMARY KEY (run, name, seq)
 );
+
+CREATE INDEX pawl_inbox_rest ON {inbox} (run, seq) WHERE kind <> 1;
 
 CREATE TABLE {receipts} (
     run               {INT} NOT NULL,
@@ -170,6 +177,11 @@ CREATE TABLE {outbox} (
     data              {BYTES}
 );
 
+CREATE INDEX pawl_outbox_target ON {outbox} (tenant, target, pos) WHERE failed = 0;
+CREATE INDEX pawl_outbox_key ON {outbox} (tenant, target, key, pos)
+    WHERE (failed = 0 AND key IS NOT NULL);
+CREATE INDEX pawl_outbox_next ON {outbox} (tenant, pos) WHERE failed = 0;
+
 CREATE TABLE {attributes} (
     run               {INT} NOT NULL,
     name              {TEXT} NOT NULL,
@@ -204,6 +216,15 @@ CREATE TABLE {queues} (
     PRIMARY KEY (tenant, queue)
 );
 
+CREATE TABLE {changes} (
+    pos               {KEY},
+    xact              {INT} NOT NULL DEFAULT {XACT},
+    run               {INT} NOT NULL,
+    at                {INT} NOT NULL
+);
+
+CREATE INDEX pawl_changes_xact ON {changes} (xact, pos) WHERE xact > 0;
+
 CREATE TABLE {commits} (
     ring              {INT} NOT NULL,
     place             {INT} NOT NULL,
@@ -217,4 +238,6 @@ INSERT INTO {meta} (name, number, value) VALUES
     ('settled', 0, NULL),
     ('next_run', 1, NULL),
     ('next_node', 2, NULL),
-    ('next_ring', 1, NULL);
+    ('next_ring', 1, NULL),
+    ('feed', 0, NULL),
+    ('feed_from', 0, NULL);

@@ -1,0 +1,348 @@
+/* How a run ends, and its clean-ups. Reading the journal without the code that has written it is
+ * simple, because what is looked for are rows that name what is to be called and with what. */
+#include "core/ending.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_write.h"
+#include "core/calls.h"
+#include "core/drive.h"
+#include "core/mail.h"
+#include "core/ops.h"
+#include "core/others.h"
+
+/* ---- Words for how it ends: the name of the row ---- */
+
+static const char DONE[] = "done", FAILED[] = "failed", CANCELLED[] = "cancelled",
+                  AGAIN[] = "again";
+
+/* The version of the next generation is behind the word: as data there is only the input, which may
+ * be as large as a value can be. */
+static const char *word_of(pawl_run *run, const run_result *end)
+{
+    char word[sizeof AGAIN + PAWL_MAX_NAME + 1];
+    if (end->status == RUN_FAILED)
+        return FAILED;
+    if (end->status == RUN_CANCELLED)
+        return CANCELLED;
+    if (!end->again || !end->version)
+        return end->again ? AGAIN : DONE;
+    int size = snprintf(word, sizeof word, "%s %s", AGAIN, end->version);
+    return run_text(run, (slice){word, (size_t)size});
+}
+
+static int is_again(const char *word)
+{
+    size_t size = sizeof AGAIN - 1;
+    return strncmp(word, AGAIN, size) == 0 && (word[size] == '\0' || word[size] == ' ');
+}
+
+static const char *data_of(pawl_run *run)
+{
+    const run_result *end = &run->end;
+    const char *json = end->value;
+    if (end->status != RUN_DONE)
+        json = pawl_json(run, "{'name':%s,'message':%s,'where':%s}", end->name, end->message,
+                         end->where);
+    if (!json)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return json;
+}
+
+/* ---- Leaving the function ---- */
+
+/* The last row of the journal, where there is one. */
+static void record_end(pawl_run *run)
+{
+    const run_result *end = &run->end;
+    slice value = slice_of(end->value);
+    if (end->status != RUN_DONE) {
+        turn_return(run, OP_ENDED_FAILED);
+    } else if (turn_return(run, OP_ENDED) == REPLAY_NEW) {
+        if (end->again)
+            turn_record(run, OP_CONTINUED, SLICE_LIT(""), value);
+        else if (value.size > RUN_SMALL)
+            turn_record(run, OP_ENDED, SLICE_LIT(""), value);
+    }
+}
+
+_Noreturn void ending_leave(pawl_run *run)
+{
+    int cleans = run->end.status == RUN_DONE ? run->finallys > 0 : run->cleans > 0;
+    futures_settle(run);
+    if (cleans && !run->failing) {
+        const replay_row *row;
+        slice word = slice_of(word_of(run, &run->end));
+        if (turn_op(run, OP_ENDING, word, &row) == REPLAY_NEW) {
+            others_leave(run);
+            turn_record(run, OP_ENDING, word, slice_of(data_of(run)));
+        }
+        run->end.status = RUN_FAILING;
+    } else {
+        record_end(run);
+        others_leave(run);
+    }
+    run_leave(run);
+}
+
+static _Noreturn void cancel(pawl_run *run, const char *reason)
+{
+    mail_take_cancel(run);
+    run->end =
+        (run_result){.status = RUN_CANCELLED, .name = "cancelled", .message = reason, .where = ""};
+    ending_leave(run);
+}
+
+void ending_check(pawl_run *run)
+{
+    if (run->failing)
+        return;
+    if (run->cancelled)
+        cancel(run, run->cancelled);
+    if (run->deadline_ms != RUN_NEVER && run->deadline_ms <= drive_now_ms(run->drive))
+        cancel(run, "its deadline has passed");
+}
+
+void ending_look(pawl_run *run)
+{
+    if (run->has_mail || atomic_load(&run->looked) < run->mail)
+        mail_look_for_cancel(run);
+    ending_check(run);
+}
+
+/* ---- For the function ---- */
+
+static pawl_code add(pawl_run *run, op_kind kind, const char *work, const char *input)
+{
+    const replay_row *row;
+    slice name = ops_name(run, work, "name of the work function");
+    slice data = ops_json(run, input, "input of the clean-up");
+    if (name.size == 0)
+        run_trouble(run, PAWL_INVALID, "the name of the work function is empty");
+    if (turn_op(run, kind, name, &row) == REPLAY_NEW)
+        turn_record(run, kind, name, data);
+    run->cleans++;
+    run->finallys += kind == OP_FINALLY;
+    return PAWL_OK;
+}
+
+pawl_code pawl_undo(pawl_run *run, const char *work, const char *input)
+{
+    return run_is_inside(run) ? add(run, OP_UNDO, work, input) : PAWL_MISUSE;
+}
+
+pawl_code pawl_finally(pawl_run *run, const char *work, const char *input)
+{
+    return run_is_inside(run) ? add(run, OP_FINALLY, work, input) : PAWL_MISUSE;
+}
+
+const char *pawl_again(pawl_run *run, const char *input, const char *version)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    slice data = ops_json(run, input, "input of the next generation");
+    if (version)
+        version = run_text(run, ops_name(run, version, "version"));
+    run->end = (run_result){
+        .status = RUN_DONE, .again = 1, .value = run_text(run, data), .version = version};
+    ending_leave(run);
+}
+
+/* ---- From the journal ---- */
+
+/* What is to be called. The last registered comes first. */
+typedef struct clean {
+    struct clean *next;
+    op_kind kind;
+    int64_t seq;
+    const char *work;
+    const char *input;
+    const char *result; /* of the call that it undoes */
+} clean;
+
+/* A child that has not ended, as far as is known. */
+typedef struct open_child {
+    struct open_child *next;
+    int64_t op;
+    const char *data;
+} open_child;
+
+typedef struct story {
+    clean *cleans;
+    clean *tried; /* what undoes the transactional step that is being tried again */
+    open_child *children;
+    const char *how;
+    const char *data;
+} story;
+
+static void note_result(pawl_run *run, story *s, int64_t op, slice data)
+{
+    for (clean *c = s->cleans; c; c = c->next)
+        if (c->kind == OP_UNDO_OF && c->seq + 1 == op)
+            c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
+}
+
+/* A transactional step that is tried again has several rows; its result is in the last one. */
+static void note_transact(pawl_run *run, story *s, const replay_row *row)
+{
+    clean *last = s->cleans;
+    if (!s->tried && last && last->kind == OP_UNDO_OF && last->seq + 1 == row->seq)
+        s->tried = last;
+    if (row->kind == OP_TRANSACT_AGAIN)
+        return;
+    if (s->tried && row->kind == OP_TRANSACT)
+        s->tried->result = run_text(run, row->data.at ? row->data : SLICE_LIT("null"));
+    s->tried = NULL;
+}
+
+static void note_child_end(story *s, int64_t op)
+{
+    for (open_child **at = &s->children; *at; at = &(*at)->next) {
+        if ((*at)->op == op) {
+            *at = (*at)->next;
+            return;
+        }
+    }
+}
+
+static void note(pawl_run *run, story *s, const replay_row *row)
+{
+    switch ((op_kind)row->kind) {
+    case OP_UNDO:
+    case OP_UNDO_OF:
+    case OP_FINALLY: {
+        clean *c = run_alloc(run, sizeof *c);
+        *c = (clean){s->cleans,
+                     (op_kind)row->kind,
+                     row->seq,
+                     run_text(run, row->name),
+                     run_text(run, row->data.at ? row->data : SLICE_LIT("null")),
+                     "null"};
+        s->cleans = c;
+        break;
+    }
+    case OP_STEP:
+        note_result(run, s, row->seq, row->data);
+        break;
+    case OP_TRANSACT:
+    case OP_TRANSACT_AGAIN:
+    case OP_TRANSACT_FAILED:
+        note_transact(run, s, row);
+        break;
+    case OP_CHILD: {
+        open_child *c = run_alloc(run, sizeof *c);
+        *c = (open_child){s->children, row->seq, run_text(run, row->data)};
+        s->children = c;
+        break;
+    }
+    case OP_DONE:
+        note_result(run, s, row->op, row->data);
+        note_child_end(s, row->op);
+        break;
+    case OP_FAILED:
+        note_child_end(s, row->op);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The journal up to the row that says how the run ends; if there is none, the run was cancelled
+ * while nobody could execute it. */
+static story read_story(pawl_run *run)
+{
+    story s = {0};
+    const replay_row *row;
+    while (turn_next(run, &row) != REPLAY_NEW) {
+        if (row->kind == OP_ENDING) {
+            s.how = run_text(run, row->name);
+            s.data = run_text(run, row->data);
+            return s;
+        }
+        note(run, &s, row);
+    }
+    const char *reason = mail_look_for_cancel(run);
+    s.how = CANCELLED;
+    s.data = pawl_json(run, "{'name':'cancelled','message':%s,'where':''}",
+                       reason ? reason : "it was cancelled");
+    for (const open_child *c = s.children; c; c = c->next)
+        others_cancel_child(run, pawl_get_int(c->data, "/run", 0));
+    mail_take_all(run);
+    turn_record(run, OP_ENDING, slice_of(s.how), slice_of(s.data));
+    return s;
+}
+
+/* What together would be larger than a value may be is left out. */
+static const char *input_of(pawl_run *run, const clean *what)
+{
+    const char *json = pawl_json(run, "{'input':%j,'result':%j}", what->input, what->result);
+    if (!json)
+        json = pawl_json(run, "{'input':%j,'result':null}", what->input);
+    return json ? json : "{\"input\":null,\"result\":null}";
+}
+
+static void call_one(pawl_run *run, const clean *what)
+{
+    error err = {0};
+    const replay_row *row;
+    work_entry *entry = registry_work(drive_registry(run->drive), what->work);
+    if (!entry)
+        run_lacks(run, what->work);
+    const char *input = what->kind == OP_UNDO_OF ? input_of(run, what) : what->input;
+    call c = {.kind = OP_CLEAN_UP,
+              .name = what->work,
+              .input = input,
+              .entry = entry,
+              .fn = entry->fn,
+              .arg = entry->arg,
+              .began_ms = drive_now_ms(run->drive),
+              .never_fails = 1};
+    retry_read(&c.policy, &(pawl_call_options){.size = sizeof(pawl_call_options)}, &err);
+    slice name = slice_of(what->work);
+    int64_t op;
+    if (turn_op(run, OP_CLEAN_UP, name, &row) == REPLAY_NEW) {
+        const char *of = pawl_json(run, "{'of':%i}", what->seq);
+        op = turn_record(run, OP_CLEAN_UP, name, slice_of(of ? of : "null"));
+    } else {
+        op = row->seq;
+        c.began_ms = row->at_ms;
+    }
+    pawl_future *f = call_new(run, &c, op, 0);
+    future_wait_for(f);
+    future_release(f);
+}
+
+static void call_all(pawl_run *run, const story *s, int finallys)
+{
+    for (const clean *c = s->cleans; c; c = c->next)
+        if ((c->kind == OP_FINALLY) == finallys)
+            call_one(run, c);
+}
+
+/* As the row says. */
+static void read_end(pawl_run *run, const story *s)
+{
+    run_result *end = &run->end;
+    *end = (run_result){.status = RUN_DONE, .value = s->data};
+    if (is_again(s->how)) {
+        end->again = 1;
+        end->version = s->how[sizeof AGAIN - 1] ? s->how + sizeof AGAIN : NULL;
+    } else if (strcmp(s->how, DONE) != 0) {
+        end->status = strcmp(s->how, CANCELLED) == 0 ? RUN_CANCELLED : RUN_FAILED;
+        end->name = pawl_text(run, s->data, "/name", "failed");
+        end->message = pawl_text(run, s->data, "/message", "");
+        end->where = pawl_text(run, s->data, "/where", "");
+    }
+}
+
+void ending_run(pawl_run *run)
+{
+    story s = read_story(run);
+    if (strcmp(s.how, FAILED) == 0 || strcmp(s.how, CANCELLED) == 0)
+        call_all(run, &s, 0);
+    call_all(run, &s, 1);
+    read_end(run, &s);
+    ending_leave(run);
+}

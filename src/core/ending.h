@@ -1,0 +1,33 @@
+/* The end of a run: done, failed or cancelled, and what is cleaned up before that.
+ *
+ * pawl_undo() and pawl_finally() are rows of the journal. When a run ends that has some, a row says
+ * how it ends (OP_ENDING), its function is left for good, and the work functions are called from
+ * the journal, last first: undos if it did not end well, then finallys. Each is an op of its own
+ * (OP_CLEAN_UP), with attempts like any other call; so it goes on after a crash, on any node that
+ * has the work functions, also where the workflow is not known any more.
+ *
+ * One that fails for good holds the run (HELD_STUCK): what was not undone must not be forgotten. */
+#ifndef CORE_ENDING_H
+#define CORE_ENDING_H
+
+#include "core/run.h"
+
+/* On the fiber: the run ends as run->end says. Does not come back. */
+_Noreturn void ending_leave(pawl_run *run);
+
+/* It waits, or is about to call a work function: has it been cancelled, or is its time over? Then
+ * these do not come back. _LOOK: also look whether that has arrived. */
+void ending_check(pawl_run *run);
+void ending_look(pawl_run *run);
+
+/* Instead of the function, when the run is failing. */
+void ending_run(pawl_run *run);
+
+/* For the runner, into the unit of the end: a new generation; that clean-ups follow. 0: memory. */
+int ending_add_again(pawl_run *run);
+int ending_add_failing(pawl_run *run);
+
+/* That was committed. 0: the run is not ours any more. */
+int ending_begun_again(pawl_run *run);
+
+#endif

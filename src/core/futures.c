@@ -1,0 +1,567 @@
+/* Waiting: for one future, for all of several, for the first.
+ *
+ * Where the journal has come to its end the wait looks outside, in this order: work that has been
+ * done beside the function, what has arrived from others, the cancel, what is due. Each of them
+ * becomes a row, and is given out by the journal like any other; only if there is nothing does the
+ * run park. If a time-out and a message are both there, the message wins, because it is looked at
+ * first. */
+#include "core/futures.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "core/calls.h"
+#include "core/drive.h"
+#include "core/ending.h"
+#include "core/jobs.h"
+#include "core/mail.h"
+#include "core/ops.h"
+#include "core/others.h"
+#include "core/outcome.h"
+
+enum { UNIT_MAX = 1000 }; /* statements that a wait finds, at most */
+
+void futures_free(run_futures *all)
+{
+    map_free(&all->all);
+    timers_free(&all->due);
+    *all = (run_futures){0};
+}
+
+/* ---- Making and releasing ---- */
+
+static pawl_future *make(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    if (all->all.count >= PAWL_MAX_FUTURES)
+        run_trouble(run, PAWL_LIMIT, "more than %d futures at one time", PAWL_MAX_FUTURES);
+    pawl_future *f = run_alloc(run, sizeof *f);
+    f->run = run;
+    if (map_put(&all->all, (uint64_t)(uintptr_t)f, f) != 0)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return f;
+}
+
+pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, int64_t op)
+{
+    pawl_future *f = make(run);
+    f->kind = kind;
+    f->op = op;
+    f->what = op_find(op_asked_as(what))->word;
+    replay_own(run->replay, op, f);
+    return f;
+}
+
+void future_due_at(pawl_future *f, int64_t at_ms)
+{
+    timers *due = &f->run->futures.due;
+    timers_take(due, &f->timer);
+    if (at_ms != RUN_NEVER && !timers_put(due, &f->timer, f, at_ms))
+        run_trouble(f->run, PAWL_NOMEM, "out of memory");
+}
+
+static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
+
+void future_release(pawl_future *f)
+{
+    run_futures *all = &f->run->futures;
+    timers_take(&all->due, &f->timer);
+    map_take(&all->all, (uint64_t)(uintptr_t)f);
+    if (f->kind && f->kind->release)
+        f->kind->release(f);
+    if (!f->kind)
+        unlink_all(f->run, &f->wait, f->parts, f->count);
+    run_free_value(f->run, f->parts);
+    run_free_value(f->run, f);
+}
+
+int future_is_one(pawl_run *run, const void *memory)
+{
+    return map_get(&run->futures.all, (uint64_t)(uintptr_t)memory) != NULL;
+}
+
+int future_drop(pawl_run *run, const void *memory)
+{
+    pawl_future *f = map_get(&run->futures.all, (uint64_t)(uintptr_t)memory);
+    if (!f->over || f->uses > 0)
+        return 0;
+    future_release(f);
+    return 1;
+}
+
+/* ---- Answers ---- */
+
+static void composite_look(pawl_future *f);
+
+/* One that is made of others may be deep in others: so they are looked at one after the other, and
+ * not one inside the other. */
+static void look_later(pawl_future *f)
+{
+    run_futures *all = &f->run->futures;
+    if (f->looks || f->over)
+        return;
+    f->looks = 1;
+    f->next = NULL;
+    if (all->looks)
+        all->looks_last->next = f;
+    else
+        all->looks = f;
+    all->looks_last = f;
+}
+
+static void look_at_all(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    if (all->looking)
+        return;
+    all->looking = 1;
+    while (all->looks) {
+        pawl_future *f = all->looks;
+        all->looks = f->next;
+        f->looks = 0;
+        composite_look(f);
+    }
+    all->looking = 0;
+}
+
+/* Of a future that is there twice the first place counts. */
+static void tell(const pawl_future *f, future_link *l)
+{
+    future_wait *w = l->wait;
+    l->wait = NULL;
+    w->left--;
+    if (!w->first || (w->first == f && l->index < w->index)) {
+        w->first = (pawl_future *)f;
+        w->index = l->index;
+    }
+    if (f->failed && !w->failed)
+        w->failed = (pawl_future *)f;
+    if (w->composite)
+        look_later(w->composite);
+}
+
+void future_answer(pawl_future *f, pawl_code code, const char *value)
+{
+    run_futures *all = &f->run->futures;
+    timers_take(&all->due, &f->timer);
+    f->over = 1;
+    f->failed = code != PAWL_OK && value[0] == '{'; /* an error; who waited in vain has none */
+    f->code = code;
+    f->value = value;
+    f->order = ++all->answers;
+    for (future_link *l = f->links; l; l = l->next)
+        tell(f, l);
+    f->links = NULL;
+    look_at_all(f->run);
+}
+
+/* An error as it is recorded says what kind it is, if it is not an ordinary one. */
+static pawl_code code_of_error(const char *json)
+{
+    int64_t code = pawl_get_int(json, "/code", PAWL_FAILED);
+    return code == PAWL_CANCELLED || code == PAWL_TIMEOUT ? (pawl_code)code : PAWL_FAILED;
+}
+
+void futures_arrived(pawl_run *run, const replay_row *row)
+{
+    pawl_future *f = replay_owner(run->replay);
+    if (!f || f->over)
+        return;
+    if (f->kind->arrived) {
+        f->kind->arrived(f, row);
+        return;
+    }
+    const char *data = run_text(run, row->data.at ? row->data : SLICE_LIT("null"));
+    future_answer(f, row->kind == OP_FAILED ? code_of_error(data) : PAWL_OK, data);
+}
+
+static pawl_future *known(pawl_run *run, pawl_future *f)
+{
+    if (!f || map_get(&run->futures.all, (uint64_t)(uintptr_t)f) != f)
+        run_trouble(run, PAWL_INVALID, "this future is not one of the run's");
+    return f;
+}
+
+/* ---- Those who have lost ---- */
+
+static const char CANCELLED[] = "{\"name\":\"cancelled\",\"message\":\"nobody waits for it\"}";
+
+static void lose(pawl_future *f)
+{
+    run_futures *all = &f->run->futures;
+    if (f->over || f->lost)
+        return;
+    f->lost = 1;
+    if (f->kind) {
+        f->next = all->losers;
+        all->losers = f;
+    } else {
+        f->behind = all->lost;
+        all->lost = f;
+    }
+}
+
+/* Who is made of others loses with all of its parts. */
+static void lose_parts(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    while (all->lost) {
+        pawl_future *f = all->lost;
+        all->lost = f->behind;
+        if (f->over)
+            continue;
+        future_answer(f, PAWL_CANCELLED, CANCELLED);
+        for (size_t i = 0; i < f->count; i++) {
+            f->parts[i]->uses--;
+            lose(f->parts[i]);
+        }
+    }
+}
+
+/* A JSON array of their ops, in the unit's memory; *count: how many they are. */
+static slice ops_of(pawl_run *run, const pawl_future *losers, size_t *count)
+{
+    buf ops;
+    buf_init(&ops, PAWL_MAX_PAYLOAD);
+    *count = 0;
+    for (const pawl_future *f = losers; f; f = f->next)
+        if (!f->over)
+            buf_printf(&ops, "%s%" PRId64, (*count)++ ? "," : "[", f->op);
+    buf_printf(&ops, "]");
+    slice text = {arena_copy(run->paper, (slice){ops.at, ops.size}), ops.size};
+    int failed = ops.failed;
+    buf_free(&ops);
+    if (!text.at || failed)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return text;
+}
+
+static void give_up(pawl_future *f, int live)
+{
+    if (f->over)
+        return;
+    replay_close(f->run->replay, f->op);
+    if (f->kind->abandon)
+        f->kind->abandon(f, live);
+    future_answer(f, PAWL_CANCELLED, CANCELLED);
+}
+
+/* Is there one that has no answer? */
+static int has_losers(run_futures *all)
+{
+    while (all->losers && all->losers->over)
+        all->losers = all->losers->next;
+    while (all->lost && all->lost->over)
+        all->lost = all->lost->behind;
+    return all->losers || all->lost;
+}
+
+/* One row for all of them. What has arrived for one before that is its answer, and it is not
+ * abandoned: so that is given out first. But not what has arrived behind the last of these: where
+ * nobody is abandoned there is no row, and at a replay that would be what came later. */
+void futures_settle(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    while (has_losers(all)) {
+        if (turn_settle_one(run))
+            continue;
+        lose_parts(run);
+        pawl_future *losers = all->losers;
+        size_t count;
+        all->losers = NULL;
+        slice ops = ops_of(run, losers, &count);
+        if (count == 0)
+            continue;
+        const replay_row *row;
+        int live = turn_ask(run, OP_ABANDON, SLICE_LIT(""), &row) == REPLAY_NEW;
+        if (live)
+            turn_record(run, OP_ABANDON, SLICE_LIT(""), ops);
+        for (pawl_future *f = losers, *next; f; f = next) {
+            next = f->next;
+            give_up(f, live);
+        }
+    }
+}
+
+void futures_abandon_all(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    while (map_next(&run->futures.all, &cursor, &key, &value)) {
+        pawl_future *f = value;
+        if (!f->over && f->kind && f->kind->abandon)
+            f->kind->abandon(f, 1);
+    }
+}
+
+/* ---- Looking outside ---- */
+
+/* What is due does something about it. 1: something has arrived by that. */
+static int fire(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    while (timers_due_ms(&all->due) <= drive_now_ms(run->drive)) {
+        pawl_future *f = timers_first(&all->due);
+        timers_take(&all->due, &f->timer);
+        f->kind->due(f);
+    }
+    return turn_arrive_all(run);
+}
+
+/* Nothing more is recorded: let something arrive, or park. */
+static void go_live(pawl_run *run)
+{
+    if (run->unit && run->unit->count >= UNIT_MAX) /* who receives for long does not wait */
+        run_ask(run, WANT_FLUSH);
+    jobs_collect(run);
+    if (turn_arrive_all(run) || mail_look(run) || others_look(run))
+        return;
+    ending_check(run);
+    if (fire(run))
+        return;
+    if (call_do(run)) {
+        turn_arrive_all(run);
+        return;
+    }
+    jobs_start(run);
+    int64_t until = timers_due_ms(&run->futures.due);
+    run->until_ms = run->failing || until < run->deadline_ms ? until : run->deadline_ms;
+    run_ask(run, WANT_WAIT);
+}
+
+/* Is that what is waited for? */
+typedef struct goal {
+    const pawl_future *one;
+    const future_wait *all;
+    const future_wait *first;
+} goal;
+
+static int is_reached(const goal *g)
+{
+    if (g->one)
+        return g->one->over;
+    if (g->all)
+        return g->all->left == 0 || g->all->failed;
+    return g->first->first != NULL;
+}
+
+static void wait_for(pawl_run *run, const goal *g, const char *asked)
+{
+    for (;;) {
+        futures_settle(run);
+        if (is_reached(g))
+            return;
+        if (!turn_wait(run, g->one ? g->one->op : 0, asked))
+            go_live(run);
+    }
+}
+
+void future_wait_for(pawl_future *f)
+{
+    wait_for(f->run, &(goal){.one = f}, f->what ? f->what : "several");
+}
+
+_Noreturn void future_fail(pawl_future *f)
+{
+    pawl_run *run = f->run;
+    run_fail(run, pawl_text(run, f->value, "/name", "failed"),
+             pawl_text(run, f->value, "/message", ""), pawl_text(run, f->value, "/where", f->what));
+}
+
+const char *future_await(pawl_future *f)
+{
+    future_wait_for(f);
+    if (f->failed)
+        future_fail(f);
+    return f->value;
+}
+
+/* ---- Several ---- */
+
+static void link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+{
+    future_link *links = run_alloc(run, (count ? count : 1) * sizeof *links);
+    const pawl_future *first = NULL;
+    w->links = links;
+    for (size_t i = 0; i < count; i++) {
+        pawl_future *f = known(run, parts[i]);
+        if (!f->over) {
+            links[i] = (future_link){f->links, w, i};
+            f->links = &links[i];
+            w->left++;
+            continue;
+        }
+        if (!first || f->order < first->order) {
+            first = f;
+            w->index = i;
+        }
+        if (f->failed && (!w->failed || f->order < w->failed->order))
+            w->failed = f;
+    }
+    w->first = (pawl_future *)first;
+}
+
+/* Nobody waits any more. Of those that have ended nothing is touched: they may be gone. */
+static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!w->links[i].wait)
+            continue;
+        future_link **at = &parts[i]->links;
+        while (*at != &w->links[i])
+            at = &(*at)->next;
+        *at = w->links[i].next;
+    }
+    run_free_value(run, w->links);
+    w->links = NULL;
+}
+
+static const char *all_values(pawl_future *f)
+{
+    buf b;
+    buf_init(&b, PAWL_MAX_PAYLOAD);
+    for (size_t i = 0; i < f->count; i++)
+        buf_printf(&b, "%s%s", i ? "," : "[", f->parts[i]->value);
+    buf_printf(&b, "%s]", f->count ? "" : "[");
+    int failed = b.failed;
+    const char *text = failed ? NULL : run_text(f->run, (slice){b.at, b.size});
+    buf_free(&b);
+    if (failed)
+        run_trouble(f->run, PAWL_LIMIT, "the values of all together are too large");
+    return text;
+}
+
+static void composite_look(pawl_future *f)
+{
+    future_wait *w = &f->wait;
+    if (f->over)
+        return;
+    if (w->failed && (!f->any || w->failed == w->first)) {
+        const pawl_future *bad = w->failed;
+        future_answer(f, bad->code, bad->value);
+    } else if (f->any && w->first) {
+        const char *value =
+            pawl_json(f->run, "{'index':%i,'value':%j}", (int64_t)w->index, w->first->value);
+        if (!value)
+            run_trouble(f->run, PAWL_LIMIT, "the value of the first is too large or too deep");
+        future_answer(f, PAWL_OK, value);
+    } else if (!f->any && w->left == 0) {
+        future_answer(f, PAWL_OK, all_values(f));
+    }
+    for (size_t i = 0; f->over && i < f->count; i++) {
+        f->parts[i]->uses--;
+        if (f->any)
+            lose(f->parts[i]);
+    }
+}
+
+static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t count, int any)
+{
+    if ((count > 0 && !parts) || count > PAWL_MAX_FUTURES || (any && count == 0))
+        run_trouble(run, PAWL_INVALID, "%zu futures are not a number to wait for", count);
+    pawl_future *f = make(run);
+    pawl_future **copy = run_alloc(run, (count ? count : 1) * sizeof *copy);
+    if (count)
+        memcpy(copy, parts, count * sizeof *copy);
+    f->what = any ? "the first of several" : "all of several";
+    f->parts = copy;
+    f->count = count;
+    f->any = any;
+    f->wait.composite = f;
+    link_all(run, &f->wait, copy, count);
+    for (size_t i = 0; i < count; i++)
+        copy[i]->uses++;
+    composite_look(f);
+    return f;
+}
+
+pawl_future *pawl_all_later(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    return run_is_inside(run) ? compose(run, futures, count, 0) : NULL;
+}
+
+pawl_future *pawl_any_later(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    return run_is_inside(run) ? compose(run, futures, count, 1) : NULL;
+}
+
+/* ---- For the function ---- */
+
+const char *pawl_await(pawl_run *run, pawl_future *future)
+{
+    return run_is_inside(run) ? future_await(known(run, future)) : NULL;
+}
+
+pawl_code pawl_all(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    if (count > 0 && !futures)
+        run_trouble(run, PAWL_INVALID, "pawl_all() of NULL");
+    future_wait w = {0};
+    link_all(run, &w, futures, count);
+    wait_for(run, &(goal){.all = &w}, "all of several");
+    unlink_all(run, &w, futures, count);
+    if (w.failed)
+        future_fail(w.failed);
+    return PAWL_OK;
+}
+
+int64_t pawl_any(pawl_run *run, pawl_future *const *futures, size_t count, int64_t flags)
+{
+    if (!run_is_inside(run))
+        return -1;
+    if (!futures || count == 0 || (flags & ~(int64_t)(PAWL_KEEP | PAWL_FAILURES)) != 0)
+        run_trouble(run, PAWL_INVALID, "pawl_any() of nothing, or with unknown flags");
+    future_wait w = {0};
+    link_all(run, &w, futures, count);
+    wait_for(run, &(goal){.first = &w}, "the first of several");
+    unlink_all(run, &w, futures, count);
+    for (size_t i = 0; !(flags & PAWL_KEEP) && i < count; i++)
+        lose(futures[i]);
+    futures_settle(run);
+    if (w.failed == w.first && !(flags & PAWL_FAILURES))
+        future_fail(w.failed);
+    return (int64_t)w.index;
+}
+
+const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    pawl_future *f = known(run, future);
+    future_wait_for(f);
+    if (f->outcome)
+        return f->outcome;
+    outcome_parts parts = {.code = f->code};
+    if (f->code == PAWL_OK)
+        parts.value = slice_of(f->value);
+    else if (f->failed)
+        if (outcome_read_error(&parts, run->log, slice_of(f->value)) != 0)
+            run_trouble(run, PAWL_NOMEM, "out of memory");
+    f->outcome = outcome_make(run->log, &parts);
+    if (!f->outcome)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return f->outcome;
+}
+
+pawl_code pawl_abandon(pawl_run *run, pawl_future *future)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    lose(known(run, future));
+    futures_settle(run);
+    return PAWL_OK;
+}
+
+/* Asked of a future alone, as a field is: so it is looked at as it is. */
+const char *pawl_value(pawl_future *future)
+{
+    if (!future || !future->run->fiber || !fiber_is_inside(future->run->fiber))
+        return NULL;
+    pawl_future *f = known(future->run, future);
+    return f->over && !f->failed ? f->value : NULL;
+}

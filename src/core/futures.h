@@ -1,0 +1,114 @@
+/* Futures: what a run has started and has not been told the end of.
+ *
+ * Every op that waits has one, also where the function waits at once. A future is open until an
+ * arrival about its op is given out by the journal (replay.h); so what is ready, and what came
+ * first, is the same at every replay, and `any` needs no row to say whom it chose.
+ *
+ * What becomes due in a run, and what it does then, is the future's own: a kind of future has a
+ * table of functions. Only the wait (futures.c) calls them, and only where the journal has come to
+ * its end: they never see a replay.
+ *
+ * A fan-out of ten thousand costs ten thousand times what one costs. So a wait does not look at its
+ * futures again and again: it counts down. */
+#ifndef CORE_FUTURES_H
+#define CORE_FUTURES_H
+
+#include "base/map.h"
+#include "core/run.h"
+
+typedef struct future_kind {
+    /* Its time has come: record an arrival, or start something. */
+    void (*due)(pawl_future *f);
+    /* Something has arrived for it. NULL: the answer is the row's data. */
+    void (*arrived)(pawl_future *f, const replay_row *row);
+    /* Nobody waits for it any more: leave nothing behind. Not live: that was recorded, and what it
+     * does to others is done. NULL: there is nothing. */
+    void (*abandon)(pawl_future *f, int live);
+    /* It goes: give back what it has. NULL: nothing. */
+    void (*release)(pawl_future *f);
+} future_kind;
+
+/* Who waits for several, and which one of them this is. */
+typedef struct future_wait {
+    struct future_link *links; /* one for each of them */
+    size_t left;               /* that are open */
+    pawl_future *first;        /* that has ended … */
+    size_t index;              /* … and which one it is */
+    pawl_future *failed;       /* the first that has */
+    pawl_future *composite;    /* whose answer depends on it; NULL: the function waits */
+} future_wait;
+
+typedef struct future_link {
+    struct future_link *next;
+    future_wait *wait; /* NULL: the future has ended, and may be gone */
+    size_t index;
+} future_link;
+
+struct pawl_future {
+    pawl_run *run;
+    const future_kind *kind; /* NULL: it is made of others */
+    const char *what;        /* for messages: the word of its op */
+    int64_t op;
+    int over;          /* it has its answer … */
+    int lost;          /* … or will be abandoned */
+    pawl_code code;    /* OK, FAILED, TIMEOUT, CANCELLED */
+    int failed;        /* with an error: a receive that timed out has not */
+    int64_t order;     /* answers are numbered as they come */
+    const char *value; /* JSON text: its value, or the error */
+    const pawl_outcome *outcome;
+    future_link *links;
+    timer timer;
+    void *own; /* of the kind, in the run's memory */
+
+    pawl_future *const *parts; /* of one that is made of others */
+    size_t count;
+    int uses; /* in those that are made of it, and have no answer yet */
+    int any;
+    future_wait wait;
+    int looks;           /* it is to be looked at: some of its parts have ended */
+    pawl_future *next;   /* among those that are to be abandoned, or looked at */
+    pawl_future *behind; /* in a mailbox, or another list of its kind */
+    pawl_future *before;
+};
+
+void futures_free(run_futures *all);
+
+/* ---- For the ops ---- */
+
+/* A future for the op that was asked for: recorded (`op` is its row), or new. */
+pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, int64_t op);
+
+/* It becomes due then, or not any more (RUN_NEVER). */
+void future_due_at(pawl_future *f, int64_t at_ms);
+
+/* Wait for it; when it has failed the function is left. Its value. */
+const char *future_await(pawl_future *f);
+
+/* Wait for it and come back. */
+void future_wait_for(pawl_future *f);
+
+/* The function is left with the failure that the future has. */
+_Noreturn void future_fail(pawl_future *f);
+
+/* It is not needed any more, and nobody else has it. */
+void future_release(pawl_future *f);
+
+/* For pawl_drop(): is it a future of the run? Give it back; 0: it is still needed. */
+int future_is_one(pawl_run *run, const void *memory);
+int future_drop(pawl_run *run, const void *memory);
+
+/* How it ended, from a row that is an answer. */
+void future_answer(pawl_future *f, pawl_code code, const char *value);
+
+/* ---- For the turn ---- */
+
+/* An arrival was given out. */
+void futures_arrived(pawl_run *run, const replay_row *row);
+
+/* Abandon those who have lost, before anything else is asked. */
+void futures_settle(pawl_run *run);
+
+/* All that are open: the run ends, or begins anew. */
+void futures_abandon_all(pawl_run *run);
+
+#endif

@@ -1,0 +1,160 @@
+/* Telling another run something, from inside a run: a message whose key is the op, so that it is
+ * put in once, however often the op is tried.
+ *
+ * Whom it goes to is looked up first; the receipt, if there is one, says that it was told
+ * before. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "core/drive.h"
+#include "core/ops.h"
+#include "core/others.h"
+#include "core/send.h"
+
+static const db_sql FIND = {"SELECT run, status FROM {runs} WHERE tenant = $1 AND id = $2", "tt"};
+
+static const db_sql TOLD = {"SELECT seq FROM {receipts} WHERE run = $1 AND key = $2", "it"};
+
+typedef struct telling {
+    other other;
+    const char *id;
+    const char *mailbox;
+    const char *message;
+    char key[128];
+    int64_t run; /* 0: there is none */
+    int ended;
+    int told;
+    int put; /* it was put into a unit */
+} telling;
+
+static pawl_code find(struct drive *d, db_conn *c, telling *t, error *err)
+{
+    db_stmt *s;
+    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(slice_of(t->id))};
+    pawl_code rc = db_prepare(c, &FIND, &s, err);
+    if (rc == PAWL_OK)
+        rc = db_bind_all(s, values, DB_COUNT(values), err);
+    if (rc != PAWL_OK)
+        return rc;
+    db_step step = db_next(s, err);
+    t->run = step == DB_ROW ? db_column(s, 0).i : 0;
+    t->ended = step == DB_ROW && db_column(s, 1).i != RUN_LIVE && db_column(s, 1).i != RUN_FAILING;
+    rc = step == DB_FAILED ? err->code : PAWL_OK;
+    db_reset(s);
+    return rc;
+}
+
+static pawl_code read_told(struct drive *d, db_conn *c, pawl_future *f, error *err)
+{
+    telling *t = f->own;
+    int64_t seq;
+    if (t->put)
+        return PAWL_OK;
+    pawl_code rc = find(d, c, t, err);
+    if (rc != PAWL_OK || t->run == 0)
+        return rc;
+    const db_value values[] = {db_int(t->run), db_text(slice_of(t->key))};
+    return db_number(c, &TOLD, values, DB_COUNT(values), &seq, &t->told, err);
+}
+
+static void answer(pawl_future *f, pawl_code code)
+{
+    slice number = run_number(f->run, code);
+    turn_arrive(f->run, OP_DONE, f->op, number);
+    run_free_value(f->run, number.at);
+}
+
+static slice keep(pawl_run *run, const char *text)
+{
+    slice s = slice_of(text);
+    s.at = arena_copy(run->paper, s);
+    if (!s.at)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return s;
+}
+
+static void put(pawl_future *f)
+{
+    telling *t = f->own;
+    pawl_run *run = f->run;
+    letter *l = arena_alloc(run->paper, sizeof *l);
+    if (!l)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    l->mail = (run_mail){.run = t->run,
+                         .kind = MAIL_MESSAGE,
+                         .name = keep(run, t->mailbox),
+                         .key = keep(run, t->key),
+                         .by = keep(run, run->id),
+                         .at_ms = drive_now_ms(run->drive),
+                         .data = keep(run, t->message)};
+    letter_seal(l);
+    t->put = 1;
+    run_sent *s = others_add(run, 0, t->run);
+    s->future = f;
+    s->statement = send_try(turn_unit(run), l);
+}
+
+static void go_on(pawl_future *f)
+{
+    const telling *t = f->own;
+    if (t->told)
+        answer(f, PAWL_OK);
+    else if (t->run == 0)
+        answer(f, PAWL_NOTFOUND);
+    else if (t->ended || t->put)
+        answer(f, PAWL_ENDED);
+    else
+        put(f);
+}
+
+static void committed(pawl_future *f, const unit_row *row)
+{
+    telling *t = f->own;
+    t->told = row != NULL;
+    others_ask(f);
+}
+
+static const other_kind TELL_ASKS = {read_told, go_on, committed};
+
+static void never_due(pawl_future *f)
+{
+    (void)f;
+}
+
+static const future_kind TELL_FUTURE = {never_due, NULL, NULL, others_forget};
+
+pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const char *message)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    error err = {0};
+    const replay_row *row;
+    slice name = ops_mailbox(run, mailbox);
+    ops_json(run, message, "message");
+    if (!id || text_check(slice_of(id), PAWL_MAX_ID, "id of the run", &err) != PAWL_OK)
+        run_trouble(run, PAWL_INVALID, "the id of the run is not one");
+    int64_t op;
+    if (turn_op(run, OP_TELL, name, &row) == REPLAY_NEW) {
+        const char *data = pawl_json(run, "{'to':%s}", id);
+        op = turn_record(run, OP_TELL, name, slice_of(data ? data : "null"));
+        run_free_value(run, data);
+    } else {
+        op = row->seq;
+    }
+    telling *t = run_alloc(run, sizeof *t);
+    *t = (telling){.other = {.kind = &TELL_ASKS}, .id = id, .mailbox = mailbox, .message = message};
+    buf b;
+    buf_init_fixed(&b, t->key, sizeof t->key);
+    buf_printf(&b, "pawl.%s.%" PRId64 ".%" PRId64 ".%" PRId64, run->drive->origin, run->hold.run,
+               run->generation, op);
+    pawl_future *f = future_new(run, &TELL_FUTURE, OP_TELL, op);
+    f->own = t;
+    others_ask(f);
+    future_wait_for(f);
+    pawl_code code = (pawl_code)pawl_get_int(f->value, "", PAWL_OK);
+    run_free_value(run, f->value);
+    future_release(f);
+    run_free_value(run, t);
+    return code;
+}

@@ -1,0 +1,75 @@
+/* Lending a connection to code of the application, in the midst of a transaction (A8).
+ *
+ * It gets a connection as it knows them: no pipeline, blocking, with the search_path that the
+ * server gives to this user. What it leaves behind is looked at: libpq knows whether the
+ * transaction is still open and whether results were left unread. That it is the same transaction
+ * only the server knows. */
+#include "pg/pg.h"
+
+static const db_sql LEND = {"SAVEPOINT pawl_guest", ""};
+static const db_sql TAKE_BACK = {"RELEASE SAVEPOINT pawl_guest", ""};
+static const db_sql THEIR_PATH = {"SET LOCAL search_path TO DEFAULT", ""};
+static const db_sql OUR_PATH = {"SET LOCAL search_path TO pg_catalog, pg_temp", ""};
+
+static pawl_code run_two(pg_conn *c, const db_sql *first, const db_sql *second, error *err)
+{
+    pawl_code rc = pg_push_sql(c, first, NULL, 0, err);
+    if (rc == PAWL_OK)
+        rc = pg_push_sql(c, second, NULL, 0, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    for (int i = 0; i < 2 && rc == PAWL_OK; i++) {
+        PGresult *r = pg_take(c, err);
+        if (!r || !pg_ok(r))
+            rc = pg_fail(c, r, "lend", err);
+        else
+            PQclear(r);
+    }
+    return rc == PAWL_OK ? pg_skip(c, err) : rc;
+}
+
+/* A stranger knows nothing of pipelines, and names its tables as it does elsewhere. By the
+ * savepoint the transaction is known again: another one that a guest has begun has none. */
+pawl_code pg_lend(db_conn *base, void **out, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    pawl_code rc = run_two(c, &LEND, &THEIR_PATH, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (!PQexitPipelineMode(c->native) || PQsetnonblocking(c->native, 0) != 0) {
+        pg_error_lost(c->native, err);
+        pg_forget(c);
+        return PAWL_UNREACHABLE;
+    }
+    *out = c->native;
+    return PAWL_OK;
+}
+
+/* Results that nobody has read, a COPY, a pipeline: there is no telling what comes next. The server
+ * rolls back what was sent by a connection that goes. */
+static pawl_code not_as_lent(pg_conn *c, int keep, error *err)
+{
+    c->ring_gone = 1; /* its number may have been committed */
+    if (!keep)
+        pg_forget(c);
+    return error_set(err, PAWL_MISUSE, "the transaction was ended, or a statement left open");
+}
+
+pawl_code pg_take_back(db_conn *base, error *err)
+{
+    pg_conn *c = (pg_conn *)base;
+    if (PQstatus(c->native) == CONNECTION_BAD) {
+        pg_error_lost(c->native, err);
+        pg_forget(c);
+        return PAWL_UNREACHABLE;
+    }
+    PGTransactionStatusType status = PQtransactionStatus(c->native);
+    if (PQpipelineStatus(c->native) != PQ_PIPELINE_OFF || status == PQTRANS_ACTIVE)
+        return not_as_lent(c, 0, err);
+    if (PQsetnonblocking(c->native, 1) != 0 || !PQenterPipelineMode(c->native))
+        return not_as_lent(c, 0, err);
+    if (status != PQTRANS_INTRANS)
+        return not_as_lent(c, 1, err);
+    pawl_code rc = run_two(c, &TAKE_BACK, &OUR_PATH, err);
+    return rc == PAWL_OK || rc == PAWL_UNREACHABLE ? rc : not_as_lent(c, c->native != NULL, err);
+}

@@ -1,0 +1,447 @@
+/* Guests: code of the application in a transaction of ours (A8).
+ *
+ * What a guest writes through the native connection commits with the unit or goes with it. It is
+ * called on the thread that brings the unit, on a connection that no other unit waits for. Whatever
+ * state it leaves behind is found out, and harms nobody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <string.h>
+
+#include "db/committers.h"
+#include "support/conf.h"
+
+static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
+                           " ON CONFLICT (name) DO UPDATE SET number = excluded.number",
+                           "ti"};
+static const db_sql RAISE = {
+    "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
+static const db_sql GIVEN = {"SELECT count(*) FROM {journal} WHERE run = $1 AND data = $2", "ib"};
+
+#define NAME(text) db_text(SLICE_LIT(text))
+#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
+
+typedef struct bench {
+    const conf *conf;
+    db *db;
+    db_fault plan;
+    committers *all;
+} bench;
+
+/* Something that a guest does. */
+typedef struct visit {
+    bench *bench;
+    const char *sql;   /* one statement after the other, with ; between; errors are passed over */
+    const char *value; /* NULL: it fails */
+    void (*more)(struct visit *v, void *native);
+    int calls;
+    pthread_t thread;
+    conf_ticket other;
+    sqlite3_stmt *open;
+} visit;
+
+/* The application's table is made as the application would: by a connection of its own. */
+static void bench_open(bench *b, const conf *c, int by_hand)
+{
+    db_options options = {.by_hand = by_hand, .busy_ms = by_hand ? 0 : 2000};
+    *b = (bench){.conf = c};
+    b->db = by_hand ? conf_open_fault(c, &options, &b->plan) : conf_open(c, &options);
+    error err = {0};
+    committer_options o = {.by_hand = by_hand};
+    CONF_OK(committers_open(&b->all, b->db, &o, 2, &err), &err);
+    conf_script(b->db, c->server ? "CREATE TABLE public.orders (number int)"
+                                 : "CREATE TABLE orders (number int)");
+}
+
+static void bench_close(bench *b)
+{
+    committers_close(b->all);
+    db_close(b->db);
+}
+
+static int64_t orders(bench *b)
+{
+    static const db_sql FILE_SQL = {"SELECT count(*) FROM orders", ""};
+    static const db_sql SERVER_SQL = {"SELECT count(*) FROM public.orders", ""};
+    return conf_number(b->db, b->conf->server ? &SERVER_SQL : &FILE_SQL, NULL, 0);
+}
+
+static int exec(const visit *v, void *native, const char *sql)
+{
+    if (!v->bench->conf->server)
+        return sqlite3_exec(native, sql, NULL, NULL, NULL) == SQLITE_OK;
+    PGresult *r = PQexec(native, sql);
+    ExecStatusType status = PQresultStatus(r);
+    PQclear(r);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static slice visiting(void *native, void *arg)
+{
+    visit *v = arg;
+    v->calls++;
+    v->thread = pthread_self();
+    if (v->sql)
+        exec(v, native, v->sql);
+    if (v->more)
+        v->more(v, native);
+    return v->value ? slice_of(v->value) : (slice){NULL, 0};
+}
+
+/* A unit as a run's: what it has recorded before, its guard, the guest, and the guest's row. */
+static void build(conf_ticket *t, visit *v, unit_guest *g, int64_t run)
+{
+    conf_ticket_open(t, 0);
+    unit *u = t->unit;
+    u->class = UNIT_OF_RUN;
+    *g = (unit_guest){.call = visiting, .arg = v};
+    unit_write(u, &CONF_APPEND, unit_key("journal", run),
+               VALUES(db_int(run), db_int(1), NAME("before"), db_null()));
+    unit_guard(u, &RAISE, "fence", unit_key("meta", 1), VALUES(NAME("test.fence"), db_int(1)));
+    int guest = unit_call(u, "guest", g);
+    unit_write(u, &CONF_APPEND, unit_key("journal", run),
+               VALUES(db_int(run), db_int(2), NAME("guest"), db_from(guest, 0)));
+    unit_guards_first(u);
+}
+
+static pawl_code bring(bench *b, visit *v, unit_guest *g, conf_ticket *t)
+{
+    v->bench = b;
+    conf_do(b->db, &SET, VALUES(NAME("test.fence"), db_int(1)));
+    build(t, v, g, 7);
+    return committers_apply(b->all, t->unit);
+}
+
+/* Nothing of it is there, and the next one finds everything in order. */
+static void expect_nothing(bench *b)
+{
+    assert_int_equal(conf_rows(b->db, 7), 0);
+    assert_int_equal(orders(b), 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (2)", .value = "\"ok\""};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(b, &v, &g, &t), PAWL_OK);
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    assert_int_equal(conf_rows(b->db, 7), 2);
+    assert_int_equal(orders(b), 1);
+    conf_ticket_free(&t);
+}
+
+/* ---- All or nothing ---- */
+
+static void its_rows_commit_with_the_unit(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (1); INSERT INTO orders VALUES (2)",
+               .value = "{\"a\":1}"};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_OK);
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    assert_int_equal(v.calls, 1);
+    assert_true(pthread_equal(v.thread, pthread_self()));
+    assert_int_equal(orders(&b), 2);
+    assert_int_equal(conf_rows(b.db, 7), 2);
+    slice given = SLICE_LIT("{\"a\":1}");
+    assert_int_equal(conf_number(b.db, &GIVEN, VALUES(db_int(7), db_bytes(given))), 1);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+static void a_guest_that_fails_leaves_nothing(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (1)"};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
+    CONF_ANSWER(&t, UNIT_REFUSED);
+    assert_string_equal(t.unit->refused, "guest");
+    assert_false(g.misused);
+    expect_nothing(&b);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* What was recorded before it is still to be written: the unit is cut, and handed in as others. */
+static void what_came_before_can_be_handed_in_again(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (1)"};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
+    unit_cut(t.unit, 1);
+    unit_write(t.unit, &CONF_APPEND, unit_key("journal", 7),
+               VALUES(db_int(7), db_int(2), NAME("failed"), db_null()));
+    unit_guard(t.unit, &RAISE, "fence", unit_key("meta", 1), VALUES(NAME("test.fence"), db_int(1)));
+    unit_guards_first(t.unit);
+    assert_int_equal(committer_commit(committers_at(b.all, 0), t.unit), PAWL_OK);
+    assert_int_equal(conf_rows(b.db, 7), 2);
+    assert_int_equal(orders(&b), 0);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+static void without_its_guard_nobody_is_called(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.bench = &b, .sql = "INSERT INTO orders VALUES (1)", .value = "1"};
+    unit_guest g;
+    conf_ticket t;
+    build(&t, &v, &g, 7); /* there is no row test.fence */
+    assert_int_equal(committers_apply(b.all, t.unit), PAWL_REFUSED);
+    assert_string_equal(t.unit->refused, "fence");
+    assert_int_equal(v.calls, 0);
+    expect_nothing(&b);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+static void a_closed_node_calls_nobody(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    committers_set_node(b.all, 77, 1); /* there is no such row */
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1"};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
+    assert_string_equal(t.unit->refused, "node");
+    assert_int_equal(v.calls, 0);
+    committers_set_node(b.all, 0, 0);
+    expect_nothing(&b);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* ---- What it leaves behind ---- */
+
+static void leave_open(visit *v, void *native)
+{
+    if (v->bench->conf->server) {
+        PQsendQuery(native, "INSERT INTO orders VALUES (3); SELECT 1");
+        return;
+    }
+    assert_int_equal(sqlite3_prepare_v2(native, "SELECT 1 UNION SELECT 2", -1, &v->open, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(v->open), SQLITE_ROW);
+}
+
+static void let_go(visit *v)
+{
+    sqlite3_finalize(v->open);
+    v->open = NULL;
+}
+
+static void an_ended_transaction_is_found_out(conf *c)
+{
+    /* Its rows are there after a COMMIT: nobody can take them back. */
+    static const struct {
+        const char *sql;
+        int64_t stays;
+    } ENDS[] = {
+        {"COMMIT", 0},
+        {"ROLLBACK", 0},
+        {"INSERT INTO orders VALUES (1); COMMIT", 1},
+        {"INSERT INTO orders VALUES (1); ROLLBACK", 0},
+        {"INSERT INTO orders VALUES (1); ROLLBACK; BEGIN", 0},
+        {"INSERT INTO orders VALUES (1); COMMIT; BEGIN; INSERT INTO orders VALUES (2)", 1},
+        {"INSERT INTO orders VALUES (1); ROLLBACK; BEGIN; SAVEPOINT pawl; INSERT INTO orders"
+         " VALUES (2)",
+         0},
+    };
+    bench b;
+    bench_open(&b, c, 0);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
+        visit v = {.sql = ENDS[i].sql, .value = "1"};
+        unit_guest g;
+        conf_ticket t;
+        assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
+        assert_string_equal(t.unit->refused, "guest");
+        assert_true(g.misused);
+        assert_int_equal(conf_rows(b.db, 7), 0);
+        assert_int_equal(orders(&b), ENDS[i].stays);
+        conf_ticket_free(&t);
+        conf_script(b.db, c->server ? "DELETE FROM public.orders" : "DELETE FROM orders");
+    }
+    expect_nothing(&b);
+    bench_close(&b);
+}
+
+static void an_open_statement_is_found_out(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    for (int gives = 0; gives < 2; gives++) {
+        visit v = {.sql = "INSERT INTO orders VALUES (1)",
+                   .value = gives ? "1" : NULL,
+                   .more = leave_open};
+        unit_guest g;
+        conf_ticket t;
+        assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
+        assert_true(g.misused || !gives);
+        assert_int_equal(orders(&b), 0);
+        let_go(&v);
+        conf_ticket_free(&t);
+    }
+    expect_nothing(&b);
+    bench_close(&b);
+}
+
+/* On a server it costs the transaction; who gives a value all the same has not looked. SQLite takes
+ * back the one statement, and that is all there is to it. */
+static void a_failed_statement_is_found_out(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    for (int gives = 0; gives < 2; gives++) {
+        visit v = {.sql = "INSERT INTO orders VALUES (1); INSERT INTO nowhere VALUES (1)",
+                   .value = gives ? "1" : NULL};
+        unit_guest g;
+        conf_ticket t;
+        pawl_code wanted = gives && !c->server ? PAWL_OK : PAWL_REFUSED;
+        assert_int_equal(bring(&b, &v, &g, &t), wanted);
+        assert_int_equal(g.misused, gives && c->server);
+        assert_int_equal(orders(&b), wanted == PAWL_OK);
+        conf_ticket_free(&t);
+    }
+    bench_close(&b);
+}
+
+static void savepoints_are_its_own_affair(conf *c)
+{
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (1); SAVEPOINT a; INSERT INTO orders VALUES (2);"
+                      " ROLLBACK TO a; SAVEPOINT b; INSERT INTO orders VALUES (3)",
+               .value = "1"};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_OK);
+    assert_int_equal(orders(&b), 2);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* ---- Undecided, busy, beside others ---- */
+
+static void undecided(conf *c, int happened)
+{
+    bench b;
+    bench_open(&b, c, 1);
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .bench = &b};
+    unit_guest g;
+    conf_ticket t;
+    conf_do(b.db, &SET, VALUES(NAME("test.fence"), db_int(1)));
+    build(&t, &v, &g, 7);
+    b.plan.lose_commit = b.plan.commits + 1;
+    b.plan.lose_happened = happened;
+    b.plan.unknown_times = 2;
+    assert_int_equal(committers_apply(b.all, t.unit), PAWL_UNDECIDED);
+    assert_int_equal(t.undecided, 1);
+    assert_int_equal(t.finals, 0);
+    TMP_AWAIT(committers_drive(b.all) + t.finals > 0 && t.finals > 0);
+    CONF_ANSWER(&t, happened ? UNIT_COMMITTED : UNIT_FAILED);
+    assert_int_equal(v.calls, 1);
+    assert_int_equal(orders(&b), happened);
+    assert_int_equal(conf_rows(b.db, 7), 2 * happened);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+static void an_undecided_commit_may_have_happened(conf *c)
+{
+    undecided(c, 1);
+}
+
+static void an_undecided_commit_may_not_have_happened(conf *c)
+{
+    undecided(c, 0);
+}
+
+static void a_locked_database_is_no_call(conf *c)
+{
+    if (!(c->promises & DB_TURNS))
+        skip(); /* nobody has to wait for a turn */
+    bench b;
+    bench_open(&b, c, 1);
+    conf_do(b.db, &SET, VALUES(NAME("test.fence"), db_int(1)));
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .bench = &b};
+    unit_guest g;
+    conf_ticket t;
+    build(&t, &v, &g, 7);
+    db_conn *other = conf_lock(b.db);
+    assert_int_equal(committers_apply(b.all, t.unit), PAWL_BUSY);
+    CONF_ANSWER(&t, UNIT_FAILED);
+    assert_int_equal(v.calls, 0);
+    conf_unlock(other);
+    assert_int_equal(committers_next_ns(b.all), INT64_MAX); /* it is not tried behind one's back */
+    expect_nothing(&b);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* Meanwhile another unit commits, and another guest is called. */
+static void meanwhile(visit *v, void *native)
+{
+    (void)native;
+    committers *all = v->bench->all;
+    conf_ticket_append(&v->other, 9, 1, NULL);
+    assert_int_equal(committer_commit(committers_at(all, 0), v->other.unit), PAWL_OK);
+    visit inner = {.bench = v->bench, .sql = "INSERT INTO orders VALUES (5)", .value = "5"};
+    unit_guest g = {.call = visiting, .arg = &inner};
+    conf_ticket t;
+    conf_ticket_open(&t, 0);
+    unit_call(t.unit, "guest", &g);
+    assert_int_equal(committers_apply(all, t.unit), PAWL_OK);
+    conf_ticket_free(&t);
+}
+
+static void others_go_on_meanwhile(conf *c)
+{
+    if (c->promises & DB_TURNS)
+        skip(); /* there is one writer */
+    bench b;
+    bench_open(&b, c, 0);
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .more = meanwhile};
+    unit_guest g;
+    conf_ticket t;
+    assert_int_equal(bring(&b, &v, &g, &t), PAWL_OK);
+    assert_int_equal(conf_rows(b.db, 9), 1);
+    assert_int_equal(orders(&b), 2);
+    conf_ticket_free(&v.other);
+    conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+static const conf_case CASES[] = {
+    {"its rows commit with the unit", its_rows_commit_with_the_unit, 0},
+    {"a guest that fails leaves nothing", a_guest_that_fails_leaves_nothing, 0},
+    {"what came before can be handed in again", what_came_before_can_be_handed_in_again, 0},
+    {"without its guard nobody is called", without_its_guard_nobody_is_called, 0},
+    {"a closed node calls nobody", a_closed_node_calls_nobody, 0},
+    {"an ended transaction is found out", an_ended_transaction_is_found_out, 0},
+    {"an open statement is found out", an_open_statement_is_found_out, 0},
+    {"a failed statement is found out", a_failed_statement_is_found_out, 0},
+    {"savepoints are its own affair", savepoints_are_its_own_affair, 0},
+    {"an undecided commit may have happened", an_undecided_commit_may_have_happened, 0},
+    {"an undecided commit may not have happened", an_undecided_commit_may_not_have_happened, 0},
+    {"a locked database is no call", a_locked_database_is_no_call, 0},
+    {"others go on meanwhile", others_go_on_meanwhile, 0},
+};
+
+int main(void)
+{
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

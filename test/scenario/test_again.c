@@ -1,0 +1,427 @@
+/* Continue as new: the same run with a fresh journal. What belongs to the run stays; what belonged
+ * to the journal goes, and what was pending is cancelled. And versions: which code a generation
+ * has, and how code may change under one that is under way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/engine.h"
+
+static const char *deed(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), input);
+    return input;
+}
+
+#define DEED(name, input) pawl_step(run, name, deed, input, PAWL_CALL(.arg = pawl_arg(run)))
+
+static pawl *open_build(stage *s, const char *build)
+{
+    return stage_open(s,
+                      &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+}
+
+/* ---- Rounds ---- */
+
+static const char *rounds(pawl_run *run, const char *input)
+{
+    int64_t number = pawl_get_int(input, "/n", 0), last = pawl_get_int(input, "/last", 0);
+    if (pawl_get_bool(input, "/works", 0))
+        DEED("work", pawl_json(run, "%i", number));
+    if (pawl_get_bool(input, "/sleeps", 0))
+        pawl_sleep(run, 10);
+    if (number != pawl_run_generation(run))
+        return pawl_fail(run, "wrong", "another generation");
+    if (number < last)
+        return pawl_again(run,
+                          pawl_json(run, "{'n':%i,'last':%i,'works':%b,'sleeps':%b}", number + 1,
+                                    last, pawl_get_bool(input, "/works", 0),
+                                    pawl_get_bool(input, "/sleeps", 0)),
+                          NULL);
+    return pawl_json(run, "%i", number);
+}
+
+static int put_word(void *arg, const pawl_event *e)
+{
+    char *line = arg;
+    size_t size = strlen(line);
+    snprintf(line + size, 2048 - size, "%s%s", size ? " " : "", pawl_event_kind(e));
+    return 0;
+}
+
+static void until_a_condition(conf *c)
+{
+    stage *s = stage_new(c);
+    char line[2048];
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, rounds);
+    static const char INPUT[] = "{\"n\":1,\"last\":5,\"works\":true,\"sleeps\":true}";
+    stage_start(s, p, "rounds", "run", INPUT);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
+    for (int64_t i = 1; i <= 5; i++) {
+        line[0] = '\0';
+        STAGE_CODE(s, p, pawl_history(p, "run", i, 0, put_word, line), PAWL_OK);
+        assert_string_equal(line, i < 5 ? "started step sleep woken continued"
+                                        : "started step sleep woken");
+    }
+    STAGE_CODE(s, p, pawl_history(p, "run", 6, 0, put_word, line), PAWL_NOTFOUND);
+    int64_t created = 7;
+    STAGE_CODE(s, p, pawl_start(p, "rounds", "run", INPUT, PAWL_START(.created = &created)),
+               PAWL_OK);
+    assert_int_equal(created, 0);
+    STAGE_CODE(s, p, pawl_start(p, "rounds", "run", "{\"n\":5,\"last\":5}", NULL), PAWL_CONFLICT);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void without_waiting(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, rounds);
+    for (int i = 0; i < 3; i++) {
+        char id[] = {(char)('a' + i), '\0'};
+        stage_start(s, p, "rounds", id, "{\"n\":1,\"last\":20}");
+    }
+    STAGE_DONE(s, p, "a", "20");
+    STAGE_DONE(s, p, "b", "20");
+    STAGE_DONE(s, p, "c", "20");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The memory of an engine does not grow with them. */
+static void a_thousand(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, rounds);
+    stage_start(s, p, "rounds", "first", "{\"n\":1,\"last\":300}");
+    STAGE_DONE(s, p, "first", "300");
+    size_t before = mallinfo2().uordblks;
+    stage_start(s, p, "rounds", "run", "{\"n\":1,\"last\":1000}");
+    STAGE_DONE(s, p, "run", "1000");
+    assert_true(mallinfo2().uordblks < before + (1 << 20));
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Every generation in another process. */
+static void one_round(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, rounds);
+    stage_start(s, p, "rounds", "run", "{\"n\":1,\"last\":5,\"works\":true,\"sleeps\":true}");
+    stage_poll(s, p);
+    stage_advance(s, 10);
+    pawl_close(p);
+}
+
+static void in_other_processes(conf *c)
+{
+    stage *s = stage_new(c);
+    for (int i = 0; i < 7; i++) {
+        tmp_child child = stage_fork(s, one_round, NULL);
+        tmp_join(&child);
+    }
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, rounds);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Inputs ---- */
+
+static const char *grows(pawl_run *run, const char *input)
+{
+    static const size_t SIZES[] = {10, 300000, 20, 400000};
+    int64_t round = pawl_run_generation(run);
+    if (round > 1 && strlen(input) != SIZES[round - 2] + 2)
+        return pawl_fail(run, "wrong", "another input");
+    if (round > 4)
+        return "\"all\"";
+    char *text = pawl_alloc(run, SIZES[round - 1] + 3);
+    memset(text, 'x', SIZES[round - 1] + 2);
+    text[0] = text[SIZES[round - 1] + 1] = '"';
+    pawl_sleep(run, 10);
+    return pawl_again(run, text, NULL);
+}
+
+static int note_start(void *arg, const pawl_event *e)
+{
+    if (pawl_event_seq(e) == 1)
+        *(size_t *)arg = strlen(pawl_event_data(e));
+    return 0;
+}
+
+static void small_and_large(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, grows);
+    stage_start(s, p, "grows", "run", "0");
+    STAGE_DONE(s, p, "run", "\"all\"");
+    static const size_t SIZES[] = {1, 12, 300002, 22, 400002};
+    for (int64_t i = 1; i <= 5; i++) {
+        size_t size = 0;
+        STAGE_CODE(s, p, pawl_history(p, "run", i, 0, note_start, &size), PAWL_OK);
+        assert_int_equal(size, SIZES[i - 1]);
+    }
+    stage_start(s, p, "grows", "run", "0");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- What stays, and what goes ---- */
+
+static const char *carries(pawl_run *run, const char *input)
+{
+    const char *message, *later;
+    if (pawl_run_generation(run) == 1) {
+        pawl_set_status(run, "\"set\"");
+        pawl_state_set(run, "key", "{\"a\":1}");
+        pawl_attr(run, "colour", "\"red\"");
+        pawl_receive(run, "go", PAWL_FOREVER, &message);
+        return pawl_again(run, input, NULL);
+    }
+    pawl_receive(run, "box", 0, &message);
+    pawl_receive(run, "box", 0, &later);
+    pawl_sleep(run, PAWL_HOURS(1));
+    return pawl_json(run, "[%j,%j,%j]", pawl_state_get(run, "key"), message, later);
+}
+
+static int count_one(void *arg, const pawl_info *info)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void what_stays(conf *c)
+{
+    stage *s = stage_new(c);
+    int found = 0;
+    int64_t first = 0, again = 0;
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, carries);
+    STAGE_CODE(s, p, pawl_start(p, "carries", "run", "1", PAWL_START(.deadline_ms = 60000)),
+               PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &first)),
+               PAWL_OK);
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "run", "go", "1", NULL), PAWL_OK);
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &again)),
+               PAWL_OK);
+    assert_int_equal(first, again);
+    pawl_info *info = NULL;
+    STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+    assert_int_equal(pawl_info_generation(info), 2);
+    assert_string_equal(pawl_info_status(info), "\"set\"");
+    pawl_info_free(info);
+    STAGE_CODE(s, p,
+               pawl_list(p, PAWL_FILTER(.attribute = "colour", .attribute_value = "\"red\""),
+                         count_one, &found),
+               PAWL_OK);
+    assert_int_equal(found, 1);
+    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_CANCELLED); /* by the deadline */
+    stage_start(s, p, "carries", "two", "1");
+    STAGE_CODE(s, p, pawl_send(p, "two", "box", "1", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "two", "box", "2", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "two", "go", "1", NULL), PAWL_OK);
+    stage_poll(s, p);
+    stage_advance(s, PAWL_HOURS(1));
+    STAGE_DONE(s, p, "two", "[{\"a\":1},1,2]");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Nothing of the old generation arrives in the new one. */
+static const char *leaves_pending(pawl_run *run, const char *input)
+{
+    const char *message;
+    if (pawl_run_generation(run) == 1) {
+        pawl_undo(run, "undo", "1");
+        pawl_finally(run, "finally", "1");
+        pawl_sleep_later(run, 1000);
+        pawl_receive_later(run, "box", 500);
+        pawl_child_later(run, "quiet", "1", PAWL_CHILD(.id = "child"));
+        pawl_sleep(run, 10);
+        return pawl_again(run, input, NULL);
+    }
+    pawl_future *f[] = {pawl_child_later(run, "quiet", "2", NULL), pawl_sleep_later(run, 5000)};
+    int64_t first = pawl_any(run, f, 2, 0);
+    pawl_receive(run, "box", 0, &message);
+    return pawl_json(run, "[%i,%j]", first, message);
+}
+
+static const char *quiet(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, PAWL_HOURS(1));
+    return input;
+}
+
+static void what_goes(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, leaves_pending);
+    STAGE_REGISTER(s, p, quiet);
+    STAGE_CODE(s, p, pawl_register_work(p, "undo", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    STAGE_CODE(s, p, pawl_register_work(p, "finally", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    stage_start(s, p, "leaves_pending", "run", "1");
+    STAGE_UNTIL(s, p, stage_phase(s, p, "child") == PAWL_RUN_CANCELLED);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "7", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "[1,7]");
+    STAGE_NOTES(s, "finally-1");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Versions ---- */
+
+static const char *upgrades(pawl_run *run, const char *input)
+{
+    if (pawl_run_generation(run) == 1)
+        return pawl_again(run, input, pawl_text(run, input, "", NULL));
+    return pawl_json(run, "%s", pawl_run_version(run));
+}
+
+static void register_version(stage *s, pawl *p, const char *version)
+{
+    STAGE_CODE(
+        s, p, pawl_register_workflow(p, "w", upgrades, PAWL_WORKFLOW(.arg = s, .version = version)),
+        PAWL_OK);
+}
+
+static void start_version(stage *s, pawl *p, const char *id, const char *input)
+{
+    STAGE_CODE(s, p, pawl_start(p, "w", id, input, PAWL_START(.version = "1.0")), PAWL_OK);
+}
+
+static void which_version(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    register_version(s, p, "1.0");
+    register_version(s, p, "2.0");
+    start_version(s, p, "newest", "null");
+    start_version(s, p, "exact", "\"1.0\"");
+    start_version(s, p, "missing", "\"3.0\"");
+    STAGE_DONE(s, p, "newest", "\"2.0\"");
+    STAGE_DONE(s, p, "exact", "\"1.0\"");
+    STAGE_HELD(s, p, "missing", "3.0");
+    register_version(s, p, "3.0");
+    STAGE_DONE(s, p, "missing", "\"3.0\"");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Another node has it, and goes on. */
+static void a_version_elsewhere(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a"), *q = open_build(s, "b");
+    register_version(s, p, "1.0");
+    register_version(s, q, "2.0");
+    stage_poll(s, q);
+    start_version(s, p, "run", "\"2.0\"");
+    for (int i = 0; i < 10 && stage_phase(s, p, "run") != PAWL_RUN_DONE; i++) {
+        stage_poll(s, p);
+        stage_poll(s, q);
+        stage_advance(s, 1000);
+    }
+    STAGE_DONE(s, p, "run", "\"2.0\"");
+    pawl_close(q);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A second start of a run that is under way changes nothing of it. */
+static void a_second_start(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    register_version(s, p, "1.0");
+    STAGE_REGISTER(s, p, quiet);
+    stage_start(s, p, "quiet", "run", "1");
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_start(p, "w", "run", "1", NULL), PAWL_CONFLICT);
+    STAGE_CODE(s, p, pawl_start(p, "quiet", "run", "1", PAWL_START(.version = "9")), PAWL_OK);
+    pawl_info *info = NULL;
+    STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+    assert_string_equal(pawl_info_version(info), "1");
+    assert_string_equal(pawl_info_workflow(info), "quiet");
+    pawl_info_free(info);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* One that began before the change goes the old way; its next generation the new one. */
+static const char *before_the_change(pawl_run *run, const char *input)
+{
+    DEED("old", "1");
+    pawl_sleep(run, 60000);
+    DEED("old", "2");
+    if (pawl_run_generation(run) == 1)
+        return pawl_again(run, input, NULL);
+    return input;
+}
+
+static const char *behind_the_change(pawl_run *run, const char *input)
+{
+    int new_way = pawl_patch(run, "change");
+    DEED(new_way ? "new" : "old", "1");
+    pawl_sleep(run, 60000);
+    DEED(new_way ? "new" : "old", "2");
+    if (pawl_run_generation(run) == 1)
+        return pawl_again(run, input, NULL);
+    return input;
+}
+
+static void a_patch(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    stage_register(s, p, "w", before_the_change);
+    stage_start(s, p, "w", "run", "1");
+    stage_poll(s, p);
+    pawl_close(p);
+    p = open_build(s, "b");
+    stage_register(s, p, "w", behind_the_change);
+    STAGE_DONE(s, p, "run", "1");
+    STAGE_NOTES(s, "old-1 old-2 new-1 new-2");
+    pawl_close(p);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"dx-X15 dx-continue-as-new until a condition", until_a_condition, 0},
+        {"dx-continue-as-new without waiting", without_waiting, 0},
+        {"a thousand", a_thousand, 0},
+        {"dx-continue-as-new in other processes", in_other_processes, DB_SHARED},
+        {"small and large", small_and_large, 0},
+        {"dx-W10 dx-custom-status what stays", what_stays, 0},
+        {"dx-W13 what goes", what_goes, 0},
+        {"dx-X20 dx-X22 which version", which_version, 0},
+        {"dx-versioning a version elsewhere", a_version_elsewhere, DB_SHARED},
+        {"dx-W7 a second start", a_second_start, 0},
+        {"dx-W11 a patch", a_patch, DB_SHARED},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

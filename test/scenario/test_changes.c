@@ -1,0 +1,508 @@
+/* The change feed: what is told and what is not, that nothing is skipped, whatever commits when,
+ * and what becomes of positions that nobody has used for long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/drive.h"
+#include "core/engine.h"
+#include "support/engine.h"
+#include "support/runs.h"
+
+static const char *quiet(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, 1000);
+    pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return input;
+}
+
+static const char *talking(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, 1000);
+    pawl_set_status(run, "1");
+    pawl_set_status(run, "2");
+    pawl_sleep(run, 1000);
+    return input;
+}
+
+static pawl *open_on(stage *s)
+{
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, quiet);
+    STAGE_REGISTER(s, p, talking);
+    return p;
+}
+
+/* A moment from which on changes are told. */
+static int64_t position_now(stage *s, pawl *p)
+{
+    int64_t position = 0;
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &position, 0, runs_tell, &told), PAWL_TIMEOUT);
+    assert_true(position > 0);
+    assert_int_equal(told.count, 0);
+    return position;
+}
+
+/* These runs have changed since then, and no others. */
+#define TOLD(s, p, position, wanted) expect_told((s), (p), (position), (wanted), __LINE__)
+static void expect_told(stage *s, pawl *p, int64_t *position, const char *wanted, int line)
+{
+    runs_told told = {0};
+    stage_code(s, p, pawl_changes(p, position, 0, runs_tell, &told),
+               *wanted ? PAWL_OK : PAWL_TIMEOUT, line);
+    if (strcmp(told.text, wanted) != 0)
+        stage_fail(s, line, "expected '%s', got '%s'", wanted, told.text);
+}
+
+/* ---- What is told ---- */
+
+static void what_people_look_for_is_told(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    stage_start(s, p, "quiet", "before", "1");
+    int64_t at = position_now(s, p);
+    stage_start(s, p, "talking", "run", "1");
+    stage_start(s, p, "quiet", "other", "1");
+    TOLD(s, p, &at, "run other ");
+    stage_poll(s, p); /* they are claimed, and sleep */
+    TOLD(s, p, &at, "");
+    STAGE_UNTIL(s, p, stage_phase(s, p, "other") == PAWL_RUN_DONE);
+    STAGE_UNTIL(s, p, stage_phase(s, p, "before") == PAWL_RUN_DONE);
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    assert_int_equal(told.count, 3); /* two ends and a status */
+    assert_non_null(strstr(told.text, "run "));
+    STAGE_DONE(s, p, "run", "1");
+    TOLD(s, p, &at, "run ");
+    stage_start(s, p, "quiet", "held", "1");
+    TOLD(s, p, &at, "held ");
+    STAGE_CODE(s, p, pawl_hold(p, "held", "for a while"), PAWL_OK);
+    TOLD(s, p, &at, "held ");
+    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
+    TOLD(s, p, &at, "held ");
+    stage_start(s, p, "nobody-has-it", "lost", "1");
+    TOLD(s, p, &at, "lost ");
+    STAGE_HELD(s, p, "lost", "no node has");
+    STAGE_DONE(s, p, "held", "1");
+    memset(&told, 0, sizeof told);
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    assert_int_equal(told.count, 2);
+    TOLD(s, p, &at, "");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A start that made nothing has changed nothing. */
+static void each_is_told_as_it_is(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    int64_t at = position_now(s, p), again = at;
+    stage_start(s, p, "quiet", "a", "1");
+    stage_start(s, p, "quiet", "a", "1");
+    STAGE_DONE(s, p, "a", "1");
+    TOLD(s, p, &at, "a ");
+    TOLD(s, p, &at, "");
+    stage_start(s, p, "quiet", "a", "1");
+    TOLD(s, p, &at, "");
+    TOLD(s, p, &again, "a "); /* the same once more: once, for two rows */
+    assert_int_equal(again, at);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static int expect_live(void *arg, const pawl_info *info)
+{
+    stage *s = arg;
+    STAGE_CHECK(s, pawl_info_phase(info) == PAWL_RUN_LIVE);
+    STAGE_CHECK(s, strcmp(pawl_info_workflow(info), "quiet") == 0);
+    return 0;
+}
+
+static void tenants_are_apart(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    pawl *other = stage_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
+    int64_t at = position_now(s, p), theirs = position_now(s, other);
+    stage_start(s, p, "quiet", "ours", "1");
+    stage_start(s, other, "quiet", "theirs", "1");
+    TOLD(s, other, &theirs, "theirs ");
+    int64_t before = at;
+    TOLD(s, p, &at, "ours ");
+    stage_start(s, other, "quiet", "theirs-2", "1");
+    STAGE_CODE(s, p, pawl_changes(p, &before, 0, expect_live, s), PAWL_OK);
+    TOLD(s, p, &at, "");
+    TOLD(s, other, &theirs, "theirs-2 ");
+    pawl_close(other);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Many, and stopping ---- */
+
+enum { MANY = 700 };
+
+static void make_row(runs_row *row, size_t i, void *arg)
+{
+    (void)arg;
+    *row = (runs_row){.run = (int64_t)i + 1000000, .status = 1};
+}
+
+static const db_sql ADD_ALL = {
+    "INSERT INTO {changes} (run, at) SELECT run, $1 FROM {runs} WHERE run >= 1000000 ORDER BY run",
+    "i"};
+
+static const db_sql ADD_ONE = {"INSERT INTO {changes} (run, at) VALUES ($1, $2)", "ii"};
+
+/* In one transaction, and in many: a page ends between two of them. */
+static void many_come_in_pages(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    runs_add_many(p, MANY, make_row, NULL);
+    int64_t at = position_now(s, p);
+    const db_value now[] = {db_int(stage_now(s))};
+    conf_do(engine_db(p), &ADD_ALL, now, 1);
+    runs_told *told = calloc(1, sizeof *told);
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, told), PAWL_OK);
+    assert_int_equal(told->count, MANY);
+    for (int i = 0; i < 300; i++) {
+        const db_value one[] = {db_int(1000000 + i), db_int(stage_now(s))};
+        conf_do(engine_db(p), &ADD_ONE, one, 2);
+    }
+    memset(told, 0, sizeof *told);
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, told), PAWL_OK);
+    assert_int_equal(told->count, 300);
+    assert_string_equal(told->last, "run-1000299");
+    TOLD(s, p, &at, "");
+    free(told);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Who has enough goes on where he was; what stood beside it comes again. */
+static void who_stops_misses_nothing(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    runs_add_many(p, 5, make_row, NULL);
+    int64_t at = position_now(s, p);
+    const db_value now[] = {db_int(stage_now(s))};
+    stage_start(s, p, "quiet", "first", "1");
+    stage_start(s, p, "quiet", "second", "1");
+    conf_do(engine_db(p), &ADD_ALL, now, 1); /* these are one transaction */
+    stage_start(s, p, "quiet", "last", "1");
+    char seen[1024] = "";
+    for (int i = 0; i < 20 && !strstr(seen, "last"); i++) {
+        runs_told told = {.most = (size_t)(1 + i % 3 * 3)};
+        pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+        STAGE_CODE(s, p, rc, PAWL_OK);
+        size_t used = strlen(seen), more = strlen(told.text);
+        assert_true(used + more < sizeof seen);
+        memcpy(seen + used, told.text, more + 1);
+    }
+    static const char *const ALL[] = {"first ",       "second ",      "run-1000000 ",
+                                      "run-1000001 ", "run-1000002 ", "run-1000003 ",
+                                      "run-1000004 ", "last "};
+    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
+        if (!strstr(seen, ALL[i]))
+            fail_msg("%s is missing in %s", ALL[i], seen);
+    assert_true(strstr(seen, "first ") < strstr(seen, "second "));
+    TOLD(s, p, &at, "");
+    pawl_close(p);
+    stage_free(s);
+}
+
+typedef struct caller {
+    stage *s;
+    pawl *p;
+    int calls;
+} caller;
+
+static int calls_pawl(void *arg, const pawl_info *info)
+{
+    caller *k = arg;
+    pawl_info *same = NULL;
+    STAGE_CODE(k->s, k->p, pawl_status(k->p, pawl_info_id(info), &same), PAWL_OK);
+    pawl_info_free(same);
+    if (k->calls++ == 0)
+        stage_start(k->s, k->p, "quiet", "made-inside", "1");
+    return 0;
+}
+
+static void the_function_may_call_pawl(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    int64_t at = position_now(s, p);
+    stage_start(s, p, "quiet", "a", "1");
+    caller k = {.s = s, .p = p};
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, calls_pawl, &k), PAWL_OK);
+    assert_int_equal(k.calls, 1);
+    TOLD(s, p, &at, "made-inside ");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Waiting ---- */
+
+typedef struct waiter {
+    pawl *p;
+    int64_t position;
+    pawl_code rc;
+    _Atomic int waits;
+    runs_told told;
+} waiter;
+
+static void *wait_for_it(void *arg)
+{
+    waiter *w = arg;
+    atomic_store(&w->waits, 1);
+    w->rc = pawl_changes(w->p, &w->position, PAWL_FOREVER, runs_tell, &w->told);
+    return NULL;
+}
+
+/* The clock stands still: only who is told comes back. */
+static void who_waits_is_told(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    waiter w = {.p = p, .position = position_now(s, p)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+    TMP_AWAIT(atomic_load(&w.waits));
+    stage_start(s, p, "quiet", "run", "1");
+    pthread_join(thread, NULL);
+    assert_int_equal(w.rc, PAWL_OK);
+    assert_string_equal(w.told.text, "run ");
+    w.told = (runs_told){0};
+    w.waits = 0;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+    TMP_AWAIT(atomic_load(&w.waits));
+    STAGE_DONE(s, p, "run", "1");
+    pthread_join(thread, NULL);
+    assert_string_equal(w.told.text, "run ");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void start_body(stage *s, void *arg)
+{
+    (void)arg;
+    stage_meet(s, 'r');
+    pawl *p = stage_open(s, NULL);
+    stage_start(s, p, "quiet", "theirs", "1");
+    pawl_close(p);
+}
+
+static void another_process_is_heard_of(conf *c)
+{
+    stage *s = stage_new(c);
+    tmp_child child = stage_fork(s, start_body, NULL);
+    stage_go(s);
+    tmp_expect(&child, 'r');
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
+    int64_t at = position_now(s, p);
+    tmp_tell(child.to, 'g');
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &at, PAWL_FOREVER, runs_tell, &told), PAWL_OK);
+    assert_string_equal(told.text, "theirs ");
+    tmp_join(&child);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void to_stop_ends_the_waiting(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    waiter w = {.p = p, .position = position_now(s, p)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+    TMP_AWAIT(atomic_load(&w.waits));
+    TMP_AWAIT(engine_drive(p)->watch_count > 0);
+    pawl_stop(p);
+    (void)pawl_poll(p, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(w.rc, PAWL_CLOSED);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Commits in another order ---- */
+
+static void put_note(db_conn *k, int64_t run)
+{
+    const db_value row[] = {db_int(run), db_int(1)};
+    assert_int_equal(db_run(k, &ADD_ONE, row, 2, NULL), PAWL_OK);
+}
+
+/* B6: one that began before the others commits after them, and after they were told. Whoever counts
+ * by the keys of rows never hears of it. */
+static void a_late_commit_is_not_skipped(conf *c)
+{
+    if (c->promises & DB_TURNS)
+        return; /* there nobody can be late */
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    runs_add_many(p, 3, make_row, NULL);
+    int64_t at = position_now(s, p);
+    db_conn *late = conf_connect(engine_db(p), DB_COMMITTER);
+    conf_begin(late);
+    put_note(late, 1000000);
+    stage_start(s, p, "quiet", "meanwhile", "1");
+    runs_told told = {0};
+    pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    assert_true(rc == PAWL_OK || rc == PAWL_TIMEOUT);
+    conf_commit(late);
+    rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    assert_true(rc == PAWL_OK);
+    if (!strstr(told.text, "run-1000000 ") || !strstr(told.text, "meanwhile "))
+        fail_msg("told of: %s", told.text);
+    TOLD(s, p, &at, "");
+
+    /* A position that is taken meanwhile does not lie behind it either. */
+    conf_begin(late);
+    put_note(late, 1000001);
+    stage_start(s, p, "quiet", "meanwhile-2", "1");
+    int64_t taken = position_now(s, p);
+    conf_commit(late);
+    memset(&told, 0, sizeof told);
+    STAGE_CODE(s, p, pawl_changes(p, &taken, 0, runs_tell, &told), PAWL_OK);
+    assert_non_null(strstr(told.text, "run-1000001 "));
+
+    /* Nor does one that is rolled back stand in anybody's way. */
+    conf_begin(late);
+    put_note(late, 1000002);
+    stage_start(s, p, "quiet", "meanwhile-3", "1");
+    db_rollback(late);
+    memset(&told, 0, sizeof told);
+    STAGE_CODE(s, p, pawl_changes(p, &taken, 0, runs_tell, &told), PAWL_OK);
+    assert_string_equal(told.text, "meanwhile-3 ");
+    db_disconnect(late);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- What is not kept ---- */
+
+static const db_sql COUNT = {"SELECT count(*) FROM {changes}", ""};
+
+static const db_sql FILL = {
+    "INSERT INTO {changes} (run, at) SELECT 5, 1 FROM (WITH RECURSIVE n(i) AS"
+    " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT i FROM n) s",
+    "i"};
+
+/* After ten minutes without a question nothing is written where that is felt; who comes then with
+ * an old position is told so, and not left in the belief that nothing has happened. */
+static void an_old_position_is_refused(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    stage_start(s, p, "quiet", "early", "1");
+    assert_int_equal(conf_number(engine_db(p), &COUNT, NULL, 0), c->promises & DB_TURNS ? 0 : 1);
+    int64_t at = position_now(s, p);
+    stage_start(s, p, "quiet", "a", "1");
+    TOLD(s, p, &at, "a ");
+    stage_poll(s, p);
+    stage_advance(s, PAWL_MINUTES(9)); /* asked for before it was forgotten: it goes on */
+    stage_poll(s, p);
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    assert_int_equal(told.count, 2);
+    stage_start(s, p, "quiet", "b", "1");
+    TOLD(s, p, &at, "b ");
+    for (int i = 0; i < 30; i++) {
+        stage_advance(s, PAWL_MINUTES(1));
+        stage_poll(s, p);
+    }
+    int64_t rows = conf_number(engine_db(p), &COUNT, NULL, 0);
+    stage_start(s, p, "quiet", "c", "1");
+    memset(&told, 0, sizeof told);
+    pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    if (c->promises & DB_TURNS) {
+        assert_int_equal(rc, PAWL_NOTFOUND);
+        assert_true(strlen(pawl_errhint(p)) > 0);
+        assert_int_equal(conf_number(engine_db(p), &COUNT, NULL, 0), rows + 1); /* it begins anew */
+    } else {
+        assert_int_equal(rc, PAWL_OK);
+        assert_string_equal(told.text, "b c ");
+    }
+    at = position_now(s, p);
+    stage_start(s, p, "quiet", "d", "1");
+    TOLD(s, p, &at, "d ");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void what_is_old_goes(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    int64_t at = position_now(s, p), first = at;
+    const db_value count[] = {db_int(103000)};
+    conf_do(engine_db(p), &FILL, count, 1);
+    stage_start(s, p, "quiet", "a", "1");
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    for (int i = 0; i < 4; i++) {
+        stage_advance(s, PAWL_MINUTES(1));
+        stage_poll(s, p);
+    }
+    assert_in_range(conf_number(engine_db(p), &COUNT, NULL, 0), 100000, 100002);
+    STAGE_CODE(s, p, pawl_changes(p, &first, 0, runs_tell, &told), PAWL_NOTFOUND);
+    stage_start(s, p, "quiet", "b", "1");
+    memset(&told, 0, sizeof told);
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    assert_non_null(strstr(told.text, "b "));
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void arguments(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_on(s);
+    int64_t at = -1;
+    runs_told told = {0};
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_INVALID);
+    assert_int_equal(at, -1);
+    at = 0;
+    STAGE_CODE(s, p, pawl_changes(p, &at, -1, runs_tell, &told), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, &at, 0, NULL, &told), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, NULL, 0, runs_tell, &told), PAWL_INVALID);
+    assert_int_equal(pawl_changes(NULL, &at, 0, runs_tell, &told), PAWL_INVALID);
+    assert_int_equal(at, 0);
+    pawl_close(p);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"what people look for is told", what_people_look_for_is_told, 0},
+        {"each is told as it is", each_is_told_as_it_is, 0},
+        {"tenants are apart", tenants_are_apart, DB_SHARED},
+        {"many come in pages", many_come_in_pages, 0},
+        {"who stops misses nothing", who_stops_misses_nothing, 0},
+        {"the function may call pawl", the_function_may_call_pawl, 0},
+        {"who waits is told", who_waits_is_told, DB_ISOLATED},
+        {"another process is heard of", another_process_is_heard_of, DB_SHARED},
+        {"to stop ends the waiting", to_stop_ends_the_waiting, DB_ISOLATED},
+        {"a late commit is not skipped", a_late_commit_is_not_skipped, 0},
+        {"an old position is refused", an_old_position_is_refused, 0},
+        {"what is old goes", what_is_old_goes, 0},
+        {"arguments", arguments, 0},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

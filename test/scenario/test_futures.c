@@ -1,0 +1,489 @@
+/* Futures: several things at once, and which of them came first. What a wait gives is written as a
+ * tree, so that composites of composites are rows of a table; what is left behind is looked for in
+ * the journal, in the timers and in the row of the run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/engine.h"
+
+/* ---- Trees ---- */
+
+static const char *fail_now(pawl_work *work, const char *input)
+{
+    return pawl_work_fail(work, PAWL_PERMANENT, pawl_work_text(work, input, "", "?"), "on purpose");
+}
+
+/* Fails at its first attempt, and for good at the second. */
+static const char *fail_late(pawl_work *work, const char *input)
+{
+    if (pawl_work_attempt(work) == 1)
+        return pawl_work_retry(work, pawl_get_int(input, "", 0), "not yet");
+    return pawl_work_fail(work, PAWL_PERMANENT, "late", "on purpose");
+}
+
+static pawl_future *grow(pawl_run *run, const char *tree);
+
+static pawl_future *grow_several(pawl_run *run, const char *parts, int any)
+{
+    pawl_future *some[16] = {0};
+    int64_t count = pawl_get_count(parts, "");
+    for (int64_t i = 0; i < count; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "/%lld", (long long)i);
+        some[i] = grow(run, pawl_part(run, parts, place));
+    }
+    return any ? pawl_any_later(run, some, (size_t)count)
+               : pawl_all_later(run, some, (size_t)count);
+}
+
+static pawl_future *grow(pawl_run *run, const char *tree)
+{
+    if (pawl_get_kind(tree, "/all") != PAWL_NOTHING)
+        return grow_several(run, pawl_part(run, tree, "/all"), 0);
+    if (pawl_get_kind(tree, "/any") != PAWL_NOTHING)
+        return grow_several(run, pawl_part(run, tree, "/any"), 1);
+    if (pawl_get_kind(tree, "/echo") != PAWL_NOTHING)
+        return pawl_call_later(run, "echo", pawl_part(run, tree, "/echo"), NULL);
+    if (pawl_get_kind(tree, "/fail") != PAWL_NOTHING)
+        return pawl_call_later(run, "fail", pawl_part(run, tree, "/fail"), NULL);
+    if (pawl_get_kind(tree, "/late") != PAWL_NOTHING)
+        return pawl_call_later(run, "fail-late", pawl_part(run, tree, "/late"), NULL);
+    if (pawl_get_kind(tree, "/receive") != PAWL_NOTHING)
+        return pawl_receive_later(run, "box", pawl_get_int(tree, "/receive", 0));
+    return pawl_sleep_later(run, pawl_get_int(tree, "/sleep", -1));
+}
+
+static const char *tree(pawl_run *run, const char *input)
+{
+    const pawl_outcome *o = pawl_try(run, grow(run, input));
+    if (pawl_outcome_code(o) == PAWL_OK)
+        return pawl_outcome_value(o);
+    return pawl_json(run, "{'code':%s,'name':%s}", pawl_code_name(pawl_outcome_code(o)),
+                     pawl_outcome_name(o));
+}
+
+static const char *tree_awaited(pawl_run *run, const char *input)
+{
+    return pawl_await(run, grow(run, input));
+}
+
+static pawl *open_trees(stage *s)
+{
+    pawl *p = stage_open(s, NULL);
+    const pawl_work_options *with = PAWL_WORK(.arg = s);
+    STAGE_CODE(s, p, pawl_register_work(p, "echo", stage_echo, with), PAWL_OK);
+    STAGE_CODE(s, p, pawl_register_work(p, "fail", fail_now, with), PAWL_OK);
+    STAGE_CODE(s, p, pawl_register_work(p, "fail-late", fail_late, with), PAWL_OK);
+    STAGE_REGISTER(s, p, tree);
+    STAGE_REGISTER(s, p, tree_awaited);
+    return p;
+}
+
+typedef struct tree_case {
+    const char *tree;
+    const char *gives;
+    int64_t after_ms;
+} tree_case;
+
+static const tree_case TREES[] = {
+    {"{'all':[]}", "[]", 0},
+    {"{'all':[{'all':[]},{'all':[]}]}", "[[],[]]", 0},
+    {"{'all':[{'sleep':30},{'echo':1},{'sleep':20},{'echo':2}]}", "[null,1,null,2]", 30},
+    {"{'any':[{'sleep':5}]}", "{\"index\":0,\"value\":null}", 5},
+    {"{'any':[{'sleep':50},{'sleep':5},{'sleep':500}]}", "{\"index\":1,\"value\":null}", 5},
+    {"{'any':[{'sleep':50},{'echo':{'a':[1]}}]}", "{\"index\":1,\"value\":{\"a\":[1]}}", 0},
+    {"{'any':[{'all':[]},{'echo':1}]}", "{\"index\":0,\"value\":[]}", 0},
+    {"{'all':[{'any':[{'all':[{'echo':1},{'sleep':7}]},{'sleep':9}]},{'echo':2}]}",
+     "[{\"index\":0,\"value\":[1,null]},2]", 7},
+    {"{'all':[{'any':[{'all':[{'echo':1},{'sleep':70}]},{'sleep':9}]},{'echo':2}]}",
+     "[{\"index\":1,\"value\":null},2]", 9},
+    {"{'any':[{'all':[{'any':[{'sleep':40},{'sleep':60}]},{'all':[{'sleep':1}]}]},{'sleep':8}]}",
+     "{\"index\":1,\"value\":null}", 8},
+    {"{'all':[{'sleep':100},{'fail':'x'}]}", "{\"code\":\"PAWL_FAILED\",\"name\":\"x\"}", 0},
+    {"{'all':[{'late':30},{'fail':'x'}]}", "{\"code\":\"PAWL_FAILED\",\"name\":\"x\"}", 0},
+    {"{'all':[{'late':30},{'sleep':10}]}", "{\"code\":\"PAWL_FAILED\",\"name\":\"late\"}", 30},
+    {"{'any':[{'sleep':100},{'fail':'x'}]}", "{\"code\":\"PAWL_FAILED\",\"name\":\"x\"}", 0},
+    {"{'any':[{'sleep':10},{'late':30}]}", "{\"index\":0,\"value\":null}", 10},
+    {"{'all':[{'any':[{'sleep':10},{'late':30}]},{'sleep':60}]}",
+     "[{\"index\":0,\"value\":null},null]", 60},
+    {"{'any':[{'receive':10},{'sleep':20}]}", "{\"index\":0,\"value\":null}", 10},
+    {"{'all':[{'receive':10},{'receive':20}]}", "[null,null]", 20},
+};
+
+/* The table is easier to read with ' for ". */
+static const char *quoted(char *out, const char *text)
+{
+    memcpy(out, text, strlen(text) + 1);
+    for (char *at = out; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    return out;
+}
+
+static void trees_give_what_they_say(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    for (size_t i = 0; i < CONF_COUNT(TREES); i++) {
+        char id[32], input[512];
+        int64_t began = stage_now(s);
+        snprintf(id, sizeof id, "run-%zu", i);
+        stage_start(s, p, "tree", id, quoted(input, TREES[i].tree));
+        stage_done(s, p, id, TREES[i].gives, (int)i);
+        if (stage_now(s) - began != TREES[i].after_ms)
+            fail_msg("tree %zu took %lld ms", i, (long long)(stage_now(s) - began));
+    }
+    stage_advance(s, PAWL_DAYS(1)); /* nobody is left who wants something */
+    stage_forget(s);
+    stage_poll(s, p);
+    STAGE_NOTES(s, "");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The same, by an engine that begins anew after each turn. */
+static void trees_outlive_engines(conf *c)
+{
+    stage *s = stage_new(c);
+    for (size_t i = 0; i < CONF_COUNT(TREES); i++) {
+        char id[32], input[512];
+        pawl *p = open_trees(s);
+        snprintf(id, sizeof id, "run-%zu", i);
+        stage_start(s, p, "tree", id, quoted(input, TREES[i].tree));
+        for (int rounds = 0; stage_phase(s, p, id) == PAWL_RUN_LIVE; rounds++) {
+            assert_in_range(rounds, 0, 50);
+            stage_poll(s, p);
+            pawl_close(p);
+            p = open_trees(s);
+            stage_advance(s, 7);
+            stage_poll(s, p);
+        }
+        stage_done(s, p, id, TREES[i].gives, (int)i);
+        pawl_close(p);
+    }
+    stage_free(s);
+}
+
+static void a_failure_leaves_the_function(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    stage_start(s, p, "tree_awaited", "one", "{\"all\":[{\"sleep\":9},{\"fail\":\"x\"}]}");
+    stage_start(s, p, "tree_awaited", "two", "{\"any\":[{\"fail\":\"y\"},{\"sleep\":9}]}");
+    STAGE_FAILED(s, p, "one", "x", "on purpose");
+    STAGE_FAILED(s, p, "two", "y", "on purpose");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- One function at a time ---- */
+
+static void one_run(conf *c, pawl_workflow_fn *fn, const char *gives, const char *history)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    stage_register(s, p, "workflow", fn);
+    stage_start(s, p, "workflow", "run", "1");
+    STAGE_DONE(s, p, "run", gives);
+    if (history)
+        STAGE_HISTORY(s, p, "run", history);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *joining(pawl_run *run, const char *input)
+{
+    pawl_future *both[] = {pawl_call_later(run, "echo", "\"left\"", NULL),
+                           pawl_call_later(run, "echo", "\"right\"", NULL)};
+    if (pawl_value(both[0]) || pawl_value(both[1]))
+        return "false";
+    pawl_all(run, both, 2);
+    pawl_all(run, both, 2); /* once more is the same */
+    pawl_all(run, NULL, 0);
+    return pawl_json(run, "[%j,%j,%j]", pawl_value(both[1]), pawl_value(both[0]),
+                     pawl_await(run, both[0]) ? input : "0");
+}
+
+static void two_are_joined(conf *c)
+{
+    one_run(c, joining, "[\"right\",\"left\",1]", "call:echo call:echo done done");
+}
+
+/* In the order in which they end, each once. */
+static const char *as_completed(pawl_run *run, const char *input)
+{
+    static const int64_t TIMES[] = {40, 10, 30, 20, 10};
+    pawl_future *left[5];
+    int64_t which[5], sum = 0;
+    (void)input;
+    for (int i = 0; i < 5; i++) {
+        left[i] = pawl_sleep_later(run, TIMES[i]);
+        which[i] = i + 1;
+    }
+    for (int64_t count = 5; count > 0; count--) {
+        int64_t at = pawl_any(run, left, (size_t)count, PAWL_KEEP);
+        sum = 10 * sum + which[at];
+        if (pawl_drop(run, left[at]) != PAWL_OK)
+            return "false";
+        left[at] = left[count - 1];
+        which[at] = which[count - 1];
+    }
+    return pawl_json(run, "%i", sum);
+}
+
+static void kept_ones_come_one_by_one(conf *c)
+{
+    one_run(c, as_completed, "25431",
+            "sleep sleep sleep sleep sleep woken woken woken woken woken");
+}
+
+static const char *recovering(pawl_run *run, const char *input)
+{
+    pawl_future *some[] = {pawl_call_later(run, "fail", "\"rejected\"", NULL),
+                           pawl_sleep_later(run, PAWL_DAYS(1))};
+    int64_t first = pawl_any(run, some, 2, PAWL_FAILURES);
+    const pawl_outcome *o = pawl_try(run, some[first]), *lost = pawl_try(run, some[1]);
+    if (first != 0 || pawl_value(some[0]) || pawl_outcome_code(lost) != PAWL_CANCELLED ||
+        o != pawl_try(run, some[0]))
+        return "false";
+    pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return pawl_json(run, "%s", pawl_outcome_name(o));
+}
+
+static void a_failure_is_dealt_with(conf *c)
+{
+    one_run(c, recovering, "\"rejected\"", "call:fail sleep failed abandon step:after");
+}
+
+/* Who has come with the winner has not lost: its answer is there, and stays. */
+static const char *dead_heat(pawl_run *run, const char *input)
+{
+    pawl_future *some[] = {pawl_sleep_later(run, 50), pawl_sleep_later(run, 5),
+                           pawl_sleep_later(run, 5)};
+    int64_t first = pawl_any(run, some, 3, 0);
+    int64_t other = first == 1 ? 2 : 1;
+    if (first == 0 || !pawl_value(some[other]) || pawl_value(some[0]))
+        return "false";
+    pawl_future *same[] = {pawl_sleep_later(run, 7), pawl_sleep_later(run, 7)};
+    pawl_any(run, same, 2, 0);
+    return pawl_value(same[0]) && pawl_value(same[1]) ? input : "false";
+}
+
+static void who_comes_with_the_winner_stays(conf *c)
+{
+    one_run(c, dead_heat, "1", "sleep sleep sleep woken woken abandon sleep sleep woken woken");
+}
+
+static const char *lost_child(pawl_run *run, const char *input)
+{
+    pawl_future *race[] = {pawl_child_later(run, "sleeper", "1", NULL), pawl_sleep_later(run, 10)};
+    pawl_any(run, race, 2, 0);
+    pawl_sleep(run, 5000); /* meanwhile the child has ended, and says so */
+    return input;
+}
+
+static const char *sleeper(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, PAWL_DAYS(1));
+    return input;
+}
+
+static void what_a_loser_says_is_not_recorded(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    STAGE_REGISTER(s, p, lost_child);
+    STAGE_REGISTER(s, p, sleeper);
+    stage_start(s, p, "lost_child", "run", "1");
+    STAGE_DONE(s, p, "run", "1");
+    assert_int_equal(stage_phase(s, p, "run/1.2"), PAWL_RUN_CANCELLED);
+    STAGE_HISTORY(s, p, "run", "child:sleeper sleep woken abandon sleep woken");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *slow_loses(pawl_run *run, const char *input)
+{
+    (void)input;
+    pawl_future *race[] = {pawl_call_later(run, "fail-late", "5000", NULL),
+                           pawl_sleep_later(run, 1000)};
+    int64_t first = pawl_any(run, race, 2, 0);
+    int64_t began = pawl_now(run);
+    pawl_sleep(run, PAWL_MINUTES(10));
+    if (pawl_now(run) - began < PAWL_MINUTES(10))
+        return "false";
+    return first == 1 ? "\"timeout\"" : "\"slow\"";
+}
+
+/* And nothing is left of it: no timer, no attempt, and the run sleeps until its own time. */
+static void a_loser_leaves_nothing(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    STAGE_REGISTER(s, p, slow_loses);
+    stage_start(s, p, "slow_loses", "run", "1");
+    stage_poll(s, p);
+    stage_advance(s, 1000);
+    stage_poll(s, p);
+    assert_int_equal(stage_wakes(s, p, "run"), stage_now(s) + PAWL_MINUTES(10));
+    char *why = NULL;
+    STAGE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
+    assert_null(strstr(why, "fail-late"));
+    pawl_free(why);
+    STAGE_DONE(s, p, "run", "\"timeout\"");
+    STAGE_HISTORY(s, p, "run", "call:fail-late sleep attempt woken abandon now sleep woken now");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *sharing(pawl_run *run, const char *input)
+{
+    pawl_future *f = pawl_sleep_later(run, 10), *g = pawl_sleep_later(run, 20);
+    pawl_future *h = pawl_sleep_later(run, 30);
+    pawl_future *twice[] = {f, f}, *fg[] = {f, g}, *fh[] = {h, f}, *ff[] = {g, f, f};
+    pawl_future *all = pawl_all_later(run, fg, 2), *any = pawl_any_later(run, fh, 2);
+    pawl_future *same = pawl_any_later(run, twice, 2), *again = pawl_all_later(run, twice, 2);
+    if (pawl_drop(run, f) != PAWL_INVALID)
+        return "0";
+    if (pawl_any(run, twice, 2, 0) != 0 || pawl_any(run, ff, 3, PAWL_KEEP) != 1)
+        return "1";
+    if (strcmp(pawl_await(run, any), "{\"index\":1,\"value\":null}") != 0)
+        return "2";
+    if (strcmp(pawl_await(run, same), "{\"index\":0,\"value\":null}") != 0)
+        return "3";
+    if (strcmp(pawl_await(run, again), "[null,null]") != 0 ||
+        strcmp(pawl_await(run, all), "[null,null]") != 0)
+        return "4";
+    if (pawl_outcome_code(pawl_try(run, h)) != PAWL_CANCELLED)
+        return "5";
+    pawl_future *done[] = {all, any, same, again, f, g, h};
+    for (size_t i = 0; i < CONF_COUNT(done); i++)
+        if (pawl_drop(run, done[i]) != PAWL_OK)
+            return "6";
+    return pawl_json(run, "%i", 10 * pawl_get_int(input, "", 0));
+}
+
+static void one_may_be_in_many(conf *c)
+{
+    one_run(c, sharing, "10", "sleep sleep sleep woken abandon woken");
+}
+
+/* What was made of others goes before they do, and after. */
+static const char *dropping(pawl_run *run, const char *input)
+{
+    pawl_future *f = pawl_sleep_later(run, 10), *bad = pawl_call_later(run, "fail", "\"x\"", NULL);
+    pawl_future *parts[] = {f, bad}, *inner[2];
+    pawl_future *all = pawl_all_later(run, parts, 2);
+    if (pawl_outcome_code(pawl_try(run, all)) != PAWL_FAILED || pawl_drop(run, all) != PAWL_OK)
+        return "0";
+    pawl_await(run, f); /* it was a part of what is gone */
+    parts[1] = pawl_sleep_later(run, 99);
+    inner[0] = pawl_any_later(run, &parts[1], 1);
+    inner[1] = pawl_all_later(run, &parts[1], 1);
+    pawl_future *outer = pawl_all_later(run, inner, 2);
+    if (pawl_drop(run, outer) != PAWL_INVALID || pawl_abandon(run, outer) != PAWL_OK)
+        return "1";
+    pawl_future *rest[] = {parts[1], inner[0], inner[1], outer, f, bad};
+    for (size_t i = 0; i < CONF_COUNT(rest); i++)
+        if (pawl_drop(run, rest[i]) != PAWL_OK || pawl_drop(run, rest[i]) != PAWL_INVALID)
+            return "2";
+    return pawl_json(run, "%j", input);
+}
+
+static void they_go_in_any_order(conf *c)
+{
+    one_run(c, dropping, "1", "sleep call:fail failed woken sleep abandon");
+}
+
+static const char *giving_up(pawl_run *run, const char *input)
+{
+    pawl_future *f = pawl_sleep_later(run, 10), *done = pawl_call_later(run, "echo", "7", NULL);
+    pawl_await(run, done);
+    if (pawl_abandon(run, f) != PAWL_OK || pawl_abandon(run, f) != PAWL_OK ||
+        pawl_abandon(run, done) != PAWL_OK || pawl_value(f) || !pawl_value(done))
+        return "0";
+    if (pawl_outcome_code(pawl_try(run, f)) != PAWL_CANCELLED ||
+        pawl_outcome_code(pawl_try(run, done)) != PAWL_OK)
+        return "1";
+    pawl_sleep_later(run, PAWL_DAYS(1)); /* nobody ever asks for it */
+    pawl_call_later(run, "echo", "8", NULL);
+    return pawl_json(run, "%j", input);
+}
+
+static void who_is_not_asked_for_holds_up_nobody(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_trees(s);
+    STAGE_REGISTER(s, p, giving_up);
+    stage_start(s, p, "giving_up", "run", "1");
+    int64_t began = stage_now(s);
+    STAGE_DONE(s, p, "run", "1");
+    assert_int_equal(stage_now(s), began);
+    STAGE_HISTORY(s, p, "run", "sleep call:echo done abandon sleep call:echo");
+    stage_advance(s, PAWL_DAYS(2));
+    stage_poll(s, p);
+    STAGE_NOTES(s, "echo"); /* the second was never called */
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *glancing(pawl_run *run, const char *input)
+{
+    pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 10)};
+    pawl_future *message = pawl_receive_later(run, "box", PAWL_FOREVER);
+    pawl_any(run, two, 2, 0); /* both are there: nobody is abandoned, and there is no row of it */
+    int there = pawl_value(message) != NULL;
+    pawl_await(run, message);
+    pawl_sleep(run, 1000);
+    return there ? "\"there\"" : input;
+}
+
+/* What came later is not there at a replay either. */
+static void a_replay_is_told_nothing_earlier(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, glancing);
+    stage_start(s, p, "glancing", "run", "7");
+    stage_poll(s, p);
+    stage_advance(s, 10);
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
+    stage_poll(s, p);
+    pawl_close(p);
+    p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, glancing);
+    STAGE_DONE(s, p, "run", "7");
+    STAGE_HISTORY(s, p, "run", "sleep sleep receive:box woken woken message sleep woken");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const conf_case CASES[] = {
+    {"dx-futures a replay is told nothing earlier", a_replay_is_told_nothing_earlier, DB_DURABLE},
+    {"dx-futures dx-races trees give what they say", trees_give_what_they_say, 0},
+    {"dx-races trees outlive engines", trees_outlive_engines, DB_DURABLE},
+    {"dx-X24 a failure leaves the function", a_failure_leaves_the_function, 0},
+    {"dx-X7 dx-futures two are joined", two_are_joined, 0},
+    {"dx-futures kept ones come one by one", kept_ones_come_one_by_one, 0},
+    {"dx-X25 dx-X26 a failure is dealt with", a_failure_is_dealt_with, 0},
+    {"dx-X5 dx-races a loser leaves nothing", a_loser_leaves_nothing, 0},
+    {"dx-races who comes with the winner stays", who_comes_with_the_winner_stays, 0},
+    {"dx-Y8 dx-Y15 what a loser says is not recorded", what_a_loser_says_is_not_recorded, 0},
+    {"one may be in many", one_may_be_in_many, 0},
+    {"they go in any order", they_go_in_any_order, 0},
+    {"dx-Y5 dx-futures who is not asked for holds up nobody", who_is_not_asked_for_holds_up_nobody,
+     0},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,239 @@
+/* Futures that are wrong, that are many, or deep in each other; and what was seen of them before a
+ * crash. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <pawl_test.h>
+
+#include "support/engine.h"
+
+/* ---- Deep ---- */
+
+static const char *deep(pawl_run *run, const char *input)
+{
+    pawl_future *pair[2] = {pawl_sleep_later(run, 5), pawl_sleep_later(run, 50)};
+    pawl_future *f = pawl_any_later(run, pair, 2), *other = pair[1];
+    for (int i = 0; i < 40; i++) /* a value has its limit */
+        f = i % 2 ? pawl_all_later(run, &f, 1) : pawl_any_later(run, &f, 1);
+    for (int i = 0; i < 5000; i++)
+        other = i % 2 ? pawl_all_later(run, &other, 1) : pawl_any_later(run, &other, 1);
+    pawl_future *race[2] = {f, other};
+    pawl_any(run, race, 2, PAWL_FAILURES);
+    pawl_future *lost = pawl_sleep_later(run, 99);
+    for (int i = 0; i < 5000; i++)
+        lost = pawl_all_later(run, &lost, 1);
+    pawl_abandon(run, lost);
+    return input;
+}
+
+/* Also where one is lost: all of them are looked at one after the other, on a small stack. */
+static void deep_ones_need_no_stack(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, deep);
+    stage_start(s, p, "deep", "run", "1");
+    STAGE_DONE(s, p, "run", "1");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Mistakes ---- */
+
+static const char *mistaken(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    pawl_future *f = pawl_sleep_later(run, 1), *none = NULL;
+    switch (pawl_get_int(input, "", 0)) {
+    case 0: /* it is somebody else's from here on */
+        atomic_store(stage_number(s, 0), (int64_t)(intptr_t)f);
+        pawl_sleep(run, 60000);
+        return "0";
+    case 1:
+        f = (pawl_future *)(intptr_t)atomic_load(stage_number(s, 0)); // NOLINT
+        return pawl_await(run, f);
+    case 2:
+        return pawl_await(run, NULL);
+    case 3:
+        pawl_await(run, f);
+        pawl_drop(run, f);
+        return pawl_await(run, f);
+    case 4:
+        pawl_any(run, &f, 0, 0);
+        return "4";
+    case 5:
+        pawl_any(run, &f, 1, 4);
+        return "5";
+    case 6:
+        pawl_all(run, &none, 1);
+        return "6";
+    case 7:
+        pawl_all_later(run, NULL, 3);
+        return "7";
+    case 8:
+        pawl_any_later(run, &f, 0);
+        return "8";
+    case 9:
+        pawl_abandon(run, (pawl_future *)(void *)s);
+        return "9";
+    case 10:
+        pawl_try(run, NULL);
+        return "10";
+    default:
+        for (int i = 0; i < PAWL_MAX_FUTURES; i++)
+            pawl_all_later(run, NULL, 0);
+        return pawl_value(NULL) ? "11" : "12";
+    }
+}
+
+static void mistakes_hold_the_run(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, mistaken);
+    stage_start(s, p, "mistaken", "owner", "0");
+    stage_poll(s, p);
+    for (int i = 1; i <= 11; i++) {
+        char id[32], input[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        snprintf(input, sizeof input, "%d", i);
+        stage_start(s, p, "mistaken", id, input);
+        stage_held(s, p, id, i == 11 ? "more than 100000 futures" : "", i);
+    }
+    assert_int_equal(stage_phase(s, p, "owner"), PAWL_RUN_LIVE); /* it has nothing to do with it */
+    STAGE_DONE(s, p, "owner", "0");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Many ---- */
+
+static const char *fan_out(pawl_run *run, const char *input)
+{
+    int64_t count = pawl_get_int(input, "", 0);
+    pawl_future **all = pawl_alloc(run, (size_t)count * sizeof(pawl_future *));
+    for (int64_t i = 0; i < count; i++)
+        all[i] = i % 2 ? pawl_sleep_later(run, 1 + (i * 7919) % 100)
+                       : pawl_receive_later(run, "box", 1 + (i * 7919) % 100);
+    pawl_future *both[] = {pawl_all_later(run, all, (size_t)count), pawl_sleep_later(run, 50)};
+    pawl_any(run, both, 2, 0); /* half of them are abandoned */
+    for (int64_t i = 0; i < count; i++)
+        pawl_drop(run, all[i]);
+    return input;
+}
+
+static double cpu_of(stage *s, pawl *p, const char *id, const char *count)
+{
+    clock_t began = clock();
+    stage_start(s, p, "fan_out", id, count);
+    stage_done(s, p, id, count, __LINE__);
+    return (double)(clock() - began) / CLOCKS_PER_SEC;
+}
+
+/* Ten times as many may cost ten times as much; a square would be a hundred. */
+static void many_do_not_cost_more_each(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, fan_out);
+    cpu_of(s, p, "warm", "1000");
+    double some = cpu_of(s, p, "some", "1000"), many = cpu_of(s, p, "many", "10000");
+    if (many > 30 * some + 0.1)
+        fail_msg("1000 took %.3f s, 10000 took %.3f s", some, many);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Crashes ---- */
+
+static const char *quiet(pawl_work *work, const char *input)
+{
+    (void)work;
+    return input;
+}
+
+/* What it sees, and in what order, goes into its result. */
+static const char *watching(pawl_run *run, const char *input)
+{
+    pawl_future *some[6];
+    char seen[64] = "";
+    (void)input;
+    for (int i = 0; i < 3; i++) {
+        some[2 * i] = pawl_call_later(run, "echo", "1", NULL);
+        some[2 * i + 1] = pawl_sleep_later(run, 10 * i);
+    }
+    for (int left = 6; left > 0; left--) {
+        int64_t at = pawl_any(run, some, (size_t)left, PAWL_KEEP | PAWL_FAILURES);
+        size_t used = strlen(seen);
+        snprintf(seen + used, sizeof seen - used, "%lld", (long long)at);
+        used = strlen(seen);
+        for (int i = 0; i < left; i++)
+            snprintf(seen + used + (size_t)i, sizeof seen - used - (size_t)i, "%s",
+                     pawl_value(some[i]) ? "+" : "-");
+        some[at] = some[left - 1];
+        if (left == 4)
+            pawl_step(run, "step", quiet, "1", NULL);
+    }
+    pawl_state_set(run, "seen", pawl_json(run, "%s", seen));
+    return pawl_json(run, "%s", seen);
+}
+
+/* After a crash it may see something else; but what the journal has is what the end says, whoever
+ * reads it again. */
+static const char *reading(pawl_run *run, const char *input)
+{
+    const char *seen = watching(run, input);
+    pawl_sleep(run, 1);
+    return seen;
+}
+
+static void crash_at(int64_t at, int64_t *writes)
+{
+    pawl *p;
+    pawl_test *t;
+    pawl_outcome *end = NULL;
+    char *seen = NULL;
+    assert_int_equal(pawl_test_open(&p, &t), PAWL_OK);
+    assert_int_equal(pawl_register_work(p, "echo", quiet, NULL), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(p, "reading", reading, NULL), PAWL_OK);
+    assert_int_equal(pawl_test_crash_at(t, at), PAWL_OK);
+    assert_int_equal(pawl_start(p, "reading", "run", "1", NULL), PAWL_OK);
+    pawl_code code = pawl_test_finish(p, "run", &end);
+    if (code != PAWL_OK)
+        fail_msg("crash at %lld: %s: %s", (long long)at, pawl_code_name(code), pawl_errmsg(p));
+    assert_int_equal(pawl_read_state(p, "run", "seen", &seen), PAWL_OK);
+    assert_string_equal(pawl_outcome_value(end), seen);
+    *writes = pawl_test_writes(t);
+    pawl_free(seen);
+    pawl_outcome_free(end);
+    pawl_test_close(t);
+    pawl_close(p);
+}
+
+static void crashes_change_nothing_that_was_seen(conf *c)
+{
+    int64_t writes, last;
+    (void)c;
+    crash_at(0, &writes);
+    assert_in_range(writes, 3, 1000);
+    for (int64_t at = 1; at <= writes; at++)
+        crash_at(at, &last);
+}
+
+static const conf_case CASES[] = {
+    {"deep ones need no stack", deep_ones_need_no_stack, 0},
+    {"mistakes hold the run", mistakes_hold_the_run, 0},
+    {"many do not cost more each", many_do_not_cost_more_each, 0},
+    {"dx-futures crashes change nothing that was seen", crashes_change_nothing_that_was_seen, 0},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,229 @@
+/* Who moves what is in the outbox: several at once, and those who die in the middle of it. Each row
+ * is moved once, and in its order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine.h"
+#include "support/app.h"
+#include "support/engine.h"
+
+static const char *waiting(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, 1000);
+    return input;
+}
+
+static const char *quick(pawl_run *run, const char *input)
+{
+    (void)run;
+    return input;
+}
+
+typedef struct scene {
+    stage *s;
+    pawl *p;
+    app *a;
+} scene;
+
+static scene open_scene(conf *c)
+{
+    scene x = {.s = stage_new(c)};
+    x.p = stage_open(x.s, NULL);
+    STAGE_REGISTER(x.s, x.p, waiting);
+    STAGE_REGISTER(x.s, x.p, quick);
+    x.a = app_open(c);
+    app_do(x.a, "CREATE TABLE orders (n INTEGER)");
+    return x;
+}
+
+static void close_scene(scene *x)
+{
+    app_close(x->a);
+    pawl_close(x->p);
+    stage_free(x->s);
+}
+
+/* ---- Rows ---- */
+
+static int64_t number(pawl *p, const char *text)
+{
+    db_sql sql = {text, ""};
+    return conf_number(engine_db(p), &sql, NULL, 0);
+}
+
+static int64_t rows(pawl *p, const char *what, const char *where)
+{
+    char text[300];
+    snprintf(text, sizeof text, "SELECT count(*) FROM %s WHERE %s", what, where);
+    return number(p, text);
+}
+
+#define LEFT(x) rows((x).p, "{outbox}", "failed = 0")
+#define FAILED(x) rows((x).p, "{outbox}", "failed = 1")
+#define MESSAGES(x) rows((x).p, "{inbox}", "kind = 1")
+
+/* ---- The calls ---- */
+
+#define BEGIN(x) app_do((x).a, "BEGIN")
+#define COMMIT(x) app_do((x).a, "COMMIT")
+#define KICK(x) STAGE_CODE((x).s, (x).p, pawl_kick((x).p), PAWL_OK)
+#define START_IN(x, workflow, id, input, code) start_in(&(x), workflow, id, input, code, __LINE__)
+#define SEND_IN(x, id, message, key, code) send_in(&(x), id, message, key, code, __LINE__)
+
+static int64_t start_in(scene *x, const char *workflow, const char *id, const char *input,
+                        pawl_code wanted, int line)
+{
+    int64_t created = 77;
+    pawl_code rc =
+        pawl_start_in(x->p, app_native(x->a), workflow, id, input, PAWL_START(.created = &created));
+    stage_code(x->s, x->p, rc, wanted, line);
+    return created;
+}
+
+static int64_t send_in(scene *x, const char *id, const char *message, const char *key,
+                       pawl_code wanted, int line)
+{
+    int64_t seq = 77;
+    pawl_code rc = pawl_send_in(x->p, app_native(x->a), id, "box", message,
+                                PAWL_SEND(.key = key, .seq = &seq));
+    stage_code(x->s, x->p, rc, wanted, line);
+    return seq;
+}
+
+enum { MOVERS = 3, LETTERS = 150 };
+
+static void *kick_on(void *arg)
+{
+    pawl *p = arg;
+    for (int i = 0; i < 100; i++) {
+        pawl_code rc = pawl_kick(p);
+        if (rc != PAWL_OK)
+            return (void *)pawl_code_name(rc);
+        if (rows(p, "{outbox}", "failed = 0") == 0)
+            return NULL;
+    }
+    return (void *)"not yet";
+}
+
+static void several_movers_keep_the_order(conf *c)
+{
+    scene x = open_scene(c);
+    pawl *movers[MOVERS];
+    pthread_t threads[MOVERS];
+    char text[16];
+    stage_go(x.s);
+    BEGIN(x);
+    START_IN(x, "waiting", "a", "1", PAWL_OK);
+    for (int i = 1; i <= LETTERS; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        SEND_IN(x, "a", text, i % 3 ? NULL : text, PAWL_OK);
+    }
+    COMMIT(x);
+    for (int i = 0; i < MOVERS; i++)
+        movers[i] = stage_open(x.s, PAWL_OPTIONS(.threads = 1));
+    for (int i = 0; i < MOVERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, kick_on, movers[i]), 0);
+    for (int i = 0; i < MOVERS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        if (wrong)
+            fail_msg("%s", (const char *)wrong);
+    }
+    assert_int_equal(LEFT(x), 0);
+    assert_int_equal(FAILED(x), 0);
+    assert_int_equal(MESSAGES(x), LETTERS);
+    for (int i = 1; i <= LETTERS; i++) {
+        static const db_sql AT = {"SELECT seq FROM {inbox} WHERE data = $1", "b"};
+        snprintf(text, sizeof text, "%d", i);
+        const db_value v[] = {db_bytes(slice_of(text))};
+        assert_int_equal(conf_number(engine_db(x.p), &AT, v, 1), i);
+    }
+    for (int i = 0; i < MOVERS; i++)
+        pawl_close(movers[i]);
+    close_scene(&x);
+}
+
+/* It commits, and dies before anybody has moved anything. */
+static void commit_and_stand(stage *s, void *arg)
+{
+    scene x = {s, stage_open(s, NULL), app_open(arg)};
+    BEGIN(x);
+    START_IN(x, "quick", "a", "7", PAWL_OK);
+    SEND_IN(x, "a", "1", NULL, PAWL_OK);
+    COMMIT(x);
+    BEGIN(x);
+    START_IN(x, "quick", "b", "7", PAWL_OK);
+    stage_meet(s, 'c');
+}
+
+static void a_death_behind_the_commit(conf *c)
+{
+    stage *s = stage_new(c);
+    tmp_child child = stage_fork(s, commit_and_stand, c);
+    tmp_expect(&child, 'c');
+    tmp_kill(&child);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, quick);
+    STAGE_UNTIL(s, p, rows(p, "{outbox}", "failed = 0") == 0);
+    STAGE_DONE(s, p, "a", "7");
+    assert_int_equal(rows(p, "{runs}", "1 = 1"), 1);
+    assert_int_equal(rows(p, "{inbox}", "kind = 1"), 1);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Movers that die in the middle, one after the other. */
+static void kick_and_die(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
+    stage_tell(s, 'k');
+    pawl_kick(p);
+    stage_meet(s, 'e');
+}
+
+static void movers_that_die(conf *c)
+{
+    char text[16];
+    scene x = open_scene(c);
+    BEGIN(x);
+    START_IN(x, "waiting", "a", "1", PAWL_OK);
+    for (int i = 1; i <= LETTERS; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        SEND_IN(x, "a", text, NULL, PAWL_OK);
+    }
+    COMMIT(x);
+    app_close(x.a);
+    pawl_close(x.p);
+    stage_go(x.s);
+    for (int i = 0; i < 8; i++) {
+        tmp_child child = stage_fork(x.s, kick_and_die, NULL);
+        tmp_expect(&child, 'k');
+        tmp_kill(&child);
+    }
+    x.p = stage_open(x.s, PAWL_OPTIONS(.threads = 1));
+    x.a = app_open(c);
+    KICK(x);
+    assert_int_equal(LEFT(x), 0);
+    assert_int_equal(MESSAGES(x), LETTERS);
+    assert_int_equal(number(x.p, "SELECT count(DISTINCT data) FROM {inbox}"), LETTERS);
+    assert_int_equal(number(x.p, "SELECT mail FROM {runs}"), LETTERS);
+    close_scene(&x);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"several movers keep the order", several_movers_keep_the_order, DB_SHARED},
+        {"a death behind the commit", a_death_behind_the_commit, DB_SHARED},
+        {"movers that die", movers_that_die, DB_SHARED},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,488 @@
+/* Redrive: what has failed, was cancelled or is held goes on as a new generation. What is kept is
+ * not done again; what was undone is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/engine.h"
+
+enum { WORKS, ENGINE }; /* numbers of the stage: things work now; the handle */
+
+static const char *deed(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return input;
+}
+
+/* It fails for good until the test says otherwise. */
+static const char *perhaps(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "%s", pawl_work_name(work));
+    return atomic_load(stage_number(s, WORKS))
+               ? input
+               : pawl_work_fail(work, PAWL_PERMANENT, "broken", "no way");
+}
+
+#define ARG .arg = pawl_arg(run)
+#define DEED(name) pawl_step(run, name, deed, "1", PAWL_CALL(ARG))
+#define PERHAPS(name) pawl_step(run, name, perhaps, "1", PAWL_CALL(ARG))
+
+static const char *plain(pawl_run *run, const char *input)
+{
+    DEED("a");
+    DEED("b");
+    PERHAPS("c");
+    DEED("d");
+    return input;
+}
+
+static const char *undone(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_sleep(run, 10);
+    DEED("b");
+    pawl_undo(run, "undo-b", "1");
+    PERHAPS("c");
+    return input;
+}
+
+static pawl *open_build(stage *s, const char *build)
+{
+    pawl *p =
+        stage_open(s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    STAGE_REGISTER(s, p, plain);
+    STAGE_REGISTER(s, p, undone);
+    STAGE_CODE(s, p, pawl_register_work(p, "undo-b", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    atomic_store(stage_number(s, ENGINE), (int64_t)(uintptr_t)p);
+    return p;
+}
+
+static void now_it_works(stage *s, int works)
+{
+    atomic_store(stage_number(s, WORKS), works);
+}
+
+static int64_t generation_of(stage *s, pawl *p, const char *id)
+{
+    pawl_info *info = NULL;
+    STAGE_CODE(s, p, pawl_status(p, id, &info), PAWL_OK);
+    int64_t generation = pawl_info_generation(info);
+    pawl_info_free(info);
+    return generation;
+}
+
+/* ---- What is kept ---- */
+
+static void from_the_first_that_failed(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    stage_start(s, p, "plain", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_FAILED(s, p, "run", "broken", ""); /* as before */
+    now_it_works(s, 1);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "a b c c c d");
+    assert_int_equal(generation_of(s, p, "run"), 3);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_REFUSED);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void whole_and_from(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    for (int i = 0; i < 3; i++) {
+        static const char *const IDS[] = {"x", "y", "z"};
+        now_it_works(s, 0);
+        stage_forget(s);
+        stage_start(s, p, "plain", IDS[i], "5");
+        STAGE_FAILED(s, p, IDS[i], "broken", "");
+        now_it_works(s, 1);
+        stage_forget(s);
+        STAGE_CODE(s, p, pawl_redrive(p, IDS[i], PAWL_REDRIVE(.from = "nothing")), PAWL_NOTFOUND);
+        if (i == 0)
+            STAGE_CODE(s, p, pawl_redrive(p, IDS[i], PAWL_REDRIVE(.whole = 1)), PAWL_OK);
+        else
+            STAGE_CODE(s, p, pawl_redrive(p, IDS[i], PAWL_REDRIVE(.from = i == 1 ? "b" : "c")),
+                       PAWL_OK);
+        STAGE_DONE(s, p, IDS[i], "5");
+        STAGE_NOTES(s, i == 0 ? "a b c d" : i == 1 ? "b c d" : "c d");
+    }
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void what_was_undone(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    stage_start(s, p, "undone", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_NOTES(s, "a b c undo-b");
+    now_it_works(s, 1);
+    stage_forget(s);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "b c");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* What is undone by an option stands before what it undoes. */
+static const char *optional(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_future *f = pawl_step_later(run, "b", deed, "1", PAWL_CALL(ARG, .undo = "undo-b"));
+    DEED("x");
+    pawl_await(run, f);
+    PERHAPS("c");
+    return input;
+}
+
+static void what_was_undone_by_an_option(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, optional);
+    stage_start(s, p, "optional", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    now_it_works(s, 1);
+    stage_forget(s);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    assert_int_equal(stage_count(s, "a"), 0);
+    assert_int_equal(stage_count(s, "b"), 1);
+    assert_int_equal(stage_count(s, "c"), 1);
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *quick(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, 10);
+    DEED("a");
+    return input;
+}
+
+/* A call that was begun before the cut, and answered behind it, is not made again. */
+static const char *answered_later(pawl_run *run, const char *input)
+{
+    pawl_future *f = pawl_sleep_later(run, 5000), *k = pawl_child_later(run, "quick", "7", NULL);
+    PERHAPS("b");
+    pawl_try(run, pawl_step_later(run, "first", perhaps, "1", PAWL_CALL(ARG)));
+    pawl_await(run, f);
+    const char *kid = pawl_await(run, k);
+    PERHAPS("c");
+    (void)input;
+    return kid;
+}
+
+static void answers_are_kept(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, answered_later);
+    STAGE_REGISTER(s, p, quick);
+    now_it_works(s, 1);
+    stage_start(s, p, "answered_later", "run", "5");
+    stage_poll(s, p);
+    stage_poll(s, p);
+    now_it_works(s, 0);
+    STAGE_FAILED(s, p, "run", "broken", "");
+    now_it_works(s, 1);
+    int kids = stage_count(s, "a");
+    int64_t before = stage_now(s);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "7");
+    assert_int_equal(stage_now(s), before); /* the sleep is over */
+    assert_int_equal(stage_count(s, "a"), kids);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Messages go back, in their order ---- */
+
+static const char *receives(pawl_run *run, const char *input)
+{
+    const char *a, *b, *d;
+    pawl_receive(run, "box", PAWL_FOREVER, &a);
+    PERHAPS("x");
+    pawl_receive(run, "box", PAWL_FOREVER, &b);
+    pawl_receive(run, "box", PAWL_FOREVER, &d);
+    PERHAPS("c");
+    (void)input;
+    return pawl_json(run, "[%j,%j,%j,%s]", a, b, d, pawl_sender(run));
+}
+
+static void messages_go_back(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p =
+        stage_open(s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .name = "me"});
+    STAGE_REGISTER(s, p, receives);
+    now_it_works(s, 1);
+    stage_start(s, p, "receives", "run", "5");
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "one")), PAWL_OK);
+    stage_poll(s, p);
+    now_it_works(s, 0);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "2", PAWL_SEND(.key = "two")), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "3", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "4", NULL), PAWL_OK);
+    STAGE_FAILED(s, p, "run", "broken", "");
+    now_it_works(s, 1);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.from = "x")), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "2", PAWL_SEND(.key = "two")), PAWL_OK);
+    STAGE_DONE(s, p, "run", "[1,2,3,\"me\"]");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- When it may be ---- */
+
+static void when_it_may_be(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_CODE(s, p, pawl_redrive(p, "nobody", NULL), PAWL_NOTFOUND);
+    stage_start(s, p, "plain", "run", "5");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_REFUSED);
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "k")), PAWL_OK);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "k")), PAWL_OK);
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "k")), PAWL_OK);
+    assert_int_equal(generation_of(s, p, "run"), 2); /* once */
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "l")), PAWL_OK);
+    assert_int_equal(generation_of(s, p, "run"), 3);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "m")), PAWL_OK);
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "m")), PAWL_CONFLICT);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Somebody cancels it while its last step fails. That is over then. */
+static const char *stopped_and_broken(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    pawl *p = (pawl *)(uintptr_t)atomic_load(stage_number(s, ENGINE));
+    if (!atomic_load(stage_number(s, WORKS)))
+        STAGE_CODE(s, p, pawl_cancel(p, pawl_work_run_id(work), "too late"), PAWL_OK);
+    return perhaps(work, input);
+}
+
+static const char *is_stopped(pawl_run *run, const char *input)
+{
+    pawl_step(run, "a", stopped_and_broken, "1", PAWL_CALL(ARG));
+    pawl_sleep(run, 1000);
+    return input;
+}
+
+static void a_cancel_is_over(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, is_stopped);
+    stage_start(s, p, "is_stopped", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    now_it_works(s, 1);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const char *sleeps(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_sleep(run, 60000);
+    DEED("b");
+    return input;
+}
+
+static void a_cancelled_one(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, sleeps);
+    STAGE_CODE(s, p, pawl_start(p, "sleeps", "run", "5", PAWL_START(.deadline_ms = 5000)), PAWL_OK);
+    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_CANCELLED);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "a b");
+    stage_start(s, p, "sleeps", "two", "5");
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_cancel(p, "two", "no"), PAWL_OK);
+    STAGE_UNTIL(s, p, stage_phase(s, p, "two") == PAWL_RUN_CANCELLED);
+    STAGE_CODE(s, p, pawl_redrive(p, "two", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "two", "5");
+    STAGE_NOTES(s, "a b a b");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Held ones ---- */
+
+static const char *with_a_child(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_future *k = pawl_child_later(run, "sleeps", "7", NULL);
+    pawl_sleep(run, 1000);
+    const char *kid = pawl_await(run, k);
+    (void)input;
+    return kid;
+}
+
+static const char *other_code(pawl_run *run, const char *input)
+{
+    DEED("other");
+    return input;
+}
+
+static int count_live(void *arg, const pawl_info *info)
+{
+    *(int *)arg += pawl_info_phase(info) == PAWL_RUN_LIVE;
+    return 0;
+}
+
+/* Its pending child is its child still; if it is done again, the old one is not needed. */
+static void a_held_one_with_a_child(conf *c)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        stage *s = stage_new(c);
+        const char *id = whole ? "whole" : "run";
+        int live = 0;
+        pawl *p = open_build(s, "a");
+        STAGE_REGISTER(s, p, sleeps);
+        stage_register(s, p, "w", with_a_child);
+        stage_start(s, p, "w", id, "5");
+        stage_poll(s, p);
+        STAGE_CODE(s, p, pawl_hold(p, id, "look"), PAWL_OK);
+        stage_poll(s, p);
+        STAGE_HELD(s, p, id, "look");
+        STAGE_CODE(s, p, pawl_redrive(p, id, PAWL_REDRIVE(.whole = whole)), PAWL_OK);
+        stage_poll(s, p);
+        STAGE_CODE(s, p, pawl_tree(p, id, count_live, &live), PAWL_OK);
+        assert_int_equal(live, 2);
+        STAGE_DONE(s, p, id, "7");
+        pawl_close(p);
+        stage_free(s);
+    }
+}
+
+static void one_that_does_not_fit(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, sleeps);
+    stage_register(s, p, "w", sleeps);
+    stage_start(s, p, "w", "run", "5");
+    stage_poll(s, p);
+    pawl_close(p);
+    p = open_build(s, "b");
+    stage_register(s, p, "w", other_code);
+    STAGE_HELD(s, p, "run", "other");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.whole = 1)), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "a other");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A version that nobody has, and one that is there. */
+static void another_version(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    stage_register(s, p, "w", other_code);
+    STAGE_CODE(s, p, pawl_start(p, "w", "run", "5", PAWL_START(.version = "7")), PAWL_OK);
+    STAGE_HELD(s, p, "run", "w 7");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.version = "1")), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A clean-up is stuck: the run begins where it was, with what is undone already. */
+static const char *stuck(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_undo(run, "hard", "1");
+    DEED("b");
+    pawl_undo(run, "undo-b", "1");
+    PERHAPS("c");
+    return input;
+}
+
+static void a_stuck_one(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, stuck);
+    STAGE_CODE(s, p, pawl_register_work(p, "hard", perhaps, PAWL_WORK(.arg = s)), PAWL_OK);
+    stage_start(s, p, "stuck", "run", "5");
+    STAGE_HELD(s, p, "run", "hard");
+    STAGE_NOTES(s, "a b c undo-b hard");
+    now_it_works(s, 1);
+    stage_forget(s);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "5");
+    STAGE_NOTES(s, "b c"); /* a was not undone */
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A child whose id was given, that has failed: it is asked for again under that id. */
+static const char *names_its_child(pawl_run *run, const char *input)
+{
+    return pawl_child(run, "plain", input, PAWL_CHILD(.id = "named"));
+}
+
+static void a_child_that_has_failed(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, names_its_child);
+    stage_start(s, p, "names_its_child", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    now_it_works(s, 1);
+    STAGE_CODE(s, p, pawl_redrive(p, "named", NULL), PAWL_OK); /* by itself: nobody waits for it */
+    STAGE_DONE(s, p, "named", "5");
+    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_FAILED);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", NULL), PAWL_OK); /* an id is used once */
+    STAGE_FAILED(s, p, "run", "conflict", "named");
+    pawl_close(p);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"dx-W11 from the first that failed", from_the_first_that_failed, 0},
+        {"whole, and from an op", whole_and_from, 0},
+        {"what was undone is done again", what_was_undone, 0},
+        {"what was undone by an option", what_was_undone_by_an_option, 0},
+        {"answers are kept", answers_are_kept, 0},
+        {"messages go back", messages_go_back, 0},
+        {"when it may be", when_it_may_be, 0},
+        {"a cancel is over", a_cancel_is_over, 0},
+        {"a cancelled one", a_cancelled_one, 0},
+        {"a held one with a child", a_held_one_with_a_child, DB_SHARED},
+        {"dx-W11 one that does not fit", one_that_does_not_fit, DB_SHARED},
+        {"another version", another_version, 0},
+        {"a stuck one", a_stuck_one, 0},
+        {"a child that has failed", a_child_that_has_failed, 0},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

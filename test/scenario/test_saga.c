@@ -1,0 +1,505 @@
+/* Sagas: what was done is undone, last first, when a run does not come to a good end; and what is
+ * to be done at every end is done at every end. From the journal: whether the code is still there,
+ * or a process died at any commit, does not matter. What cannot be undone is not forgotten. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "support/engine.h"
+
+static const int64_t SILENCE_MS = 60000;
+
+enum { FAILS, COMMITS }; /* numbers of the stage */
+
+static const char *deed(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return input;
+}
+
+static const char *told(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s:%s", pawl_work_name(work), input);
+    return "null";
+}
+
+static const char *breaks(pawl_work *work, const char *input)
+{
+    (void)input;
+    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return pawl_work_fail(work, PAWL_PERMANENT, "broken", "no way");
+}
+
+/* As often as the stage says. */
+static const char *breaks_for_a_while(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    if (atomic_fetch_sub(stage_number(s, FAILS), 1) <= 0)
+        return deed(work, input);
+    return pawl_work_fail(work, PAWL_TRANSIENT, "busy", "the bank is closed");
+}
+
+#define ARG .arg = pawl_arg(run)
+#define DEED(name) pawl_step(run, name, deed, "1", PAWL_CALL(ARG))
+
+static const char *order(pawl_run *run, const char *input)
+{
+    pawl_finally(run, "last", "1");
+    DEED("reserve");
+    pawl_undo(run, "unreserve", "1");
+    DEED("charge");
+    pawl_undo(run, "refund", "1");
+    pawl_finally(run, "first", "1");
+    if (strcmp(input, "\"fails\"") == 0)
+        pawl_step(run, "ship", breaks, "1", PAWL_CALL(ARG));
+    if (strcmp(input, "\"returns-null\"") == 0)
+        return NULL;
+    if (strcmp(input, "\"waits\"") == 0)
+        pawl_sleep(run, PAWL_HOURS(1));
+    if (strcmp(input, "\"again\"") == 0)
+        return pawl_again(run, "\"done\"", NULL);
+    return input;
+}
+
+static void register_works(stage *s, pawl *p)
+{
+    static const char *const NAMES[] = {"unreserve", "refund", "last", "first"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        STAGE_CODE(s, p, pawl_register_work(p, NAMES[i], deed, PAWL_WORK(.arg = s)), PAWL_OK);
+}
+
+static pawl *open_build(stage *s, const char *build)
+{
+    return stage_open(s,
+                      &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+}
+
+static pawl *open_here(stage *s)
+{
+    pawl *p = open_build(s, "a");
+    register_works(s, p);
+    STAGE_REGISTER(s, p, order);
+    return p;
+}
+
+static void expect_cancelled(stage *s, pawl *p, const char *id)
+{
+    STAGE_UNTIL(s, p, stage_phase(s, p, id) == PAWL_RUN_CANCELLED);
+}
+
+static void expect_why(stage *s, pawl *p, const char *id, const char *words, int line)
+{
+    char *why = NULL;
+    STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+    if (!strstr(why, words))
+        stage_fail(s, line, "expected '%s' in '%s'", words, why);
+    pawl_free(why);
+}
+#define WHY(s, p, id, words) expect_why((s), (p), (id), (words), __LINE__)
+
+/* ---- Every end ---- */
+
+static void every_end(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "order", "good", "\"good\"");
+    STAGE_DONE(s, p, "good", "\"good\"");
+    STAGE_NOTES(s, "reserve charge first last");
+    stage_forget(s);
+    stage_start(s, p, "order", "bad", "\"fails\"");
+    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    STAGE_NOTES(s, "reserve charge ship refund unreserve first last");
+    stage_forget(s);
+    stage_start(s, p, "order", "null", "\"returns-null\"");
+    STAGE_FAILED(s, p, "null", "null", "");
+    STAGE_NOTES(s, "reserve charge refund unreserve first last");
+    stage_forget(s);
+    stage_start(s, p, "order", "stopped", "\"waits\"");
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_cancel(p, "stopped", "no more"), PAWL_OK);
+    expect_cancelled(s, p, "stopped");
+    STAGE_NOTES(s, "reserve charge refund unreserve first last");
+    stage_forget(s);
+    stage_start(s, p, "order", "again", "\"again\"");
+    STAGE_DONE(s, p, "again", "\"done\"");
+    STAGE_NOTES(s, "reserve charge first last reserve charge first last");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void a_history_tells_of_it(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "order", "bad", "\"fails\"");
+    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    STAGE_HISTORY(s, p, "bad",
+                  "finally:last step:reserve undo:unreserve step:charge undo:refund finally:first "
+                  "step-failed:ship ending:failed clean-up:refund done clean-up:unreserve done "
+                  "clean-up:first done clean-up:last done");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- The option ---- */
+
+static const char *never_back(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    (void)input;
+    stage_note(s, "%s", pawl_work_name(work));
+    stage_meet(s, 'x');
+    return NULL;
+}
+
+/* One that succeeds, one that fails, one by registration, and one that was never handed out. */
+static const char *options(pawl_run *run, const char *input)
+{
+    pawl_step(run, "a", deed, "{\"a\":1}", PAWL_CALL(ARG, .undo = "un-a"));
+    pawl_call(run, "b", "[2]", PAWL_CALL(.undo = "un-b"));
+    pawl_future *f = pawl_step_later(run, "c", deed, "3", PAWL_CALL(ARG, .undo = "un-c"));
+    pawl_await(run, f);
+    if (strcmp(input, "\"crash\"") == 0)
+        pawl_step(run, "d", never_back, "4", PAWL_CALL(ARG, .undo = "un-d"));
+    pawl_step(run, "d", breaks, "4", PAWL_CALL(ARG, .undo = "un-d"));
+    pawl_step(run, "e", deed, "5", PAWL_CALL(ARG, .undo = "un-e"));
+    return input;
+}
+
+static pawl *open_options(stage *s)
+{
+    static const char *const NAMES[] = {"un-a", "un-b", "un-c", "un-d", "un-e"};
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, options);
+    STAGE_CODE(s, p, pawl_register_work(p, "b", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        STAGE_CODE(s, p, pawl_register_work(p, NAMES[i], told, PAWL_WORK(.arg = s)), PAWL_OK);
+    return p;
+}
+
+static void the_option(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_options(s);
+    stage_start(s, p, "options", "run", "1");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
+                   "un-b:{\"input\":[2],\"result\":[2]} "
+                   "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void dies_in_it(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = open_options(s);
+    stage_start(s, p, "options", "run", "\"crash\"");
+    STAGE_DONE(s, p, "run", "1");
+}
+
+/* It was handed out, and nobody will ever know what came of it. */
+static void one_that_never_came_back(conf *c)
+{
+    stage *s = stage_new(c);
+    tmp_child first = stage_fork(s, dies_in_it, NULL);
+    tmp_expect(&first, 'x');
+    tmp_kill(&first);
+    stage_advance(s, SILENCE_MS);
+    pawl *p = stage_open(s, NULL);
+    STAGE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    pawl_close(p);
+    p = open_options(s);
+    STAGE_HELD(s, p, "run", "");
+    STAGE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
+    expect_cancelled(s, p, "run");
+    STAGE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
+                   "un-b:{\"input\":[2],\"result\":[2]} "
+                   "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Input and result together are larger than a payload may be: it is undone all the same. */
+static const char *blows_up(pawl_work *work, const char *input)
+{
+    size_t size = 9u << 20;
+    char *text = pawl_work_alloc(work, size + 3);
+    memset(text, 'y', size + 2);
+    text[0] = text[size + 1] = '"';
+    (void)input;
+    return text;
+}
+
+static const char *measures(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s:%d%d", pawl_work_name(work),
+               pawl_get_kind(input, "/input") == PAWL_STRING,
+               pawl_get_kind(input, "/result") == PAWL_STRING);
+    return "null";
+}
+
+static const char *large(pawl_run *run, const char *input)
+{
+    size_t size = 9u << 20;
+    char *text = pawl_alloc(run, size + 3);
+    memset(text, 'x', size + 2);
+    text[0] = text[size + 1] = '"';
+    pawl_step(run, "a", blows_up, text, PAWL_CALL(ARG, .undo = "un-a"));
+    (void)input;
+    return pawl_fail(run, "over", "it is over");
+}
+
+static void large_ones(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, large);
+    STAGE_CODE(s, p, pawl_register_work(p, "un-a", measures, PAWL_WORK(.arg = s)), PAWL_OK);
+    stage_start(s, p, "large", "run", "1");
+    STAGE_FAILED(s, p, "run", "over", "");
+    STAGE_NOTES(s, "un-a:10"); /* what it gave is not told */
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A large value, or the input of the next generation, over clean-ups. */
+static const char *large_end(pawl_run *run, const char *input)
+{
+    size_t size = (16u << 20) - 8;
+    char *text = pawl_alloc(run, size + 3);
+    memset(text, 'x', size + 2);
+    text[0] = text[size + 1] = '"';
+    pawl_finally(run, "last", "1");
+    if (strlen(input) > 100)
+        return "\"large\"";
+    if (strcmp(input, "\"again\"") == 0)
+        return pawl_again(run, text, NULL);
+    return text;
+}
+
+static void large_ends(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    STAGE_REGISTER(s, p, large_end);
+    stage_start(s, p, "large_end", "again", "\"again\"");
+    STAGE_DONE(s, p, "again", "\"large\"");
+    stage_start(s, p, "large_end", "run", "\"end\"");
+    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
+    STAGE_NOTES(s, "last last last");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- The code is gone ---- */
+
+static void the_code_is_gone(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "order", "run", "\"waits\"");
+    stage_poll(s, p);
+    pawl_close(p);
+    p = open_build(s, "b"); /* only work functions */
+    register_works(s, p);
+    STAGE_CODE(s, p, pawl_cancel(p, "run", "the product is gone"), PAWL_OK);
+    expect_cancelled(s, p, "run");
+    STAGE_NOTES(s, "reserve charge refund unreserve first last");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A node that has neither holds it, visibly, until one comes that has what it needs. */
+static void the_undo_is_not_registered(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, order);
+    stage_start(s, p, "order", "run", "\"fails\"");
+    STAGE_HELD(s, p, "run", "refund");
+    WHY(s, p, "run", "refund");
+    STAGE_CODE(s, p, pawl_register_work(p, "refund", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    STAGE_UNTIL(s, p, stage_count(s, "refund") == 1);
+    STAGE_HELD(s, p, "run", "unreserve");
+    pawl_close(p);
+    p = open_build(s, "b");
+    register_works(s, p);
+    STAGE_FAILED(s, p, "run", "broken", "no way");
+    STAGE_NOTES(s, "reserve charge ship refund unreserve first last");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Stuck ---- */
+
+static const char *hard_to_undo(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_undo(run, "unreserve", "1");
+    DEED("b");
+    pawl_undo(run, "hard", "1");
+    (void)input;
+    return pawl_fail(run, "over", "it is over");
+}
+
+static pawl *open_hard(stage *s)
+{
+    pawl *p = open_here(s);
+    STAGE_REGISTER(s, p, hard_to_undo);
+    STAGE_CODE(s, p, pawl_register_work(p, "hard", breaks_for_a_while, PAWL_WORK(.arg = s)),
+               PAWL_OK);
+    return p;
+}
+
+static void a_stuck_one(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_hard(s);
+    atomic_store(stage_number(s, FAILS), 7);
+    stage_start(s, p, "hard_to_undo", "run", "1");
+    STAGE_HELD(s, p, "run", "the bank is closed");
+    WHY(s, p, "run", "hard");
+    assert_int_equal(atomic_load(stage_number(s, FAILS)), 4); /* three attempts */
+    for (int i = 0; i < 30; i++) {
+        stage_advance(s, 1000);
+        stage_poll(s, p);
+    }
+    assert_int_equal(atomic_load(stage_number(s, FAILS)), 4);
+    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    STAGE_HELD(s, p, "run", "the bank is closed");
+    assert_true(atomic_load(stage_number(s, FAILS)) < 4); /* it was tried */
+    assert_int_equal(stage_count(s, "unreserve"), 0);     /* in order */
+    while (stage_phase(s, p, "run") == PAWL_RUN_HELD) {
+        STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+        for (int i = 0; i < 10; i++) {
+            stage_poll(s, p);
+            stage_advance(s, 1000);
+        }
+    }
+    STAGE_FAILED(s, p, "run", "over", "");
+    STAGE_NOTES(s, "a b hard unreserve");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A mistake is found right behind a step and its undo: when that run is cancelled, the step is
+ * undone. */
+static const char *wrong_behind(pawl_run *run, const char *input)
+{
+    DEED("a");
+    pawl_undo(run, "unreserve", "1");
+    pawl_sleep(run, -1);
+    return input;
+}
+
+static void a_mistake_behind_an_undo(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    STAGE_REGISTER(s, p, wrong_behind);
+    stage_start(s, p, "wrong_behind", "run", "1");
+    STAGE_HELD(s, p, "run", "negative");
+    STAGE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
+    expect_cancelled(s, p, "run");
+    STAGE_NOTES(s, "a unreserve");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Death at every commit ---- */
+
+typedef struct life {
+    db_fault plan;
+    const char *input;
+    const char *id;
+} life;
+
+static pawl *open_mortal(stage *s, life *l)
+{
+    pawl *p = stage_open_fault(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = "a"}, &l->plan);
+    register_works(s, p);
+    STAGE_REGISTER(s, p, order);
+    return p;
+}
+
+static void live(stage *s, void *arg)
+{
+    life *l = arg;
+    pawl *p = open_mortal(s, l);
+    int cancels = strcmp(l->input, "\"waits\"") == 0;
+    stage_start(s, p, "order", l->id, l->input);
+    stage_poll(s, p);
+    if (cancels && stage_phase(s, p, l->id) == PAWL_RUN_LIVE)
+        STAGE_CODE(s, p, pawl_cancel(p, l->id, "enough"), PAWL_OK);
+    for (int i = 0; i < 200 && pawl_wait(p, l->id, 0, NULL) == PAWL_TIMEOUT; i++) {
+        stage_poll(s, p);
+        stage_advance(s, 500);
+    }
+    pawl_close(p);
+}
+
+static void at_every_commit(conf *c)
+{
+    static const struct {
+        const char *input;
+        const char *notes;
+        pawl_phase phase;
+    } CASES[] = {
+        {"\"fails\"", "reserve charge ship refund unreserve first last", PAWL_RUN_FAILED},
+        {"\"waits\"", "reserve charge refund unreserve first last", PAWL_RUN_CANCELLED},
+        {"\"good\"", "reserve charge first last", PAWL_RUN_DONE},
+    };
+    stage *s = stage_new(c);
+    int64_t step = getenv("PAWL_TEST_EVERY") ? 1 : 2; /* every second one after, the rest before */
+    for (int i = 0; i < 6; i++) {
+        int died = 1;
+        for (int64_t n = 1 + i % 2 * (step - 1); died; n += step) {
+            char id[32];
+            assert_true(n < 60);
+            snprintf(id, sizeof id, "%d-%d", i, (int)n);
+            life l = {.input = CASES[i / 2].input, .id = id};
+            l.plan = (db_fault){.die_before = i % 2 ? n : 0, .die_after = i % 2 ? 0 : n};
+            stage_forget(s);
+            tmp_child first = stage_fork(s, live, &l);
+            int status = tmp_reap(&first);
+            died = WIFSIGNALED(status);
+            stage_advance(s, SILENCE_MS);
+            l.plan = (db_fault){0};
+            tmp_child second = stage_fork(s, live, &l);
+            tmp_join(&second);
+            STAGE_NOTES_ONCE(s, CASES[i / 2].notes);
+            pawl *p = stage_open(s, NULL);
+            assert_int_equal(stage_phase(s, p, id), CASES[i / 2].phase);
+            pawl_close(p);
+        }
+    }
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"dx-X4 dx-errors every end", every_end, 0},
+        {"a history tells of it", a_history_tells_of_it, 0},
+        {"the option", the_option, 0},
+        {"one that never came back", one_that_never_came_back, DB_SHARED},
+        {"large ones", large_ones, 0},
+        {"large ends", large_ends, 0},
+        {"dx-W12 the code is gone", the_code_is_gone, DB_SHARED},
+        {"the undo is not registered", the_undo_is_not_registered, DB_SHARED},
+        {"a stuck one", a_stuck_one, 0},
+        {"a mistake behind an undo", a_mistake_behind_an_undo, 0},
+        {"at every commit", at_every_commit, DB_SHARED},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}
