@@ -20,15 +20,13 @@ static int change(fleet *f, const char *sql)
 
 /* ---- Calls of programs ---- */
 
-/* A call of a program, on an engine: a node may be met, and die. */
-static int64_t begin_call(fleet_node *n)
+int64_t affairs_begin(fleet_node *n)
 {
     n->polled = 1;
     return n->hits;
 }
 
-/* Gives 1 if the call may have failed. */
-static int end_call(fleet_node *n, int64_t hits, pawl_code rc)
+int affairs_end(fleet_node *n, int64_t hits, pawl_code rc)
 {
     n->polled = 0;
     int excused = rc == PAWL_BUSY || n->hits != hits || fleet_is_shut_out(n);
@@ -42,12 +40,16 @@ void affairs_start(fleet *f, fleet_node *n, int number)
 {
     char input[PROGRAM_TEXT];
     fleet_run *run = &f->all[number];
+    if (run->talks) {
+        talks_start(f, n, run);
+        return;
+    }
     program_input(&run->program, number, input);
-    int64_t hits = begin_call(n), created = -1;
+    int64_t hits = affairs_begin(n), created = -1;
     pawl_start_options o = {.size = sizeof o, .delay_ms = run->delay_ms, .created = &created};
     pawl_code rc = pawl_start(n->engine, "program", run->id, input, &o);
     fleet_tell(f, "node %d starts %s: %d", n->index, run->id, (int)rc);
-    if (!end_call(n, hits, rc) && rc != PAWL_OK)
+    if (!affairs_end(n, hits, rc) && rc != PAWL_OK)
         fleet_wrong(f, "%s cannot be started: %d", run->id, (int)rc);
     if (rc != PAWL_OK)
         return;
@@ -60,7 +62,7 @@ void affairs_start(fleet *f, fleet_node *n, int number)
 static void note_hold(fleet *f, const fleet_node *n, fleet_run *run, const watch_row *r)
 {
     fleet_count(f, TALLY_HOLDS);
-    run->hold = r->status == 0 ? HOLD_YES : HOLD_NO;
+    run->hold = r->status == 0 || r->status == 4 ? HOLD_YES : HOLD_NO;
     run->hold_fence = n->engine && r->owner == engine_node(n->engine) ? 0 : r->fence;
     run->hold_ns = f->mono_ns;
     run->hold_hits = f->hits;
@@ -75,16 +77,18 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
         affairs_release(f, n, run);
         return;
     }
-    int64_t hits = begin_call(n);
+    int64_t hits = affairs_begin(n);
+    f->talked.holds++;
     pawl_code rc = pawl_hold(n->engine, run->id, "for a while");
     fleet_tell(f, "node %d holds %s: %d", n->index, run->id, (int)rc);
-    int excused = end_call(n, hits, rc);
+    int excused = affairs_end(n, hits, rc);
     watch_row r = watch_read(f, run);
     if (rc == PAWL_OK) {
         note_hold(f, n, run, &r);
     } else if (excused) {
         run->hold = r.found ? HOLD_PERHAPS : HOLD_NO;
-    } else if (rc != (!r.found ? PAWL_NOTFOUND : PAWL_ENDED) || (r.found && r.status == 0)) {
+    } else if (rc != (!r.found ? PAWL_NOTFOUND : PAWL_ENDED) ||
+               (r.found && (r.status == 0 || r.status == 4))) {
         fleet_wrong(f, "%s cannot be held: %d", run->id, (int)rc);
     }
     sqlite3_reset(f->runs);
@@ -92,10 +96,10 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
 
 void affairs_release(fleet *f, fleet_node *n, fleet_run *run)
 {
-    int64_t hits = begin_call(n);
+    int64_t hits = affairs_begin(n);
     pawl_code rc = pawl_release(n->engine, run->id);
     fleet_tell(f, "node %d releases %s: %d", n->index, run->id, (int)rc);
-    int excused = end_call(n, hits, rc);
+    int excused = affairs_end(n, hits, rc);
     if (rc == PAWL_OK) {
         fleet_count(f, TALLY_RELEASES);
         run->hold = HOLD_NO;
@@ -114,25 +118,31 @@ void affairs_release(fleet *f, fleet_node *n, fleet_run *run)
 
 /* ---- Changes in the database ---- */
 
-/* Another process sends something to a run; what, does not matter here. */
+/* Another process has something for a run: a result that it does not wait for. */
 void affairs_mail(fleet *f)
 {
     fleet_run *run = some_run(f);
-    char sql[256];
+    char sql[640];
     if (!run->started || run->ended || f->odds.memory)
         return;
     long long now = fleet_time(f);
     snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE;"
              "UPDATE pawl_runs SET mail = mail + 1, wake_at = min(coalesce(wake_at, %lld), %lld)"
-             " WHERE id = '%s' AND status = 0 AND held = 0",
-             now, now, run->id);
-    if (!change(f, sql))
-        return; /* somebody has the database */
+             " WHERE id = '%s' AND status = 0 AND held = 0;"
+             "INSERT INTO pawl_inbox (run, seq, generation, op, attempt, kind, name, by, at, enc)"
+             " SELECT run, mail, 0, 0, 0, 2, 'done', '', %lld, 0 FROM pawl_runs"
+             " WHERE id = '%s' AND status = 0 AND held = 0;"
+             "COMMIT",
+             now, now, run->id, now, run->id);
+    if (!change(f, sql)) { /* somebody has the database, or it has ended */
+        if (!sqlite3_get_autocommit(f->look))
+            change(f, "ROLLBACK");
+        return;
+    }
     fleet_tell(f, "something arrives for %s", run->id);
     fleet_count(f, TALLY_MAIL);
     run->mailed = 1;
-    run->mail_fence = watch_read(f, run).fence;
-    sqlite3_reset(f->runs);
 }
 
 /* How often it has gone to sleep, if that is what it does now; 0: it does not. */
@@ -153,7 +163,7 @@ static int64_t asleep(fleet *f, int64_t key)
  * nothing is executed before they sleep again or end. */
 static int can_be_stolen(fleet *f, const fleet_run *run, const watch_row *r)
 {
-    if (!r->found || r->status != 0 || r->owner == 0 || r->held || run->stolen)
+    if (run->talks || !r->found || r->status != 0 || r->owner == 0 || r->held || run->stolen)
         return 0;
     int64_t sleeps = asleep(f, r->key);
     return sleeps > 0 && program_is_idle_after(&run->program, sleeps);
@@ -178,7 +188,6 @@ static void steal(fleet *f, fleet_run *run)
     run->stolen_owner = watch_read(f, run).owner;
     sqlite3_reset(f->runs);
     run->stolen_rows = watch_rows(f, r.key);
-    run->mail_fence = 0;
 }
 
 void affairs_steal(fleet *f)

@@ -42,7 +42,7 @@ void faults_plan(fleet_node *n)
 
 /* ---- Calls ---- */
 
-/* Somebody else gets a turn in the middle. */
+/* Somebody else gets a turn in the middle: between what was read and what is written. */
 static void meet(fleet_node *n)
 {
     fleet *f = n->fleet;
@@ -51,7 +51,10 @@ static void meet(fleet_node *n)
         return;
     fleet_tell(f, "node %d is met by %d", n->index, other->index);
     fleet_count(f, TALLY_MEETINGS);
-    fleet_poll(other);
+    if (f->odds.talk && chance_of(&f->chance, 500))
+        talks_meddle(f, other);
+    else
+        fleet_poll(other);
 }
 
 static void plan_commit(fleet_node *n, int64_t number)
@@ -167,6 +170,9 @@ void faults_let_happen(fleet_node *n)
         poll_others(f, 2);
     if (chance_of(&f->chance, f->odds.hold))
         hold(f);
+    fleet_node *other = &f->nodes[chance_between(&f->chance, 0, f->odds.nodes - 1)];
+    if (f->odds.talk && other->engine && !other->polled)
+        talks_meddle(f, other);
     if (fleet_is_shut_out(n))
         faults_note(n);
 }

@@ -225,6 +225,7 @@ void fleet_up(fleet_node *n)
     if (rc != PAWL_OK)
         fleet_wrong(f, "node %d cannot be opened: %s", n->index, pawl_errtext(n->engine));
     works_register(n);
+    talks_register(n);
 }
 
 static void close_node(fleet_node *n)
@@ -351,7 +352,8 @@ static void open_look(fleet *f)
     prepare(f, "SELECT at FROM pawl_beats WHERE node = ?1", &f->beat);
     prepare(f,
             "SELECT run, status, held, owner, fence, wake_at, output, error, held_reason,"
-            " custom_status, custom_seq, created_at, length(held_for) FROM pawl_runs WHERE id = ?1",
+            " custom_status, custom_seq, created_at, length(held_for), generation FROM pawl_runs "
+            "WHERE id = ?1",
             &f->runs);
     prepare(f, "SELECT kind, data FROM pawl_journal WHERE run = ?1 ORDER BY seq DESC LIMIT 1",
             &f->last);
@@ -359,6 +361,62 @@ static void open_look(fleet *f)
     prepare(f, "SELECT seq, kind, op, at, name, data FROM pawl_journal WHERE run = ?1 ORDER BY seq",
             &f->journal);
     prepare(f, "SELECT value FROM pawl_attributes WHERE run = ?1 AND name = 'at'", &f->attribute);
+    prepare(f, "SELECT count(*) FROM pawl_inbox WHERE run = ?1 AND kind <> 1", &f->arrived);
+}
+
+/* The same for talks: what to look at, and what to judge. */
+static void open_talks(fleet *f)
+{
+    prepare(f, "SELECT max(pos) FROM pawl_journal", &f->last_pos);
+    prepare(f,
+            "SELECT r.run, r.id, r.status, r.held, r.held_reason, r.wake_at, r.owner, r.parent,"
+            " r.parent_generation, r.cancel_at, r.claims, (SELECT coalesce(max(i.kind), 0) FROM "
+            "pawl_inbox i"
+            " WHERE i.run = r.run AND i.kind <> 1 AND (i.kind <> 3 OR r.status = 0)),"
+            " p.status, p.generation,"
+            " (SELECT count(*) FROM pawl_journal j WHERE j.run = r.run"
+            " AND j.generation = r.generation AND j.kind = 27)"
+            " FROM pawl_runs r LEFT JOIN pawl_runs p ON p.run = r.parent"
+            " WHERE r.status IN (0, 4) AND r.workflow = 'talk'",
+            &f->family);
+    prepare(f, "SELECT id FROM pawl_runs WHERE status = 0 AND held = 0 AND wake_at IS NULL",
+            &f->dormant);
+    prepare(f,
+            "SELECT id FROM pawl_runs WHERE status IN (0, 4) AND held IN (3, 5)"
+            " AND workflow = 'talk'",
+            &f->stuck);
+    prepare(f,
+            "SELECT r.run, r.generation, j.seq, r.id FROM pawl_runs r JOIN pawl_journal j"
+            " ON j.run = r.run AND j.generation = r.generation AND j.kind = 23"
+            " WHERE r.status = 0 AND r.held = 0 AND (r.wake_at IS NULL OR r.wake_at > ?1)"
+            " AND EXISTS (SELECT 1 FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1"
+            " AND i.name = j.name)",
+            &f->letters);
+    prepare(f,
+            "SELECT kind, op, data FROM pawl_journal WHERE run = ?1 AND generation = ?2"
+            " ORDER BY seq",
+            &f->after);
+    prepare(f,
+            "SELECT run, id, status, generation, parent, parent_generation, parent_op, cancel_at,"
+            " deadline_at, output, error, input, owner, wake_at FROM pawl_runs"
+            " WHERE workflow = 'talk' ORDER BY run",
+            &f->tales);
+    prepare(f,
+            "SELECT seq, kind, op, at, name, data FROM pawl_journal WHERE run = ?1"
+            " AND generation = ?2 ORDER BY seq",
+            &f->talk_rows);
+    prepare(f,
+            "SELECT status, finished_at FROM pawl_generations WHERE run = ?1 AND generation = ?2",
+            &f->generations);
+    prepare(f, "SELECT seq, name, data FROM pawl_inbox WHERE run = ?1 AND kind = 1 ORDER BY seq",
+            &f->inbox);
+    prepare(f,
+            "SELECT count(*) FROM pawl_journal a JOIN pawl_journal b ON b.run = a.run"
+            " AND b.generation = a.generation AND b.op = a.seq AND b.kind = 42"
+            " WHERE a.run = ?1 AND a.kind = 6 AND a.pos > ?2"
+            " AND CAST(a.data AS INTEGER) - a.at >= 60000",
+            &f->slept);
+    prepare(f, "SELECT data FROM pawl_state WHERE run = ?1 AND key = ?2", &f->state);
 }
 
 /* In so many of a thousand worlds, this much. */
@@ -392,6 +450,10 @@ static void draw_odds(fleet_odds *o, chance *c)
     o->mail = sometimes(c, 300, 100, 400);
     o->hold = sometimes(c, 300, 100, 600);
     o->lack = o->memory ? 0 : sometimes(c, 150, 200, 600);
+    o->talk = chance_of(c, 500) ? 0 : chance_of(c, 500) ? 1000 : 500;
+    o->send = sometimes(c, 900, 50, 500);
+    o->cancel = sometimes(c, 500, 5, 60);
+    o->redrive = sometimes(c, 700, 10, 100);
     if (chance_of(c, 250))
         return;
     o->fail = sometimes(c, 500, 50, 500);
@@ -412,6 +474,13 @@ static void draw_run(fleet *f, int number)
     program_make(&run->program, c);
     snprintf(run->id, sizeof run->id, "run-%d", number);
     run->delay_ms = chance_of(c, 150) ? chance_between(c, 1, 100000) : 0;
+    run->talks = chance_of(c, f->odds.talk);
+    if (run->talks) {
+        run->talk_seed = chance_next(c);
+        run->talk_left = (int)chance_between(c, 0, 2);
+        run->deadline_ms = chance_of(c, 100) ? chance_between(c, 1, 7200000) : 0;
+        return;
+    }
     if (!chance_of(c, f->odds.killer))
         return;
     run->kills = chance_between(c, 2, 9);
@@ -423,12 +492,12 @@ static void draw_run(fleet *f, int number)
 
 void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
 {
-    int talks = f->talks;
+    int verbose = f->talks;
     tally *t = f->tally;
     *f = (fleet){.clock = {now_ms, mono_ns, wait_until},
                  .server = {server_ms, mono_ns, wait_until},
                  .seed = seed,
-                 .talks = talks,
+                 .talks = verbose,
                  .tally = t};
     f->now_ms = f->server_ms = f->latest_ms = START_MS;
     f->mono_ns = START_MS;
@@ -447,6 +516,7 @@ void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
         copy_file(model, f->path);
     }
     open_look(f);
+    open_talks(f);
 }
 
 /* Everything in the folder that belongs to the database. */
@@ -472,6 +542,19 @@ static void close_look(fleet *f)
     sqlite3_finalize(f->last);
     sqlite3_finalize(f->sleeps);
     sqlite3_finalize(f->attribute);
+    sqlite3_finalize(f->arrived);
+    sqlite3_finalize(f->last_pos);
+    sqlite3_finalize(f->family);
+    sqlite3_finalize(f->dormant);
+    sqlite3_finalize(f->stuck);
+    sqlite3_finalize(f->letters);
+    sqlite3_finalize(f->after);
+    sqlite3_finalize(f->tales);
+    sqlite3_finalize(f->talk_rows);
+    sqlite3_finalize(f->generations);
+    sqlite3_finalize(f->inbox);
+    sqlite3_finalize(f->slept);
+    sqlite3_finalize(f->state);
     if (!f->odds.memory)
         sqlite3_close(f->look);
 }

@@ -18,6 +18,7 @@
 #include "core/engine_test.h"
 #include "db/db_fault.h"
 #include "program.h"
+#include "talks.h"
 #include "tally.h"
 
 enum {
@@ -48,6 +49,10 @@ typedef struct fleet_odds {
     int steal;       /* a run is taken from its owner, who does not know it */
     int killer;      /* a run kills whoever executes it, for a while */
     int lack;        /* a node comes up that does not have the work function */
+    int talk;        /* a run is a talk, of all runs in this world */
+    int send;        /* somebody sends a message */
+    int cancel;      /* … cancels a run */
+    int redrive;     /* … redrives one */
 } fleet_odds;
 
 typedef struct fleet fleet;
@@ -98,7 +103,6 @@ typedef struct fleet_run {
     int64_t key;
     int64_t owner; /* when it was looked at last */
     int64_t fence;
-    int64_t mail_fence; /* since when something waits for it: its fence then; 0: nothing does */
     int mailed;         /* it may be due without having anything to do: something has arrived */
     fleet_hold hold;    /* by hand */
     int64_t hold_ns;    /* when … */
@@ -114,6 +118,14 @@ typedef struct fleet_run {
     fleet_deaths deaths; /* at most */
     fleet_deaths sure;   /* at least */
     int64_t due_rounds;  /* so long it is due, and all the others have nothing to do */
+    int talks;           /* it is a talk, not a program */
+    uint64_t talk_seed;
+    int talk_left;       /* generations */
+    int64_t deadline_ms; /* 0: none */
+    int cancel;          /* 1: perhaps, 2: for sure */
+    int64_t cancel_pos;  /* the last row of all journals then */
+    int redrives;
+    int redriven; /* perhaps once more: that had no answer */
 } fleet_run;
 
 struct fleet {
@@ -144,10 +156,24 @@ struct fleet {
     sqlite3_stmt *last;
     sqlite3_stmt *sleeps;
     sqlite3_stmt *attribute;
+    sqlite3_stmt *arrived;
+    sqlite3_stmt *last_pos; /* from here on: of talks */
+    sqlite3_stmt *family;
+    sqlite3_stmt *dormant;
+    sqlite3_stmt *stuck;
+    sqlite3_stmt *letters;
+    sqlite3_stmt *after;
+    sqlite3_stmt *tales;
+    sqlite3_stmt *talk_rows;
+    sqlite3_stmt *generations;
+    sqlite3_stmt *inbox;
+    sqlite3_stmt *slept;
+    sqlite3_stmt *state;
     fleet_node nodes[FLEET_NODES];
     fleet_run all[FLEET_RUNS];
     fleet_note notes[FLEET_NOTES];
     int note_count;
+    talks talked;
     int64_t entered; /* defers registered, and called */
     int64_t left;
     tally *tally;   /* of all worlds */
@@ -220,6 +246,11 @@ void faults_let_happen(fleet_node *n);
 
 /* ---- What others do to runs (affairs.c) ---- */
 
+/* A call of a program on an engine, which may be met meanwhile, and die: around it. The second
+ * gives 1 if the call may have failed. */
+int64_t affairs_begin(fleet_node *n);
+int affairs_end(fleet_node *n, int64_t hits, pawl_code rc);
+
 void affairs_start(fleet *f, fleet_node *n, int number);
 void affairs_mail(fleet *f);
 void affairs_hold(fleet *f, fleet_node *n, fleet_run *run); /* or release it; NULL: any run */
@@ -237,7 +268,7 @@ void works_register(fleet_node *n);
 /* What the row of a run says. Texts are good until the next one is read. */
 typedef struct watch_row {
     int found;
-    int64_t key, status, held, owner, fence, wake_ms, created_ms;
+    int64_t key, status, held, owner, fence, wake_ms, created_ms, generation;
     int wakes;
     const char *output, *error, *reason, *said;
     int64_t said_count;
@@ -258,6 +289,7 @@ void watch_death(fleet *f, const fleet_node *n, int64_t id);
 
 /* A run of that number and key is about to be executed, under this fence. */
 void watch_execution(fleet_node *n, int number, int64_t key, int64_t fence);
+void watch_talk_execution(fleet_node *n, int number, int64_t fence); /* -1: of a child */
 
 /* When the next run is due, in the database's time; INT64_MAX: none. */
 int64_t watch_due(fleet *f);

@@ -143,5 +143,8 @@ static void judge_run(fleet *f, int number)
 void judge_end(fleet *f)
 {
     for (int i = 0; i < f->odds.runs; i++)
-        judge_run(f, i);
+        if (!f->all[i].talks)
+            judge_run(f, i);
+    if (f->odds.talk)
+        talks_judge(f);
 }

@@ -111,6 +111,9 @@ static void release_poison(fleet *f)
         if (n && (f->calm || chance_of(&f->chance, 200)))
             affairs_release(f, n, &f->all[i]);
     }
+    fleet_node *n = f->odds.talk && (f->calm || chance_of(&f->chance, 50)) ? some_engine(f) : NULL;
+    if (n)
+        talks_release(f, n);
 }
 
 static void step(fleet *f)
@@ -135,6 +138,8 @@ static void step(fleet *f)
     } else {
         meddle(f, n);
     }
+    if (n->engine && f->odds.talk)
+        talks_meddle(f, n);
     watch_look(f);
     release_poison(f);
 }
@@ -147,7 +152,7 @@ static int all_ended(const fleet *f, int but_held)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended && !(but_held && f->all[i].hold != HOLD_NO))
             return 0;
-    return 1;
+    return but_held || !f->odds.talk || f->talked.live == 0;
 }
 
 /* Everybody has a turn, without faults. Gives how much was done. */
@@ -190,6 +195,9 @@ static void calm_rounds(fleet *f, int but_held)
         if (did != 0)
             continue;
         watch_quiet(f);
+        fleet_node *n = f->odds.talk ? some_engine(f) : NULL;
+        if (n)
+            talks_nudge(f, n);
         fleet_move(f, round > LONG_CALM ? HOUR_MS : quiet_ms(f, idle));
     }
 }
@@ -221,6 +229,8 @@ static void calm_down(fleet *f)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended)
             fleet_wrong(f, "%s does not end", f->all[i].id);
+    if (f->talked.live > 0)
+        fleet_wrong(f, "%d children do not end", f->talked.live);
 }
 
 /* A world from its beginning to its end. 0: something was wrong. */
@@ -326,10 +336,10 @@ static void remember(uint64_t seed)
 }
 
 /* One in so many is lived twice. */
-static void live_all(sum *s, int64_t count, int talks, const char *model, const char *folder)
+static void live_all(sum *s, int64_t count, int verbose, const char *model, const char *folder)
 {
     static fleet f;
-    f.talks = talks;
+    f.talks = verbose;
     f.tally = &s->tally;
     for (; s->done < count && s->wrong < WRONG_MAX; s->done++) {
         uint64_t seed = s->first + (uint64_t)s->done;
@@ -361,7 +371,7 @@ static int summarize(const sum *s)
     return s->wrong > 0 || (missing && s->wrong == 0);
 }
 
-static int run_all(uint64_t first, int64_t count, int talks)
+static int run_all(uint64_t first, int64_t count, int verbose)
 {
     char folder[FLEET_PATH], model[FLEET_PATH + 16], name[FLEET_PATH + 32];
     sum s = {.first = first};
@@ -370,7 +380,7 @@ static int run_all(uint64_t first, int64_t count, int talks)
     make_model(model);
     clock_source *clock = clock_system();
     int64_t began = clock->mono_ns(clock);
-    live_all(&s, count, talks, model, folder);
+    live_all(&s, count, verbose, model, folder);
     s.ms = (double)(clock->mono_ns(clock) - began) / 1e6;
     unlink(model);
     snprintf(name, sizeof name, "%s-nodes", model);
@@ -404,11 +414,11 @@ static uint64_t number(const char *text)
 
 int main(int argc, char **argv)
 {
-    int talks = argc > 1 && strcmp(argv[argc - 1], "-v") == 0;
-    argc -= talks;
+    int verbose = argc > 1 && strcmp(argv[argc - 1], "-v") == 0;
+    argc -= verbose;
     uint64_t count = argc > 1 ? number(argv[1]) : DEFAULT_COUNT;
     uint64_t first = argc > 2 ? number(argv[2]) : today() * 100000;
     setvbuf(stdout, NULL, _IOLBF, 0);
     watch();
-    return run_all(first, (int64_t)count, talks);
+    return run_all(first, (int64_t)count, verbose);
 }

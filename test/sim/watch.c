@@ -38,7 +38,8 @@ watch_row watch_read(fleet *f, const fleet_run *run)
                        .said = text_of(s, 9),
                        .said_count = sqlite3_column_int64(s, 10),
                        .created_ms = sqlite3_column_int64(s, 11),
-                       .tried = sqlite3_column_int64(s, 12)};
+                       .tried = sqlite3_column_int64(s, 12),
+                       .generation = sqlite3_column_int64(s, 13)};
 }
 
 int64_t watch_rows(fleet *f, int64_t key)
@@ -60,9 +61,12 @@ static int is_open(fleet *f, int64_t node)
 
 /* ---- Holds ---- */
 
+/* A cancel ends every hold, and so does a deadline. */
 static void see_hold(fleet *f, fleet_run *run, const watch_row *r)
 {
     int held = r->held == HELD_BY_HAND;
+    if ((run->cancel || run->deadline_ms) && run->hold == HOLD_YES)
+        run->hold = HOLD_PERHAPS;
     if (held && run->hold == HOLD_NO)
         fleet_wrong(f, "%s is held, and nobody has done that", run->id);
     if (!held && run->hold == HOLD_YES)
@@ -124,15 +128,19 @@ static int64_t deadline_of(fleet *f, const fleet_run *run, const watch_row *r)
     return until;
 }
 
+static int has_arrived(fleet *f, int64_t key)
+{
+    sqlite3_bind_int64(f->arrived, 1, key);
+    int any = sqlite3_step(f->arrived) == SQLITE_ROW && sqlite3_column_int64(f->arrived, 0) > 0;
+    sqlite3_reset(f->arrived);
+    return any;
+}
+
 static void see_sleep(fleet *f, fleet_run *run, const watch_row *r)
 {
-    if (run->mail_fence && run->mail_fence != r->fence)
-        run->mail_fence = 0; /* whoever has it now has seen what there was */
-    if (r->held) {
-        run->mail_fence = 0; /* whoever releases it wakes it */
+    if (r->held)
         return;
-    }
-    if (run->mail_fence && (!r->wakes || r->wake_ms > f->latest_ms))
+    if ((!r->wakes || r->wake_ms > f->latest_ms) && has_arrived(f, r->key))
         fleet_wrong(f, "%s sleeps although something has arrived", run->id);
     if (!r->wakes)
         fleet_wrong(f, "%s will never wake", run->id);
@@ -176,9 +184,10 @@ static void look_at(fleet *f, fleet_run *run)
     run->key = r.key;
     see_owner(f, run, &r);
     see_theft(f, run, &r);
-    run->ended = r.status != 0;
-    if (!run->ended) {
+    run->ended = r.status != 0 && r.status != 4;
+    if (!run->ended)
         see_hold(f, run, &r);
+    if (!run->ended && !run->talks) {
         see_poison(f, run, &r);
         see_sleep(f, run, &r);
     }
@@ -190,6 +199,8 @@ void watch_look(fleet *f)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended)
             look_at(f, &f->all[i]);
+    if (f->odds.talk)
+        talks_look(f);
 }
 
 /* ---- What is due ---- */
@@ -200,12 +211,12 @@ static int is_waiting(fleet *f, const fleet_run *run, int64_t *wake_ms)
     watch_row r = watch_read(f, run);
     sqlite3_reset(f->runs);
     *wake_ms = r.wake_ms;
-    return r.found && r.status == 0 && !r.held && r.wakes && !run->mailed;
+    return r.found && r.status == 0 && !r.held && r.wakes && !run->mailed && !run->talks;
 }
 
 int64_t watch_due(fleet *f)
 {
-    int64_t due = INT64_MAX, wake_ms;
+    int64_t due = f->odds.talk ? f->talked.due_ms : INT64_MAX, wake_ms;
     for (int i = 0; i < f->odds.runs; i++)
         if (is_waiting(f, &f->all[i], &wake_ms) && wake_ms < due)
             due = wake_ms;
@@ -249,7 +260,7 @@ void watch_death(fleet *f, const fleet_node *n, int64_t id)
         fleet_run *run = &f->all[i];
         watch_row r = watch_read(f, run);
         sqlite3_reset(f->runs);
-        if (!r.found || r.status != 0 || r.owner != id)
+        if (!r.found || r.status != 0 || r.owner != id || run->talks)
             continue;
         int64_t rows = watch_rows(f, r.key);
         if (f->odds.server || n->died_in == 0 || n->died_in == i + 1)
@@ -317,4 +328,14 @@ void watch_execution(fleet_node *n, int number, int64_t key, int64_t fence)
         fleet_wrong(f, "%s is executed although it is held", run->id);
     if (run->sure.count > POISON_DEATHS + 1 && !was_released(f, number))
         fleet_wrong(f, "%s is executed after %" PRId64 " deaths", run->id, run->sure.count);
+}
+
+void watch_talk_execution(fleet_node *n, int number, int64_t fence)
+{
+    fleet *f = n->fleet;
+    const fleet_run *run = number >= 0 ? &f->all[number] : NULL;
+    see_claim(n);
+    if (run && !run->cancel && !run->deadline_ms && run->hold == HOLD_YES &&
+        (f->rest || fence != run->hold_fence || has_heard(n, run)))
+        fleet_wrong(f, "%s is executed although it is held", run->id);
 }
