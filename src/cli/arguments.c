@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,30 @@ static int read_phases(int64_t *out, const char *text)
     }
 }
 
+/* A time with its unit: 500ms, 30s, 5m, 2h, 1d; 0 needs none. */
+static int read_time(int64_t *out, const char *text)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } UNITS[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno == 0 && end > text && number >= 0) {
+        *out = number;
+        if (number == 0 && !*end)
+            return 0;
+        for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++) {
+            if (strcmp(end, UNITS[i].name) != 0)
+                continue;
+            *out = number > INT64_MAX / UNITS[i].ms ? INT64_MAX : number * UNITS[i].ms;
+            return 0;
+        }
+    }
+    return complain("a time is 500ms, 30s, 5m, 2h or 1d, not", text);
+}
+
 /* NAME=VALUE, the value as JSON. */
 static int read_attribute(arguments *a, char *text)
 {
@@ -66,59 +91,95 @@ static int read_attribute(arguments *a, char *text)
     return 0;
 }
 
-/* Options without a value. 1: it was one. */
-static int read_switch(arguments *a, const char *name)
+/* ---- Options ---- */
+
+typedef enum { SWITCH, TEXT, NUMBER, TIME, PHASE, ATTRIBUTE } option_kind;
+
+typedef struct option {
+    const char *name;
+    option_kind kind;
+    size_t at; /* in arguments */
+    int of_all;
+} option;
+
+#define AT(member) offsetof(arguments, member)
+
+static const option OPTIONS[] = {
+    {"json", SWITCH, AT(json), 1},
+    {"help", SWITCH, AT(help), 1},
+    {"version", SWITCH, AT(version), 1},
+    {"db", TEXT, AT(db), 1},
+    {"tenant", TEXT, AT(tenant), 1},
+    {"oldest", SWITCH, AT(oldest_first), 0},
+    {"whole", SWITCH, AT(whole), 0},
+    {"workflow", TEXT, AT(workflow), 0},
+    {"prefix", TEXT, AT(prefix), 0},
+    {"after", TEXT, AT(after), 0},
+    {"attribute", ATTRIBUTE, 0, 0},
+    {"phase", PHASE, AT(phases), 0},
+    {"limit", NUMBER, AT(limit), 0},
+    {"generation", NUMBER, AT(generation), 0},
+    {"pin", TEXT, AT(pin), 0},
+    {"attributes", TEXT, AT(attributes), 0},
+    {"delay", TIME, AT(delay_ms), 0},
+    {"deadline", TIME, AT(deadline_ms), 0},
+    {"timeout", TIME, AT(timeout_ms), 0},
+    {"key", TEXT, AT(key), 0},
+    {"start", TEXT, AT(start), 0},
+    {"input", TEXT, AT(input), 0},
+    {"reason", TEXT, AT(reason), 0},
+    {"from", TEXT, AT(from), 0},
+};
+
+enum { OPTION_COUNT = sizeof OPTIONS / sizeof *OPTIONS };
+
+static const option *find_option(const char *name, size_t size)
 {
-    int *where = strcmp(name, "json") == 0     ? &a->json
-                 : strcmp(name, "help") == 0   ? &a->help
-                 : strcmp(name, "oldest") == 0 ? &a->oldest_first
-                                               : NULL;
-    if (strcmp(name, "version") == 0)
-        where = &a->version;
-    if (where)
-        *where = 1;
-    return where != NULL;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (strlen(OPTIONS[i].name) == size && strncmp(OPTIONS[i].name, name, size) == 0)
+            return &OPTIONS[i];
+    return NULL;
 }
 
-static int read_value(arguments *a, const char *name, char *value)
+static int read_value(arguments *a, const option *o, char *value)
 {
-    if (strcmp(name, "db") == 0)
-        a->db = value;
-    else if (strcmp(name, "tenant") == 0)
-        a->tenant = value;
-    else if (strcmp(name, "workflow") == 0)
-        a->workflow = value;
-    else if (strcmp(name, "prefix") == 0)
-        a->prefix = value;
-    else if (strcmp(name, "after") == 0)
-        a->after = value;
-    else if (strcmp(name, "attribute") == 0)
+    void *where = (char *)a + o->at;
+    switch (o->kind) {
+    case SWITCH:
+        *(int *)where = 1;
+        return 0;
+    case TEXT:
+        *(const char **)where = value;
+        return 0;
+    case NUMBER:
+        return read_number(where, value);
+    case TIME:
+        return read_time(where, value);
+    case PHASE:
+        return read_phases(where, value);
+    case ATTRIBUTE:
         return read_attribute(a, value);
-    else if (strcmp(name, "phase") == 0)
-        return read_phases(&a->phases, value);
-    else if (strcmp(name, "limit") == 0)
-        return read_number(&a->limit, value);
-    else if (strcmp(name, "generation") == 0)
-        return read_number(&a->generation, value);
-    else
-        return complain("there is no such option", name);
-    return 0;
+    }
+    return USAGE;
 }
 
 /* argv[*i] is an option; its value may be the next word. */
 static int read_option(arguments *a, int argc, char **argv, int *i)
 {
     char *name = argv[*i] + 2;
-    char *value = strchr(name, '=');
-    if (!value && read_switch(a, name))
-        return 0;
-    if (value)
-        *value++ = '\0';
-    else if (*i + 1 < argc)
+    size_t size = strcspn(name, "=");
+    char *value = name[size] ? name + size + 1 : NULL;
+    const option *o = find_option(name, size);
+    name[size] = '\0';
+    if (o)
+        a->given |= 1U << (o - OPTIONS);
+    if (!o || (o->kind == SWITCH && value))
+        return complain("there is no such option", name);
+    if (o->kind != SWITCH && !value && *i + 1 == argc)
+        return complain("an option without its value", name);
+    if (o->kind != SWITCH && !value)
         value = argv[++*i];
-    else
-        return complain("an option without its value, or no option", name);
-    return read_value(a, name, value);
+    return read_value(a, o, value);
 }
 
 static int read_word(arguments *a, const char *word)
@@ -127,17 +188,17 @@ static int read_word(arguments *a, const char *word)
         a->command = command_find(word);
         return a->command ? 0 : complain("there is no such command", word);
     }
-    if (a->id || !a->command->takes_id)
+    if (a->count == a->command->most)
         return complain("one word too many", word);
-    a->id = word;
+    a->words[a->count++] = word;
     return 0;
 }
 
-static int takes(const command *c, const char *option)
+static int takes(const command *c, const char *name)
 {
     const char *at = c->options;
-    size_t size = strlen(option);
-    while ((at = strstr(at, option)) && (at[-1] != ' ' || at[size] != ' '))
+    size_t size = strlen(name);
+    while ((at = strstr(at, name)) && (at[-1] != ' ' || at[size] != ' '))
         at++;
     return at != NULL;
 }
@@ -145,23 +206,15 @@ static int takes(const command *c, const char *option)
 /* What was given must be what the command takes. */
 static int check(arguments *a)
 {
-    const struct {
-        const char *name;
-        int given;
-    } given[] = {
-        {"workflow", a->workflow != NULL},  {"prefix", a->prefix != NULL},
-        {"after", a->after != NULL},        {"attribute", a->attribute != NULL},
-        {"phase", a->phases != 0},          {"limit", a->limit != 0},
-        {"generation", a->generation != 0}, {"oldest", a->oldest_first},
-    };
     if (!a->command)
         return complain("which command?", NULL);
-    if (a->command->takes_id && !a->id)
-        return complain("which run? Give its id", NULL);
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-        if (given[i].given && !takes(a->command, given[i].name))
-            return complain("this command does not take the option", given[i].name);
-    if (a->command->takes_id && a->after && read_number(&a->after_seq, a->after) != 0)
+    if (a->count < a->command->least)
+        return a->command->least == 1 ? complain("which run? Give its id", NULL)
+                                      : complain("words are missing behind", a->command->name);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (a->given & 1U << i && !OPTIONS[i].of_all && !takes(a->command, OPTIONS[i].name))
+            return complain("this command does not take the option", OPTIONS[i].name);
+    if (a->count > 0 && a->after && read_number(&a->after_seq, a->after) != 0)
         return USAGE;
     if (!a->db)
         return complain("which database? Give --db URL, or set PAWL_DB", NULL);
@@ -179,7 +232,7 @@ int arguments_read(arguments *a, int argc, char **argv)
             continue;
         }
         if (!only_words && strcmp(argv[i], "-h") == 0)
-            failed = !read_switch(a, "help");
+            failed = read_value(a, find_option("help", 4), NULL);
         else if (!only_words && strncmp(argv[i], "--", 2) == 0)
             failed = read_option(a, argc, argv, &i);
         else
@@ -203,6 +256,11 @@ void arguments_help(const arguments *a)
           "  show ID      what is known about a run\n"
           "  history ID   what a run has recorded\n"
           "  why ID       what a run waits for, and what would make it go on\n"
+          "  start WORKFLOW ID [INPUT]   start a run\n"
+          "  send ID MAILBOX [MESSAGE]   send a message to a run\n"
+          "  wait ID      wait for the end of a run\n"
+          "  cancel ID    ask a run to stop\n"
+          "  redrive ID   have a failed, cancelled or held run go on\n"
           "options of all commands:\n"
           "  --db URL       the database: a file name, sqlite:PATH, postgres://…; or set PAWL_DB,\n"
           "                 which other users of this machine do not see\n"

@@ -7,9 +7,13 @@
 
 typedef struct command command;
 
+enum { ARGUMENTS_WORDS = 3 };
+
 typedef struct arguments {
     const command *command;
-    const char *id;
+    const char *words[ARGUMENTS_WORDS]; /* behind its name; NULL: not given */
+    int count;
+    unsigned given; /* bits: which options */
     const char *db; /* never to be printed: it may hold a password */
     const char *tenant;
     const char *workflow;
@@ -17,11 +21,22 @@ typedef struct arguments {
     const char *after;
     const char *attribute;
     const char *attribute_value;
+    const char *pin;
+    const char *attributes;
+    const char *key;
+    const char *start;
+    const char *input;
+    const char *reason;
+    const char *from;
+    int64_t delay_ms;
+    int64_t deadline_ms;
+    int64_t timeout_ms; /* 0: for ever */
     int64_t phases;
     int64_t limit;
     int64_t generation;
     int64_t after_seq;
     int oldest_first;
+    int whole;
     int json;
     int help;
     int version;

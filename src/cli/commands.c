@@ -1,4 +1,5 @@
-/* ls, show, history, why: text for people, or JSON for programs, whose keys stay as they are.
+/* ls, show, history, why, and the table of all commands: text for people, or JSON for programs,
+ * whose keys stay as they are.
  *
  * Written on the public header only. Times are ISO 8601 in UTC; what is not known is left out for
  * people, and null for programs. */
@@ -7,45 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/acts.h"
 #include "cli/out.h"
+#include "cli/pieces.h"
 
 enum { LIMIT = 100, DATA = 200, COLUMN_PHASE = 10, COLUMN_WORKFLOW = 24, COLUMN_KIND = 12 };
 
 /* ---- Pieces ---- */
-
-/* "key":"2025-…", or null; a comma before it. */
-static void put_time(const char *key, int64_t ms)
-{
-    char text[OUT_TIME];
-    out_time(text, ms);
-    if (ms)
-        printf(",\"%s\":\"%s\"", key, text);
-    else
-        printf(",\"%s\":null", key);
-}
-
-static void put_member(const char *key, const char *text)
-{
-    printf(",\"%s\":", key);
-    out_string(stdout, text);
-}
-
-static void put_line(const char *key, const char *text)
-{
-    if (!text[0])
-        return;
-    out_column(stdout, key, 12);
-    out_text(stdout, text, 0);
-    fputc('\n', stdout);
-}
-
-static void put_time_line(const char *key, int64_t ms)
-{
-    char text[OUT_TIME];
-    out_time(text, ms);
-    if (ms)
-        put_line(key, text);
-}
 
 /* The members of an info, without the brace that ends it. */
 static void put_info(const pawl_info *i)
@@ -145,29 +114,8 @@ static void show_json(const pawl_info *i, const pawl_outcome *end)
 {
     put_info(i);
     fputs(",\"outcome\":", stdout);
-    if (end) {
-        printf("{\"code\":\"%s\",\"value\":", pawl_code_name(pawl_outcome_code(end)));
-        out_json(stdout, pawl_outcome_value(end));
-        put_member("name", pawl_outcome_name(end));
-        put_member("message", pawl_outcome_message(end));
-        put_member("where", pawl_outcome_where(end));
-        fputs("}}\n", stdout);
-    } else {
-        fputs("null}\n", stdout);
-    }
-}
-
-static void show_outcome(const pawl_outcome *end)
-{
-    if (!end)
-        return;
-    if (pawl_outcome_code(end) == PAWL_OK) {
-        put_line("result", pawl_outcome_value(end));
-        return;
-    }
-    put_line("failure", pawl_outcome_name(end));
-    put_line("message", pawl_outcome_message(end));
-    put_line("where", pawl_outcome_where(end));
+    put_outcome(end);
+    fputs("}\n", stdout);
 }
 
 static void show_text(const pawl_info *i, const pawl_outcome *end)
@@ -186,7 +134,7 @@ static void show_text(const pawl_info *i, const pawl_outcome *end)
     put_time_line("updated", pawl_info_updated_ms(i));
     put_time_line("finished", pawl_info_finished_ms(i));
     put_time_line("wakes", pawl_info_wake_ms(i));
-    show_outcome(end);
+    put_outcome_lines(end);
 }
 
 static int has_ended(const pawl_info *i)
@@ -199,11 +147,11 @@ static pawl_code show(pawl *p, const arguments *a)
 {
     pawl_info *i = NULL;
     pawl_outcome *end = NULL;
-    pawl_code rc = pawl_status(p, a->id, &i);
+    pawl_code rc = pawl_status(p, a->words[0], &i);
     if (rc != PAWL_OK)
         return rc;
     if (has_ended(i)) /* it may have been pruned meanwhile: then there is no outcome */
-        pawl_wait(p, a->id, 0, &end);
+        pawl_wait(p, a->words[0], 0, &end);
     if (a->json)
         show_json(i, end);
     else
@@ -259,8 +207,8 @@ static int event_text(void *arg, const pawl_event *e)
 
 static pawl_code history(pawl *p, const arguments *a)
 {
-    return pawl_history(p, a->id, a->generation, a->after_seq, a->json ? event_json : event_text,
-                        NULL);
+    return pawl_history(p, a->words[0], a->generation, a->after_seq,
+                        a->json ? event_json : event_text, NULL);
 }
 
 /* ---- why ---- */
@@ -287,12 +235,12 @@ static void put_sentences(char *text, int json)
 static pawl_code why(pawl *p, const arguments *a)
 {
     char *text = NULL;
-    pawl_code rc = pawl_why(p, a->id, &text);
+    pawl_code rc = pawl_why(p, a->words[0], &text);
     if (rc != PAWL_OK)
         return rc;
     if (a->json) {
         fputs("{\"id\":", stdout);
-        out_string(stdout, a->id);
+        out_string(stdout, a->words[0]);
         fputs(",\"why\":[", stdout);
     }
     put_sentences(text, a->json);
@@ -307,7 +255,7 @@ static pawl_code why(pawl *p, const arguments *a)
 const command *command_find(const char *name)
 {
     static const command COMMANDS[] = {
-        {"ls", ls, 0, " workflow phase prefix attribute limit after oldest ",
+        {"ls", ls, 0, 0, " workflow phase prefix attribute limit after oldest ",
          "usage: pawl ls [OPTION…]     list runs, the newest first\n"
          "  --workflow NAME         of this workflow\n"
          "  --phase PHASE[,PHASE…]  live, done, failed, cancelled, failing, held\n"
@@ -317,17 +265,47 @@ const command *command_find(const char *name)
          "  --after ID              go on behind this run of an earlier list\n"
          "  --oldest                the oldest first\n"
          "  --json                  a JSON object to a line\n"},
-        {"show", show, 1, " ",
+        {"show", show, 1, 1, " ",
          "usage: pawl show ID     what is known about a run\n"
          "  --json                one JSON object\n"},
-        {"history", history, 1, " generation after ",
+        {"history", history, 1, 1, " generation after ",
          "usage: pawl history ID   what a run has recorded\n"
          "  --generation N         of this generation (the current one)\n"
          "  --after SEQ            from behind this row\n"
          "  --json                 a JSON object to a line, with all of its data\n"},
-        {"why", why, 1, " ",
+        {"why", why, 1, 1, " ",
          "usage: pawl why ID   what a run waits for, and what would make it go on\n"
          "  --json             one JSON object with the sentences\n"},
+        {"start", act_start, 2, 3, " pin attributes delay deadline ",
+         "usage: pawl start WORKFLOW ID [INPUT]   start a run, unless it is there already\n"
+         "  ID may be -: a fresh one, which is printed. INPUT is JSON (null); -: from stdin\n"
+         "  --pin VERSION      of the workflow (what the nodes have)\n"
+         "  --attributes JSON  an object: what the run is found by\n"
+         "  --delay TIME       not before: 500ms, 30s, 5m, 2h, 1d\n"
+         "  --deadline TIME    cancelled, with its clean-ups, so long after its start\n"
+         "  --json             one JSON object\n"},
+        {"send", act_send, 2, 3, " key start input pin attributes ",
+         "usage: pawl send ID MAILBOX [MESSAGE]   send a message to a run\n"
+         "  MESSAGE is JSON (null); -: from stdin\n"
+         "  --key KEY          delivered once, however often it is sent\n"
+         "  --start WORKFLOW   start the run with it, if there is none\n"
+         "  --input JSON       of that start (null); also --pin, --attributes as of start\n"
+         "  --json             one JSON object\n"},
+        {"wait", act_wait, 1, 1, " timeout ",
+         "usage: pawl wait ID   wait for the end of a run, and print how it has ended\n"
+         "  --timeout TIME      not longer than: 500ms, 30s, 5m, 2h, 1d, or 0 (for ever)\n"
+         "  --json              one JSON object\n"},
+        {"cancel", act_cancel, 1, 1, " reason ",
+         "usage: pawl cancel ID   ask a run to stop; its clean-ups are carried out\n"
+         "  --reason TEXT         for people\n"
+         "  --json                one JSON object\n"},
+        {"redrive", act_redrive, 1, 1, " key from whole pin ",
+         "usage: pawl redrive ID   have a failed, cancelled or held run go on\n"
+         "  --from OP              from this op on (the first that has failed)\n"
+         "  --whole                everything anew\n"
+         "  --pin VERSION          in this version of the workflow (the one it has)\n"
+         "  --key KEY              once, however often it is asked\n"
+         "  --json                 one JSON object\n"},
     };
     for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (strcmp(name, COMMANDS[i].name) == 0)

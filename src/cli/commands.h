@@ -10,7 +10,8 @@
 struct command {
     const char *name;
     pawl_code (*run)(pawl *p, const arguments *a);
-    int takes_id;
+    int least;           /* words behind its name … */
+    int most;            /* … at most ARGUMENTS_WORDS */
     const char *options; /* names of those that it takes, with blanks around */
     const char *usage;
 };

@@ -6,135 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/runs.h"
-
-enum { TEXT = 64 * 1024, WORDS = 16 };
-
-typedef struct place {
-    char dir[TMP_PATH];
-    char db[TMP_PATH];
-    char tool[TMP_PATH];
-    char out[TEXT];
-    char err[TEXT];
-} place;
-
-/* ---- Running it ---- */
-
-static void read_file(const char *path, char out[TEXT])
-{
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    size_t size = fread(out, 1, TEXT - 1, f);
-    out[size] = '\0';
-    fclose(f);
-}
-
-/* In the child. */
-static _Noreturn void become_tool(const place *l, const char *to, const char *environment,
-                                  const char **words)
-{
-    char err[TMP_PATH];
-    tmp_path(err, l->dir, "err");
-    int out_fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int err_fd = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (out_fd < 0 || err_fd < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0)
-        _exit(98);
-    if (environment)
-        setenv("PAWL_DB", environment, 1);
-    else
-        unsetenv("PAWL_DB");
-    execv(l->tool, (char *const *)(void *)words);
-    _exit(97);
-}
-
-/* Run the tool with its stdout in the file `to`. Gives its exit code. */
-static int run_to(place *l, const char *to, const char *environment, const char **words)
-{
-    char err[TMP_PATH];
-    int status = -1;
-    pid_t child = fork();
-    if (child == 0)
-        become_tool(l, to, environment, words);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    tmp_path(err, l->dir, "err");
-    read_file(err, l->err);
-    return WEXITSTATUS(status);
-}
-
-/* Nothing that a terminal obeys, whatever the rows say. */
-static void expect_harmless(const char *text)
-{
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if ((*at < ' ' && *at != '\n') || *at == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) ||
-            strncmp((const char *)at, "\u202e", 3) == 0)
-            fail_msg("a control character at byte %td of:\n%s", (const char *)at - text, text);
-    }
-}
-
-static int run(place *l, const char *environment, ...)
-{
-    const char *words[WORDS + 1] = {"pawl"};
-    char out[TMP_PATH];
-    va_list args;
-    va_start(args, environment);
-    for (int i = 1; i < WORDS && (words[i] = va_arg(args, const char *)); i++)
-        ;
-    va_end(args);
-    tmp_path(out, l->dir, "out");
-    int code = run_to(l, out, environment, words);
-    read_file(out, l->out);
-    expect_harmless(l->out);
-    expect_harmless(l->err);
-    return code;
-}
-
-#define RUN(l, code, ...)                                                                          \
-    do {                                                                                           \
-        int got = run(l, (l)->db, __VA_ARGS__, NULL);                                              \
-        if (got != (code))                                                                         \
-            fail_msg("line %d: exit code %d, expected %d\n%s%s", __LINE__, got, code, (l)->out,    \
-                     (l)->err);                                                                    \
-        assert_true((code) == 0 || (l)->err[0]);                                                   \
-    } while (0)
-
-static void has(const char *text, const char *part, int line)
-{
-    if (!strstr(text, part))
-        fail_msg("line %d: '%s' is not in\n%s", line, part, text);
-}
-
-#define HAS(text, part) has(text, part, __LINE__)
-
-/* The line number i of a text, as JSON that passes. */
-static const char *json_line(const char *text, int i, char out[TEXT])
-{
-    while (i-- > 0)
-        text = strchr(text, '\n') + 1;
-    size_t size = strcspn(text, "\n");
-    memcpy(out, text, size);
-    out[size] = '\0';
-    if (pawl_json_check(out, NULL) != PAWL_OK)
-        fail_msg("not JSON: %s", out);
-    return out;
-}
-
-static void member(const char *json, const char *pointer, const char *wanted, int line)
-{
-    char got[TEXT];
-    pawl_get_json(json, pointer, got, sizeof got);
-    if (strcmp(got, wanted) != 0)
-        fail_msg("line %d: %s is %s, expected %s, in\n%s", line, pointer, got, wanted, json);
-}
-
-#define MEMBER(json, pointer, wanted) member(json, pointer, wanted, __LINE__)
+#include "support/tool.h"
 
 /* ---- The database ---- */
 
@@ -161,15 +38,7 @@ static void fill(const char *path)
 
 static int set_up(void **state)
 {
-    place *l = calloc(1, sizeof *l);
-    assert_non_null(l);
-    tmp_dir_make(l->dir);
-    tmp_path(l->db, l->dir, "tool.db");
-    ssize_t size = readlink("/proc/self/exe", l->tool, sizeof l->tool - 1);
-    assert_true(size > 0);
-    for (int up = 0; up < 3; up++) /* build/…/test/cli/test_cli */
-        *strrchr(l->tool, '/') = '\0';
-    snprintf(l->tool + strlen(l->tool), sizeof l->tool - strlen(l->tool), "/pawl");
+    place *l = tool_set_up();
     fill(l->db);
     *state = l;
     return 0;
@@ -177,9 +46,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    place *l = *state;
-    tmp_dir_remove(l->dir);
-    free(l);
+    tool_tear_down(*state);
     return 0;
 }
 
@@ -352,6 +219,9 @@ static void wrong_words_are_refused(void **state)
     HAS(l->err, "pawl: there is no such command: look\n");
     RUN(l, 2, "ls", "--colour", "red");
     HAS(l->err, "no such option: colour");
+    RUN(l, 2, "ls", "--colour=secret");
+    assert_null(strstr(l->err, "secret"));
+    RUN(l, 2, "ls", "--json=yes");
     RUN(l, 2, "ls", "order-1");
     RUN(l, 2, "show");
     RUN(l, 2, "show", "a", "b");
@@ -367,8 +237,8 @@ static void wrong_words_are_refused(void **state)
     RUN(l, 2, "ls", "--attribute", "a=b");
     RUN(l, 2, "history", "a", "--after", "x");
     RUN(l, 2, "history", "a", "--generation", "x");
-    assert_int_equal(run(l, l->db, NULL), 2);
-    assert_int_equal(run(l, NULL, "ls", NULL), 2);
+    assert_int_equal(tool_run(l, l->db, NULL), 2);
+    assert_int_equal(tool_run(l, NULL, "ls", NULL), 2);
     HAS(l->err, "PAWL_DB");
 }
 
@@ -384,8 +254,8 @@ static void a_password_is_never_printed(void **state)
     place *l = *state;
     for (size_t i = 0; i < sizeof URLS / sizeof *URLS; i++) {
         for (int by_option = 0; by_option < 2; by_option++) {
-            int code =
-                by_option ? run(l, NULL, "ls", "--db", URLS[i], NULL) : run(l, URLS[i], "ls", NULL);
+            int code = by_option ? tool_run(l, NULL, "ls", "--db", URLS[i], NULL)
+                                 : tool_run(l, URLS[i], "ls", NULL);
             assert_in_range(code, 1, 96);
             assert_true(l->err[0]);
             assert_null(strstr(l->err, "secret"));
@@ -398,26 +268,27 @@ static void the_option_goes_before_the_environment(void **state)
 {
     place *l = *state;
     char url[TMP_PATH + 40];
-    assert_int_equal(run(l, "/nowhere/x.db", "show", "order-1", "--db", l->db, NULL), 0);
+    assert_int_equal(tool_run(l, "/nowhere/x.db", "show", "order-1", "--db", l->db, NULL), 0);
     snprintf(url, sizeof url, "sqlite:%s?durability=relaxed", l->db);
-    assert_int_equal(run(l, url, "show", "order-1", NULL), 0);
-    assert_int_equal(run(l, "/nowhere/x.db", "show", "order-1", NULL), 66);
+    assert_int_equal(tool_run(l, url, "show", "order-1", NULL), 0);
+    assert_int_equal(tool_run(l, "/nowhere/x.db", "show", "order-1", NULL), 66);
 }
 
 static void help_is_there(void **state)
 {
-    static const char *const COMMANDS[] = {"ls", "show", "history", "why"};
+    static const char *const COMMANDS[] = {"ls",   "show", "history", "why",    "start",
+                                           "send", "wait", "cancel",  "redrive"};
     place *l = *state;
-    assert_int_equal(run(l, NULL, "--help", NULL), 0);
+    assert_int_equal(tool_run(l, NULL, "--help", NULL), 0);
     for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
         char usage[64];
         HAS(l->out, COMMANDS[i]);
-        assert_int_equal(run(l, NULL, COMMANDS[i], "--help", NULL), 0);
+        assert_int_equal(tool_run(l, NULL, COMMANDS[i], "--help", NULL), 0);
         snprintf(usage, sizeof usage, "usage: pawl %s ", COMMANDS[i]);
         HAS(l->out, usage);
-        assert_int_equal(run(l, NULL, "-h", NULL), 0);
+        assert_int_equal(tool_run(l, NULL, "-h", NULL), 0);
     }
-    assert_int_equal(run(l, NULL, "--version", NULL), 0);
+    assert_int_equal(tool_run(l, NULL, "--version", NULL), 0);
     assert_string_equal(l->out, "pawl " PAWL_VERSION "\n");
 }
 
@@ -427,7 +298,7 @@ static void a_full_disk_is_noticed(void **state)
     const char *words[] = {"pawl", "ls", NULL};
     if (access("/dev/full", W_OK) != 0)
         skip();
-    assert_int_equal(run_to(l, "/dev/full", l->db, words), 74);
+    assert_int_equal(tool_run_to(l, "/dev/full", l->db, words), 74);
     HAS(l->err, "cannot be written");
 }
 
