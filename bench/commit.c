@@ -6,10 +6,10 @@
  *
  * bench/README.md says how to read the results. Asserts nothing. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend.h"
+#include "cases.h"
 #include "common.h"
 #include "flight.h"
 #include "floor.h"
@@ -20,13 +20,10 @@ static const int64_t ROUND_NS = 2500000000;
 static const int64_t TRIAL_NS = 500000000;
 static const int64_t MINUTE_NS = 60000000000;
 
-typedef struct bench_case {
-    const char *name;
+typedef struct commit_load {
     int in_flight;
     int batch; /* of the floor */
-    void (*run)(const struct bench_case *c, const backend *on);
-    int no_turns; /* says nothing where writers take turns */
-} bench_case;
+} commit_load;
 
 /* ---- Measurements, each in a child of its own ---- */
 
@@ -91,17 +88,6 @@ static void child_floor(const void *arg, int number, void *result)
     out->limit = on->floor->limit(&fresh, rows, LIMIT_BATCH);
     on->remove(&fresh);
     floor_free(rows);
-}
-
-static void child_explain(const void *arg, int number, void *result)
-{
-    const backend *on = arg;
-    (void)number;
-    (void)result;
-    bench_db fresh = on->named("floor");
-    on->fresh(&fresh);
-    on->floor->explain(&fresh);
-    on->remove(&fresh);
 }
 
 /* ---- Figures of five rounds ---- */
@@ -214,9 +200,10 @@ static int64_t units_of_a_round(flight_options o)
 static void case_ratio(const bench_case *c, const backend *on)
 {
     static figures f;
+    const commit_load *load = c->load;
     bench_db d = on->named("pawl");
-    flight_options o = {.db = &d, .in_flight = c->in_flight};
-    floor_task task = {&d, c->batch};
+    flight_options o = {.db = &d, .in_flight = load->in_flight};
+    floor_task task = {&d, load->batch};
     memset(&f, 0, sizeof f);
     o.units = units_of_a_round(o);
     for (int i = 0; i < ROUNDS; i++) {
@@ -266,17 +253,18 @@ static double rate_of_all(const flight_result *r, int count)
 static void case_processes(const bench_case *c, const backend *on)
 {
     static figures f;
+    const commit_load *load = c->load;
     bench_db d = on->named("pawl");
-    flight_options one = {.db = &d, .in_flight = c->in_flight, .duration_ns = ROUND_NS};
+    flight_options one = {.db = &d, .in_flight = load->in_flight, .duration_ns = ROUND_NS};
     flight_options four = one;
     double share = 1; /* of the process that got least, compared with a quarter */
     four.gate = 1;
     memset(&f, 0, sizeof f);
     for (int i = 0; i < ROUNDS; i++) {
-        flight_result alone, r[PROCESSES];
+        flight_result single, r[PROCESSES];
         if (i % 2 == 1)
             fly(&four, PROCESSES, r);
-        fly(&one, 1, &alone);
+        fly(&one, 1, &single);
         if (i % 2 == 0)
             fly(&four, PROCESSES, r);
         int64_t sum = 0, least = INT64_MAX;
@@ -287,7 +275,7 @@ static void case_processes(const bench_case *c, const backend *on)
         }
         share = sum ? -larger(-share, -(double)least * PROCESSES / (double)sum) : 0;
         f.value[i] = rate_of_all(r, PROCESSES);
-        f.floor[i] = flight_rate(&alone);
+        f.floor[i] = flight_rate(&single);
         f.ratio[i] = f.value[i] / f.floor[i];
     }
     on->remove(&d);
@@ -330,8 +318,10 @@ static void minute_table(const bench_case *c, const backend *on, const flight_re
 
 static void case_minute(const bench_case *c, const backend *on)
 {
+    const commit_load *load = c->load;
     bench_db d = on->named("pawl");
-    flight_options o = {.db = &d, .in_flight = c->in_flight, .duration_ns = MINUTE_NS, .watch = 1};
+    flight_options o = {
+        .db = &d, .in_flight = load->in_flight, .duration_ns = MINUTE_NS, .watch = 1};
     flight_result r;
     fly(&o, 1, &r);
     on->remove(&d);
@@ -354,82 +344,19 @@ static void case_minute(const bench_case *c, const backend *on)
     bench_json_end(&b);
 }
 
-static const bench_case CASES[] = {
-    {"1", 1, 1, case_ratio, 0},          {"16", 16, 10, case_ratio, 0},
-    {"256", 256, 100, case_ratio, 0},    {"4096", 4096, 1000, case_ratio, 0},
-    {"1-4p", 1, 0, case_processes, 1},   {"256-4p", 256, 0, case_processes, 0},
-    {"256-60s", 256, 0, case_minute, 0},
-};
-enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
-
 /* ---- The command line ---- */
 
-_Noreturn static void usage(const char *name)
-{
-    fprintf(stderr, "commit: no case \"%s\"; there are:", name);
-    for (const backend *const *b = BACKENDS; *b; b++)
-        for (int i = 0; i < CASE_COUNT; i++)
-            if (!(*b)->turns || !CASES[i].no_turns)
-                fprintf(stderr, " %s:%s", (*b)->name, CASES[i].name);
-    fputs("\nwithout \"BACKEND:\" a case is run on all\n", stderr);
-    exit(2);
-}
+static const commit_load ONE = {1, 1}, FEW = {16, 10}, SOME = {256, 100}, MANY = {4096, 1000};
 
-/* Is the case, on this backend, what the word means? */
-static int is_meant(const bench_case *c, const backend *on, const char *word)
-{
-    const char *mark = strchr(word, ':');
-    if (on->turns && c->no_turns)
-        return 0;
-    if (!mark)
-        return strcmp(word, c->name) == 0;
-    size_t size = (size_t)(mark - word);
-    return strlen(on->name) == size && memcmp(on->name, word, size) == 0 &&
-           strcmp(mark + 1, c->name) == 0;
-}
-
-static int is_chosen(const bench_case *c, const backend *on, char **words, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (is_meant(c, on, words[i]))
-            return 1;
-    return count == 0 && !(on->turns && c->no_turns);
-}
-
-static void words_check(char **words, int count)
-{
-    for (int i = 0; i < count; i++) {
-        int known = 0;
-        for (const backend *const *b = BACKENDS; *b; b++)
-            for (int k = 0; k < CASE_COUNT; k++)
-                known |= is_meant(&CASES[k], *b, words[i]);
-        if (!known)
-            usage(words[i]);
-    }
-}
-
-static int cases_run(const backend *on, char **words, int count)
-{
-    int chosen = 0;
-    char nothing = 0;
-    for (int i = 0; i < CASE_COUNT; i++)
-        chosen += is_chosen(&CASES[i], on, words, count);
-    if (chosen == 0 || !on->start())
-        return 0;
-    bench_children(1, child_explain, on, &nothing, 1);
-    table_head();
-    for (int i = 0; i < CASE_COUNT; i++)
-        if (is_chosen(&CASES[i], on, words, count))
-            CASES[i].run(&CASES[i], on);
-    return chosen;
-}
+static const bench_case CASES[] = {
+    {"1", case_ratio, &ONE, 0},         {"16", case_ratio, &FEW, 0},
+    {"256", case_ratio, &SOME, 0},      {"4096", case_ratio, &MANY, 0},
+    {"1-4p", case_processes, &ONE, 1},  {"256-4p", case_processes, &SOME, 0},
+    {"256-60s", case_minute, &SOME, 0},
+};
 
 int main(int argc, char **argv)
 {
-    int done = 0;
-    words_check(argv + 1, argc - 1);
-    bench_place_make();
-    for (const backend *const *b = BACKENDS; *b; b++)
-        done += cases_run(*b, argv + 1, argc - 1);
-    return done ? 0 : 1;
+    const bench_group group = {"commit", CASES, sizeof CASES / sizeof *CASES, table_head};
+    return cases_main(&group, argc, argv);
 }

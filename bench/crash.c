@@ -256,9 +256,9 @@ static void round_run(crash_task *t, report *r, int round)
     report_set(r, round, "twice", (double)twice, 0);
 }
 
-void case_crash(const engine_case *c, const backend *on)
+void case_crash(const bench_case *c, const backend *on)
 {
-    crash_task t = {.db = on->named("pawl"), .clients = c->clients};
+    crash_task t = {.db = on->named("pawl"), .clients = ENGINE_CLIENTS};
     report r = {.bench = "engine", .name = c->name, .in = "ms", .on = on};
     for (int i = 0; i < report_rounds(); i++)
         round_run(&t, &r, i);

@@ -1,8 +1,9 @@
-/* The cases of bench engine. Those that are more than a loop over rounds are in files of their own,
- * crash.c and memory.c. */
+/* The cases of bench engine. Those that are more than a loop over rounds are in files of their own:
+ * crash.c, memory.c, and talk.c for runs that talk with others. */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H
 
+#include "cases.h"
 #include "report.h"
 #include "rig.h"
 
@@ -10,15 +11,34 @@
  * few enough that they are not what is measured. */
 enum { ENGINE_CLIENTS = 64 };
 
-typedef struct engine_case {
-    const char *name;
-    void (*run)(const struct engine_case *c, const backend *on);
+/* What a case is given to do: the runs of a plan, or something else by functions of its own. */
+typedef struct engine_load {
     int runs;
     int steps;
     int payload;
     int clients;
     int batch; /* rows per transaction of the floor */
-} engine_case;
+
+    /* Rates: `items` of `in`, instead of runs * steps and "steps/s". Of a load that takes long:
+     * fewer rounds, and on a server so many times fewer items; 0: all. */
+    const char *in;
+    int items;
+    int rounds_max;
+    int fewer;
+
+    /* Before the clock: register, have everything durable that should be there. What it gives is
+     * handed to the others, and freed. NULL: the plan's runs are started. */
+    void *(*prepare)(rig *r, const struct engine_load *l, const backend *on);
+
+    /* Rates: do it. Everything is durable when it returns. */
+    void (*go)(void *own);
+
+    /* One at a time: how long it took, and, if not 0, how long until it was durable. */
+    void (*once)(void *own, int number, int64_t took_ns[2]);
+} engine_load;
+
+/* How many items that are on this backend. */
+int engine_items(const engine_load *l, const backend *on);
 
 typedef struct engine_floor {
     floor_result floor;
@@ -28,7 +48,11 @@ typedef struct engine_floor {
 /* What one commit of one row costs, of the rows of this database. */
 double engine_commit_us(const bench_db *source);
 
-void case_crash(const engine_case *c, const backend *on);
-void case_memory(const engine_case *c, const backend *on);
+void case_crash(const bench_case *c, const backend *on);
+void case_memory(const bench_case *c, const backend *on);
+void case_futures(const bench_case *c, const backend *on);
+
+/* Runs that talk (talk.c): for case_rate() and case_one() of engine.c. */
+extern const engine_load LOAD_WAKE, LOAD_CHILDREN, LOAD_MESSAGES, LOAD_MESSAGES_EACH, LOAD_TRANSACT;
 
 #endif

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "db/wal.h"
 
+enum { BATCH_BEFORE = 1000 };
+
 static void check(sqlite3 *file, int rc, const char *doing)
 {
     if (rc != SQLITE_OK && rc != SQLITE_ROW && rc != SQLITE_DONE)
@@ -60,19 +62,51 @@ static slice column_text(sqlite3_stmt *s, int column)
 
 static void runs_read(sqlite3 *file, floor_rows *r)
 {
-    sqlite3_stmt *s = prepare(file, "SELECT run, status, created_at, finished_at, tenant, id, "
-                                    "workflow, version, by, input, output, error FROM pawl_runs "
+    sqlite3_stmt *s = prepare(file, "SELECT run, status, created_at, finished_at, parent, "
+                                    "parent_generation, parent_op, tenant, id, workflow, version, "
+                                    "by, input, output, error FROM pawl_runs "
                                     "ORDER BY run");
     for (size_t i = 0; i < r->life_count; i++) {
         floor_run *run = &r->lives[i];
-        int64_t *numbers[] = {&run->run, &run->status, &run->created_ms, &run->finished_ms};
+        int64_t *numbers[] = {&run->run,         &run->status, &run->created_ms,
+                              &run->finished_ms, &run->parent, &run->parent_generation,
+                              &run->parent_op};
         floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,
                                &run->by,     &run->input, &run->output,   &run->error};
         check(file, sqlite3_step(s), "read the runs");
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 7; k++)
             *numbers[k] = sqlite3_column_int64(s, k);
         for (int k = 0; k < 8; k++)
-            *texts[k] = floor_rows_text(r, column_text(s, 4 + k));
+            *texts[k] = floor_rows_text(r, column_text(s, 7 + k));
+    }
+    sqlite3_finalize(s);
+}
+
+static const char OWN_TABLE[] = "CREATE TABLE bench_rows (id INTEGER PRIMARY KEY, data TEXT)";
+static const char OWN_INSERT[] = "INSERT INTO bench_rows (id, data) VALUES ($1, $2)";
+
+/* How many rows of its own the application has, and how many bytes they are. */
+static size_t own_count(sqlite3 *file, size_t *bytes)
+{
+    size_t ignored = 0;
+    if (count_rows(file, "SELECT count(*), 0 FROM sqlite_schema WHERE name = 'bench_rows'",
+                   &ignored) == 0)
+        return 0;
+    return count_rows(file,
+                      "SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) "
+                      "FROM bench_rows",
+                      bytes);
+}
+
+static void own_read(sqlite3 *file, floor_rows *r)
+{
+    if (r->own == 0)
+        return;
+    sqlite3_stmt *s = prepare(file, "SELECT id, data FROM bench_rows ORDER BY id");
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        floor_row *to = floor_rows_add(r, SLICE_LIT(""), column_text(s, 1));
+        to->what = FLOOR_OWN;
+        to->seq = sqlite3_column_int64(s, 0);
     }
     sqlite3_finalize(s);
 }
@@ -91,18 +125,22 @@ static floor_rows *read_some(const bench_db *source, int lives)
                               "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB)) + "
                               "coalesce(length(data), 0)), 0) FROM pawl_journal",
                               &bytes);
-    floor_rows *r = floor_rows_new(count, bytes);
+    size_t own = lives ? own_count(file, &bytes) : 0;
+    floor_rows *r = floor_rows_new(count + own, bytes);
+    r->own = own;
     snprintf(r->source, sizeof r->source, "%s", source->path);
-    sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, at, enc, name, data "
+    sqlite3_stmt *s = prepare(file, "SELECT run, generation, seq, kind, op, at, enc, name, data "
                                     "FROM pawl_journal ORDER BY pos");
     while (sqlite3_step(s) == SQLITE_ROW) {
-        floor_row *to = floor_rows_add(r, column_text(s, 6), column_text(s, 7));
-        int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind, &to->at, &to->enc};
-        for (int i = 0; i < 6; i++)
+        floor_row *to = floor_rows_add(r, column_text(s, 7), column_text(s, 8));
+        int64_t *numbers[] = {&to->run, &to->generation, &to->seq, &to->kind,
+                              &to->op,  &to->at,         &to->enc};
+        for (int i = 0; i < 7; i++)
             *numbers[i] = sqlite3_column_int64(s, i);
     }
-    floor_rows_complete(r);
     sqlite3_finalize(s);
+    own_read(file, r);
+    floor_rows_complete(r);
     if (lives) {
         floor_lives_new(r, runs);
         runs_read(file, r);
@@ -211,6 +249,8 @@ static bare bare_open(const bench_db *fresh, const floor_rows *rows)
     }
     b.file = file_open(fresh->path);
     settings_apply(b.file, &b.set);
+    if (rows && rows->own > 0)
+        execute(b.file, OWN_TABLE);
     sqlite3 *copier = file_open(fresh->path);
     settings_apply(copier, &b.set);
     b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system());
@@ -228,22 +268,25 @@ static void bare_close(bare *b)
 /* ---- The loop ---- */
 
 typedef struct loop {
-    sqlite3_stmt *begin, *insert, *start, *end, *commit;
+    sqlite3_stmt *begin, *insert, *start, *end, *own, *commit;
 } loop;
 
 static const char RUN_START[] =
     "INSERT INTO pawl_runs (run, owner, fence, wake_at, created_at, updated_at, tenant, id, "
-    "workflow, version, by, input) VALUES (?1, ?2, 1, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    "workflow, version, by, input, parent, parent_generation, parent_op) "
+    "VALUES (?1, ?2, 1, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 static const char RUN_END[] =
     "UPDATE pawl_runs SET status = ?2, owner = 0, wake_at = NULL, updated_at = ?3, "
     "finished_at = ?3, output = ?4, error = ?5 WHERE run = ?1";
 
-static loop loop_prepare(sqlite3 *file, const char *insert)
+/* `own`: there are rows of the application. */
+static loop loop_prepare(sqlite3 *file, const char *insert, size_t own)
 {
     return (loop){.begin = prepare(file, "BEGIN IMMEDIATE"),
                   .insert = prepare(file, insert),
                   .start = prepare(file, RUN_START),
                   .end = prepare(file, RUN_END),
+                  .own = own > 0 ? prepare(file, OWN_INSERT) : NULL,
                   .commit = prepare(file, "COMMIT")};
 }
 
@@ -253,6 +296,7 @@ static void loop_finalize(loop *l)
     sqlite3_finalize(l->insert);
     sqlite3_finalize(l->start);
     sqlite3_finalize(l->end);
+    sqlite3_finalize(l->own);
     sqlite3_finalize(l->commit);
 }
 
@@ -269,13 +313,14 @@ static void row_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const floo
     sqlite3_bind_int64(s, 2, at->generation);
     sqlite3_bind_int64(s, 3, at->seq);
     sqlite3_bind_int64(s, 4, at->kind);
-    sqlite3_bind_text(s, 5, r->bytes + at->name, at->name_size, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 6, at->at);
-    sqlite3_bind_int64(s, 7, at->enc);
+    sqlite3_bind_int64(s, 5, at->op);
+    sqlite3_bind_text(s, 6, r->bytes + at->name, at->name_size, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 7, at->at);
+    sqlite3_bind_int64(s, 8, at->enc);
     if (at->data_size < 0)
-        sqlite3_bind_null(s, 8);
+        sqlite3_bind_null(s, 9);
     else
-        sqlite3_bind_blob(s, 8, r->bytes + at->data, at->data_size, SQLITE_STATIC);
+        sqlite3_bind_blob(s, 9, r->bytes + at->data, at->data_size, SQLITE_STATIC);
     step(b, s);
 }
 
@@ -295,6 +340,14 @@ static void bind_blob(sqlite3_stmt *s, int place, const floor_rows *r, floor_tex
         sqlite3_bind_blob(s, place, r->bytes + text.at, text.size, SQLITE_STATIC);
 }
 
+static void bind_number(sqlite3_stmt *s, int place, int64_t number)
+{
+    if (number == 0)
+        sqlite3_bind_null(s, place);
+    else
+        sqlite3_bind_int64(s, place, number);
+}
+
 static void run_start(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_run *run)
 {
     sqlite3_bind_int64(s, 1, run->run);
@@ -306,6 +359,9 @@ static void run_start(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor
     bind_text(s, 7, r, run->version);
     bind_text(s, 8, r, run->by);
     bind_blob(s, 9, r, run->input);
+    bind_number(s, 10, run->parent);
+    bind_number(s, 11, run->parent_generation);
+    bind_number(s, 12, run->parent_op);
     step(b, s);
 }
 
@@ -316,6 +372,13 @@ static void run_end(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_r
     sqlite3_bind_int64(s, 3, run->finished_ms);
     bind_blob(s, 4, r, run->output);
     bind_text(s, 5, r, run->error);
+    step(b, s);
+}
+
+static void own_insert(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_row *row)
+{
+    sqlite3_bind_int64(s, 1, row->seq);
+    bind_text(s, 2, r, (floor_text){row->data, row->data_size});
     step(b, s);
 }
 
@@ -331,6 +394,11 @@ static void row_write(bare *b, loop *l, const floor_rows *r, const floor_row *ro
     case FLOOR_END:
         run_end(b, l->end, r, &r->lives[row->life]);
         break;
+    case FLOOR_OWN:
+        own_insert(b, l->own, r, row);
+        break;
+    case FLOOR_WHATS:
+        break;
     }
 }
 
@@ -345,23 +413,33 @@ static void batch_write(bare *b, loop *l, const floor_rows *r, size_t from, size
         wal_keeper_restart(b->keeper);
 }
 
+static void batches_write(bare *b, loop *l, const floor_rows *r, size_t from, size_t end,
+                          size_t batch)
+{
+    for (size_t to; from < end; from = to) {
+        to = floor_batch_end(r, from, batch, end);
+        batch_write(b, l, r, from, to);
+    }
+}
+
 static floor_result write_all_rows(bare *b, const char *insert, const floor_rows *r, size_t batch)
 {
-    loop l = loop_prepare(b->file, insert);
+    loop l = loop_prepare(b->file, insert, r->own);
+    batches_write(b, &l, r, 0, r->before, BATCH_BEFORE);
     floor_watch w = floor_begin(b->db);
-    for (size_t i = 0; i < r->count; i += batch)
-        batch_write(b, &l, r, i, i + batch < r->count ? i + batch : r->count);
+    batches_write(b, &l, r, r->before, r->count, batch);
     floor_result result = floor_end(&w, r);
     loop_finalize(&l);
     return result;
 }
 
-#define COLUMNS "(run, generation, seq, kind, name, at, enc, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+#define COLUMNS                                                                                    \
+    "(run, generation, seq, kind, op, name, at, enc, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 static const char JOURNAL_INSERT[] = "INSERT INTO pawl_journal " COLUMNS;
 static const char PLAIN_INSERT[] = "INSERT INTO plain " COLUMNS;
 static const char PLAIN_TABLE[] =
     "CREATE TABLE plain (run INTEGER, generation INTEGER, seq INTEGER, "
-    "kind INTEGER, name TEXT, at INTEGER, enc INTEGER, data BLOB)";
+    "kind INTEGER, op INTEGER, name TEXT, at INTEGER, enc INTEGER, data BLOB)";
 
 static floor_result write_rows(const bench_db *fresh, const floor_rows *rows, int batch)
 {
@@ -394,7 +472,7 @@ static void commit_one(void *arg, const floor_rows *rows, size_t i)
 static double commit_us(const bench_db *fresh, const floor_rows *rows, int commits)
 {
     single s = {.bare = bare_open(fresh, rows)};
-    s.loop = loop_prepare(s.bare.file, JOURNAL_INSERT);
+    s.loop = loop_prepare(s.bare.file, JOURNAL_INSERT, 0);
     double us = floor_p50_us(rows, commits, commit_one, &s);
     loop_finalize(&s.loop);
     bare_close(&s.bare);
@@ -419,5 +497,7 @@ const floor_kind FLOOR_SQLITE = {
     .write = write_rows,
     .limit = limit,
     .commit_us = commit_us,
+    .own_table = OWN_TABLE,
+    .own_insert = OWN_INSERT,
     .explain = explain,
 };

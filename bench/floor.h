@@ -9,7 +9,10 @@
  * SQLite's, floor_pg.c PostgreSQL's) and every benchmark uses it.
  *
  * Where runs were driven, and not just units committed, their rows are written too: each run is
- * inserted before its first journal row, and updated, as its end was, behind its last one. */
+ * inserted before its first journal row, and updated, as its end was, behind its last one. What is
+ * not there any more at the end, as a message that was received, is not written: that pawl has kept
+ * it in between is pawl's own expense. A row of the application's own is written behind the journal
+ * row of its step, in the same transaction. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
@@ -31,7 +34,8 @@ typedef struct floor_kind {
     /* All rows of a database's journal, and its runs, in memory. Nobody may be writing it. */
     floor_rows *(*read)(const bench_db *source);
 
-    /* The same, and the beginning and the end of each run among them. All runs have ended. */
+    /* The same, and the beginning and the end of each run among them, and the application's own
+     * rows if there are any. All runs have ended. */
     floor_rows *(*read_lives)(const bench_db *source);
 
     /* Write them into a fresh database, `batch` rows per transaction. */
@@ -43,6 +47,11 @@ typedef struct floor_kind {
     /* What one commit of one row costs: p50 in microseconds of that many, in a fresh database. */
     double (*commit_us)(const bench_db *fresh, const floor_rows *rows, int commits);
 
+    /* The application's own rows, beside those of pawl_transact(): their table, and one of them,
+     * with its number and a text. */
+    const char *own_table;
+    const char *own_insert;
+
     /* Say on stderr with which settings floor and limit are written, as read back. */
     void (*explain)(const bench_db *fresh);
 } floor_kind;
@@ -52,9 +61,13 @@ extern const floor_kind FLOOR_POSTGRES; /* only where libpq is: BENCH_POSTGRES *
 
 void floor_free(floor_rows *rows);
 
+/* `read` and `read_lives` of FLOOR_POSTGRES. */
+floor_rows *floor_pg_read(const bench_db *source);
+floor_rows *floor_pg_read_lives(const bench_db *source);
+
 /* ---- What the floors share: rows in memory (floor_rows.c) ---- */
 
-typedef enum { FLOOR_JOURNAL, FLOOR_START, FLOOR_END } floor_what;
+typedef enum { FLOOR_JOURNAL, FLOOR_START, FLOOR_END, FLOOR_OWN, FLOOR_WHATS } floor_what;
 
 /* A text in `bytes`. */
 typedef struct floor_text {
@@ -66,13 +79,14 @@ typedef struct floor_text {
 enum { FLOOR_OWNER = 2 };
 typedef struct floor_run {
     int64_t run, status, created_ms, finished_ms;
+    int64_t parent, parent_generation, parent_op; /* 0: NULL */
     floor_text tenant, id, workflow, version, by, input, output, error;
 } floor_run;
 
 typedef struct floor_row {
     floor_what what;
-    size_t life; /* of START and END: which of `lives`; the rest is of JOURNAL */
-    int64_t run, generation, seq, kind, at, enc;
+    size_t life; /* of START and END: which of `lives`; the rest is of JOURNAL. OWN: seq, data */
+    int64_t run, generation, seq, kind, op, at, enc;
     int64_t fence;     /* of its run, where the floor checks it; else 0 */
     size_t name, data; /* offsets in `bytes` */
     int name_size;
@@ -87,6 +101,8 @@ struct floor_rows {
     floor_row *rows;
     size_t count;
     size_t room;
+    size_t before; /* so many of them are written before the clock is started */
+    size_t own;    /* so many are of the application */
     char *bytes;
     size_t size;
     size_t bytes_room;
@@ -105,6 +121,12 @@ floor_text floor_rows_text(floor_rows *r, slice text);
 /* Room for so many runs; then, when rows and runs are all there, put the one among the other. */
 void floor_lives_new(floor_rows *r, size_t count);
 void floor_lives_merge(floor_rows *r);
+
+/* The first so many rows of the journal, and what is among them, are not timed. */
+void floor_rows_before(floor_rows *r, int64_t journal);
+
+/* Where a transaction of about `batch` rows ends that begins at `from`, not beyond `end`. */
+size_t floor_batch_end(const floor_rows *r, size_t from, size_t batch, size_t end);
 
 /* They are all there, and they are some; ends the process otherwise. */
 void floor_rows_complete(const floor_rows *r);

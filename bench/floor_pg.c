@@ -13,118 +13,10 @@
 #include "floor.h"
 #include "pq.h"
 
-enum { COLUMNS_MAX = 9, NUMBER_OID = 20, TEXT_OID = 25, BYTES_OID = 17 };
+enum { COLUMNS_MAX = 12, BATCH_BEFORE = 1000, NUMBER_OID = 20, TEXT_OID = 25, BYTES_OID = 17 };
 
-/* ---- Rows in memory ---- */
-
-static floor_rows *rows_new(PGconn *conn)
-{
-    int64_t count = pq_number(conn, "SELECT count(*) FROM pawl.journal");
-    int64_t bytes = pq_number(conn, "SELECT coalesce(sum(octet_length(name) + "
-                                    "coalesce(length(data), 0)), 0) FROM pawl.journal");
-    int64_t runs = pq_number(
-        conn, "SELECT coalesce(sum(octet_length(tenant || id || workflow || version || by) + "
-              "coalesce(length(input), 0) + coalesce(length(output), 0) + "
-              "coalesce(octet_length(error), 0)), 0) FROM pawl.runs");
-    return floor_rows_new((size_t)count, (size_t)(bytes + runs));
-}
-
-static slice field(PGresult *result, int row, int column)
-{
-    if (PQgetisnull(result, row, column))
-        return (slice){NULL, 0};
-    return (slice){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
-}
-
-static void row_keep(floor_rows *r, PGresult *result)
-{
-    floor_row *to = floor_rows_add(r, field(result, 0, 7), field(result, 0, 8));
-    int64_t *numbers[] = {&to->run, &to->generation, &to->seq,  &to->kind,
-                          &to->at,  &to->enc,        &to->fence};
-    for (int i = 0; i < 7; i++)
-        *numbers[i] = pq_int64(PQgetvalue(result, 0, i));
-}
-
-static void journal_read(PGconn *conn, floor_rows *r)
-{
-    static const char sql[] =
-        "SELECT j.run, j.generation, j.seq, j.kind, j.at, j.enc, r.fence, j.name, j.data"
-        " FROM pawl.journal j JOIN pawl.runs r ON r.run = j.run ORDER BY j.pos";
-    if (!PQsendQueryParams(conn, sql, 0, NULL, NULL, NULL, NULL, 1) || !PQsetSingleRowMode(conn))
-        bench_die("floor: %s", PQerrorMessage(conn));
-    for (PGresult *result = PQgetResult(conn); result; result = PQgetResult(conn)) {
-        pq_check(conn, result, sql);
-        if (PQntuples(result) == 1)
-            row_keep(r, result);
-        PQclear(result);
-    }
-}
-
-static void runs_read(PGconn *conn, buf *out)
-{
-    char *piece = NULL;
-    int size;
-    pq_run(conn, "COPY pawl.runs TO STDOUT");
-    while ((size = PQgetCopyData(conn, &piece, 0)) > 0) {
-        buf_add(out, (slice){piece, (size_t)size});
-        PQfreemem(piece);
-    }
-    PQclear(pq_check(conn, PQgetResult(conn), "read the runs"));
-    if (out->failed)
-        bench_die("floor: too many runs");
-}
-
-static void runs_write(PGconn *conn, const buf *runs)
-{
-    pq_run(conn, "COPY pawl.runs FROM STDIN");
-    if (PQputCopyData(conn, runs->at, (int)runs->size) != 1 || PQputCopyEnd(conn, NULL) != 1)
-        bench_die("floor: %s", PQerrorMessage(conn));
-    for (PGresult *result = PQgetResult(conn); result; result = PQgetResult(conn))
-        PQclear(pq_check(conn, result, "write the runs"));
-}
-
-static void lives_read(PGconn *conn, floor_rows *r)
-{
-    static const char sql[] =
-        "SELECT run, status, created_at, finished_at, tenant, id, workflow, version, by, input, "
-        "output, error FROM pawl.runs ORDER BY run";
-    PGresult *result = pq_check(conn, PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 1), sql);
-    floor_lives_new(r, (size_t)PQntuples(result));
-    for (size_t i = 0; i < r->life_count; i++) {
-        floor_run *run = &r->lives[i];
-        int64_t *numbers[] = {&run->run, &run->status, &run->created_ms, &run->finished_ms};
-        floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,
-                               &run->by,     &run->input, &run->output,   &run->error};
-        for (int k = 0; k < 4; k++)
-            *numbers[k] = pq_int64(PQgetvalue(result, (int)i, k));
-        for (int k = 0; k < 8; k++)
-            *texts[k] = floor_rows_text(r, field(result, (int)i, 4 + k));
-    }
-    PQclear(result);
-}
-
-static floor_rows *read_rows(const bench_db *source)
-{
-    PGconn *conn = pq_open(source->url);
-    floor_rows *r = rows_new(conn);
-    journal_read(conn, r);
-    floor_rows_complete(r);
-    runs_read(conn, &r->runs);
-    pq_close(conn);
-    return r;
-}
-
-static floor_rows *read_lives(const bench_db *source)
-{
-    PGconn *conn = pq_open(source->url);
-    floor_rows *r = rows_new(conn);
-    journal_read(conn, r);
-    floor_rows_complete(r);
-    lives_read(conn, r);
-    floor_lives_merge(r);
-    pq_close(conn);
-    return r;
-}
+static const char OWN_TABLE[] = "CREATE TABLE public.bench_rows (id bigint PRIMARY KEY, data text)";
+static const char OWN_INSERT[] = "INSERT INTO public.bench_rows (id, data) VALUES ($1, $2)";
 
 /* ---- The bare connection ---- */
 
@@ -190,6 +82,15 @@ static void settings_apply(PGconn *conn, const settings *set)
     }
 }
 
+static void runs_write(PGconn *conn, const buf *runs)
+{
+    pq_run(conn, "COPY pawl.runs FROM STDIN");
+    if (PQputCopyData(conn, runs->at, (int)runs->size) != 1 || PQputCopyEnd(conn, NULL) != 1)
+        bench_die("floor: %s", PQerrorMessage(conn));
+    for (PGresult *result = PQgetResult(conn); result; result = PQgetResult(conn))
+        PQclear(pq_check(conn, result, "write the runs"));
+}
+
 /* As pawl finds its own: tables are there, and runs, unless they are written too; nothing is left
  * to be written back. */
 static PGconn *bare_open(const bench_db *fresh, const floor_rows *rows)
@@ -199,6 +100,8 @@ static PGconn *bare_open(const bench_db *fresh, const floor_rows *rows)
     PGconn *conn = pq_open(fresh->url);
     if (rows && !rows->lives)
         runs_write(conn, &rows->runs);
+    if (rows && rows->own > 0)
+        pq_run(conn, OWN_TABLE);
     settings_apply(conn, &set);
     return conn;
 }
@@ -211,7 +114,7 @@ typedef struct column {
     size_t room;
 } column;
 
-/* What a statement takes, a letter per column: i a number, t text, b bytes. */
+/* What a statement takes, a letter per column: i a number, n one or NULL, t text, b bytes. */
 typedef struct statement {
     const char *name;
     const char *types;
@@ -220,22 +123,26 @@ typedef struct statement {
 } statement;
 
 static const statement STATEMENTS[] = {
-    [FLOOR_JOURNAL] = {"row", "iiiitiib",
-                       "(run, generation, seq, kind, name, at, enc, data) "
+    [FLOOR_JOURNAL] = {"row", "iiiiitiib",
+                       "(run, generation, seq, kind, op, name, at, enc, data) "
                        "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
-                       "$4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bytea[])",
+                       "$4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], "
+                       "$9::bytea[])",
                        NULL},
-    [FLOOR_START] = {"start", "iiitttttb",
+    [FLOOR_START] = {"start", "iiitttttbnnn",
                      "INSERT INTO pawl.runs (run, owner, fence, wake_at, created_at, updated_at, "
-                     "tenant, id, workflow, version, by, input) SELECT run, owner, 1, at, at, at, "
-                     "tenant, id, workflow, version, by, input FROM unnest($1::bigint[], "
+                     "tenant, id, workflow, version, by, input, parent, parent_generation, "
+                     "parent_op) SELECT run, owner, 1, at, at, at, tenant, id, workflow, version, "
+                     "by, input, parent, parent_generation, parent_op FROM unnest($1::bigint[], "
                      "$2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], "
-                     "$7::text[], $8::text[], $9::bytea[]) AS s (run, owner, at, tenant, id, "
-                     "workflow, version, by, input)",
+                     "$7::text[], $8::text[], $9::bytea[], $10::bigint[], $11::bigint[], "
+                     "$12::bigint[]) AS s (run, owner, at, tenant, id, workflow, version, by, "
+                     "input, parent, parent_generation, parent_op)",
                      "INSERT INTO pawl.runs (run, owner, fence, wake_at, created_at, updated_at, "
-                     "tenant, id, workflow, version, by, input) VALUES ($1::bigint, $2::bigint, "
-                     "1, $3::bigint, $3, $3, $4::text, $5::text, $6::text, $7::text, $8::text, "
-                     "$9::bytea)"},
+                     "tenant, id, workflow, version, by, input, parent, parent_generation, "
+                     "parent_op) VALUES ($1::bigint, $2::bigint, 1, $3::bigint, $3, $3, $4::text, "
+                     "$5::text, $6::text, $7::text, $8::text, $9::bytea, $10::bigint, "
+                     "$11::bigint, $12::bigint)"},
     [FLOOR_END] = {"end", "iiibt",
                    "UPDATE pawl.runs AS r SET status = s.status, owner = 0, wake_at = NULL, "
                    "updated_at = s.at, finished_at = s.at, output = s.output, error = s.error "
@@ -244,8 +151,11 @@ static const statement STATEMENTS[] = {
                    "UPDATE pawl.runs SET status = $2::bigint, owner = 0, wake_at = NULL, "
                    "updated_at = $3::bigint, finished_at = $3, output = $4::bytea, "
                    "error = $5::text WHERE run = $1::bigint AND fence = 1"},
+    [FLOOR_OWN] = {"own", "it",
+                   "INSERT INTO public.bench_rows (id, data) "
+                   "SELECT * FROM unnest($1::bigint[], $2::text[])",
+                   OWN_INSERT},
 };
-enum { STATEMENT_COUNT = 3 };
 
 /* A value of a row, by its column's letter. */
 typedef struct value {
@@ -256,20 +166,38 @@ typedef struct value {
 /* The values of a row, in the order in which its statement takes them. */
 static void row_values(const floor_rows *r, const floor_row *row, value out[COLUMNS_MAX])
 {
-    const floor_run *run = row->what == FLOOR_JOURNAL ? NULL : &r->lives[row->life];
+    const floor_run *run = r->lives ? &r->lives[row->life] : NULL;
     if (row->what == FLOOR_JOURNAL) {
         const value all[] = {
-            {.number = row->run},  {.number = row->generation},           {.number = row->seq},
-            {.number = row->kind}, {.text = {row->name, row->name_size}}, {.number = row->at},
-            {.number = row->enc},  {.text = {row->data, row->data_size}},
+            {.number = row->run},
+            {.number = row->generation},
+            {.number = row->seq},
+            {.number = row->kind},
+            {.number = row->op},
+            {.text = {row->name, row->name_size}},
+            {.number = row->at},
+            {.number = row->enc},
+            {.text = {row->data, row->data_size}},
         };
         memcpy(out, all, sizeof all);
     } else if (row->what == FLOOR_START) {
         const value all[] = {
-            {.number = run->run},   {.number = FLOOR_OWNER}, {.number = run->created_ms},
-            {.text = run->tenant},  {.text = run->id},       {.text = run->workflow},
-            {.text = run->version}, {.text = run->by},       {.text = run->input},
+            {.number = run->run},
+            {.number = FLOOR_OWNER},
+            {.number = run->created_ms},
+            {.text = run->tenant},
+            {.text = run->id},
+            {.text = run->workflow},
+            {.text = run->version},
+            {.text = run->by},
+            {.text = run->input},
+            {.number = run->parent},
+            {.number = run->parent_generation},
+            {.number = run->parent_op},
         };
+        memcpy(out, all, sizeof all);
+    } else if (row->what == FLOOR_OWN) {
+        const value all[] = {{.number = row->seq}, {.text = {row->data, row->data_size}}};
         memcpy(out, all, sizeof all);
     } else {
         const value all[] = {
@@ -282,7 +210,7 @@ static void row_values(const floor_rows *r, const floor_row *row, value out[COLU
 
 typedef struct loop {
     PGconn *conn;
-    column columns[STATEMENT_COUNT][COLUMNS_MAX];
+    column columns[FLOOR_WHATS][COLUMNS_MAX];
 } loop;
 
 static char *column_extend(column *c, size_t size)
@@ -322,9 +250,17 @@ static void column_bytes(column *c, const char *from, int size)
         memcpy(to + 4, from, (size_t)size);
 }
 
+static void column_optional(column *c, int64_t number)
+{
+    if (number != 0)
+        column_number(c, number);
+    else
+        column_bytes(c, NULL, -1);
+}
+
 static int oid_of(char letter)
 {
-    return letter == 'i' ? NUMBER_OID : letter == 't' ? TEXT_OID : BYTES_OID;
+    return letter == 'i' || letter == 'n' ? NUMBER_OID : letter == 't' ? TEXT_OID : BYTES_OID;
 }
 
 /* The rows of one kind among `from` to `to`; how many there are. */
@@ -345,6 +281,8 @@ static size_t columns_fill(loop *l, floor_what what, const floor_rows *r, size_t
         for (int k = 0; types[k]; k++) {
             if (types[k] == 'i')
                 column_number(&c[k], values[k].number);
+            else if (types[k] == 'n')
+                column_optional(&c[k], values[k].number);
             else
                 column_bytes(&c[k], r->bytes + values[k].text.at, values[k].text.size);
         }
@@ -352,9 +290,9 @@ static size_t columns_fill(loop *l, floor_what what, const floor_rows *r, size_t
     return count;
 }
 
-static void loop_prepare(loop *l, PGconn *conn, const char *table)
+static void loop_prepare(loop *l, PGconn *conn, const char *table, const floor_rows *r)
 {
-    char sql[400];
+    char sql[500];
     memset(l, 0, sizeof *l);
     l->conn = conn;
     pq_prepare(conn, "begin", "BEGIN");
@@ -362,6 +300,8 @@ static void loop_prepare(loop *l, PGconn *conn, const char *table)
     pq_prepare(conn, STATEMENTS[FLOOR_JOURNAL].name, sql);
     pq_prepare(conn, STATEMENTS[FLOOR_START].name, STATEMENTS[FLOOR_START].many);
     pq_prepare(conn, STATEMENTS[FLOOR_END].name, STATEMENTS[FLOOR_END].many);
+    if (r->own > 0)
+        pq_prepare(conn, STATEMENTS[FLOOR_OWN].name, STATEMENTS[FLOOR_OWN].many);
     pq_prepare(conn, "commit", "COMMIT");
     if (!PQenterPipelineMode(conn))
         bench_die("floor: no pipeline");
@@ -369,7 +309,7 @@ static void loop_prepare(loop *l, PGconn *conn, const char *table)
 
 static void loop_free(loop *l)
 {
-    for (int what = 0; what < STATEMENT_COUNT; what++)
+    for (int what = 0; what < FLOOR_WHATS; what++)
         for (int i = 0; i < COLUMNS_MAX; i++)
             free(l->columns[what][i].at);
 }
@@ -380,10 +320,11 @@ static void send_plain(loop *l, const char *name)
         bench_die("floor: %s", PQerrorMessage(l->conn));
 }
 
+static const int BINARY[COLUMNS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
 /* 1: sent. 0: there are no such rows. */
 static int send_rows(loop *l, floor_what what, const floor_rows *r, size_t from, size_t to)
 {
-    static const int formats[COLUMNS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     const statement *s = &STATEMENTS[what];
     const char *values[COLUMNS_MAX];
     int sizes[COLUMNS_MAX], count = (int)strlen(s->types);
@@ -393,7 +334,7 @@ static int send_rows(loop *l, floor_what what, const floor_rows *r, size_t from,
         values[i] = l->columns[what][i].at;
         sizes[i] = (int)l->columns[what][i].size;
     }
-    if (!PQsendQueryPrepared(l->conn, s->name, count, values, sizes, formats, 0))
+    if (!PQsendQueryPrepared(l->conn, s->name, count, values, sizes, BINARY, 0))
         bench_die("floor: %s", PQerrorMessage(l->conn));
     return 1;
 }
@@ -405,6 +346,7 @@ static void batch_write(loop *l, const floor_rows *r, size_t from, size_t to)
     send_plain(l, "begin");
     sent += r->lives ? send_rows(l, FLOOR_START, r, from, to) : 0;
     sent += send_rows(l, FLOOR_JOURNAL, r, from, to);
+    sent += r->own ? send_rows(l, FLOOR_OWN, r, from, to) : 0;
     sent += r->lives ? send_rows(l, FLOOR_END, r, from, to) : 0;
     send_plain(l, "commit");
     if (!PQpipelineSync(l->conn))
@@ -416,14 +358,22 @@ static void batch_write(loop *l, const floor_rows *r, size_t from, size_t to)
     PQclear(pq_check(l->conn, PQgetResult(l->conn), "floor: a batch"));
 }
 
+static void batches_write(loop *l, const floor_rows *r, size_t from, size_t end, size_t batch)
+{
+    for (size_t to; from < end; from = to) {
+        to = floor_batch_end(r, from, batch, end);
+        batch_write(l, r, from, to);
+    }
+}
+
 static floor_result write_batches(PGconn *conn, const bench_db *d, const char *table,
                                   const floor_rows *r, size_t batch)
 {
     loop l;
-    loop_prepare(&l, conn, table);
+    loop_prepare(&l, conn, table, r);
+    batches_write(&l, r, 0, r->before, BATCH_BEFORE);
     floor_watch w = floor_begin(d);
-    for (size_t i = 0; i < r->count; i += batch)
-        batch_write(&l, r, i, i + batch < r->count ? i + batch : r->count);
+    batches_write(&l, r, r->before, r->count, batch);
     floor_result result = floor_end(&w, r);
     loop_free(&l);
     return result;
@@ -434,17 +384,16 @@ static floor_result write_batches(PGconn *conn, const bench_db *d, const char *t
 static void single_prepare(PGconn *conn)
 {
     pq_prepare(conn, STATEMENTS[FLOOR_JOURNAL].name,
-               "INSERT INTO pawl.journal (run, generation, seq, kind, name, at, enc, data) "
-               "SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, "
-               "$7::bigint, $8::bytea "
-               "WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE run = $1 AND fence = $9::bigint)");
+               "INSERT INTO pawl.journal (run, generation, seq, kind, op, name, at, enc, data) "
+               "SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::text, "
+               "$7::bigint, $8::bigint, $9::bytea "
+               "WHERE EXISTS (SELECT 1 FROM pawl.runs WHERE run = $1 AND fence = $10::bigint)");
     pq_prepare(conn, STATEMENTS[FLOOR_START].name, STATEMENTS[FLOOR_START].one);
     pq_prepare(conn, STATEMENTS[FLOOR_END].name, STATEMENTS[FLOOR_END].one);
 }
 
 static void single_write(void *arg, const floor_rows *r, size_t i)
 {
-    static const int formats[COLUMNS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     PGconn *conn = arg;
     const floor_row *row = &r->rows[i];
     const statement *s = &STATEMENTS[row->what];
@@ -457,16 +406,16 @@ static void single_write(void *arg, const floor_rows *r, size_t i)
     if (row->what == FLOOR_JOURNAL)
         values[count++].number = row->fence;
     for (int k = 0; k < count; k++) {
-        if (!s->types[k] || s->types[k] == 'i') {
+        if (!s->types[k] || s->types[k] == 'i' || s->types[k] == 'n') {
             pq_put_int64(bytes[k], values[k].number);
-            at[k] = bytes[k];
+            at[k] = s->types[k] == 'n' && values[k].number == 0 ? NULL : bytes[k];
             sizes[k] = 8;
         } else {
             at[k] = values[k].text.size < 0 ? NULL : r->bytes + values[k].text.at;
             sizes[k] = values[k].text.size < 0 ? 0 : values[k].text.size;
         }
     }
-    PGresult *result = PQexecPrepared(conn, s->name, count, at, sizes, formats, 0);
+    PGresult *result = PQexecPrepared(conn, s->name, count, at, sizes, BINARY, 0);
     pq_check(conn, result, "floor: a row");
     if (strcmp(PQcmdTuples(result), "1") != 0)
         bench_die("floor: a row was not written");
@@ -488,7 +437,7 @@ static floor_result write_rows(const bench_db *fresh, const floor_rows *rows, in
 {
     PGconn *conn = bare_open(fresh, rows);
     pq_run(conn, "CHECKPOINT");
-    floor_result result = batch == 1
+    floor_result result = batch == 1 && rows->own == 0 && rows->before == 0
                               ? write_singles(conn, fresh, rows)
                               : write_batches(conn, fresh, "pawl.journal", rows, (size_t)batch);
     pq_close(conn);
@@ -500,7 +449,7 @@ static floor_result limit(const bench_db *fresh, const floor_rows *rows, int bat
     PGconn *conn = bare_open(fresh, NULL);
     pq_run(conn,
            "CREATE TABLE public.plain (run bigint, generation bigint, seq bigint, kind bigint, "
-           "name text COLLATE \"C\", at bigint, enc bigint, data bytea)");
+           "op bigint, name text COLLATE \"C\", at bigint, enc bigint, data bytea)");
     pq_run(conn, "CHECKPOINT");
     floor_result result = write_batches(conn, fresh, "public.plain", rows, (size_t)batch);
     pq_close(conn);
@@ -544,10 +493,12 @@ static void explain(const bench_db *fresh)
 }
 
 const floor_kind FLOOR_POSTGRES = {
-    .read = read_rows,
-    .read_lives = read_lives,
+    .read = floor_pg_read,
+    .read_lives = floor_pg_read_lives,
     .write = write_rows,
     .limit = limit,
     .commit_us = commit_us,
+    .own_table = OWN_TABLE,
+    .own_insert = OWN_INSERT,
     .explain = explain,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "core/op.h"
 #include "floor.h"
 
 floor_rows *floor_rows_new(size_t count, size_t bytes)
@@ -91,35 +92,92 @@ static size_t life_of(const floor_rows *r, int64_t run)
     return from;
 }
 
-/* Each journal row behind its run's start if it is the first one, and before its end if it is the
- * last. */
+/* What merging has put together so far. */
+typedef struct merge {
+    floor_row *all;
+    size_t count;
+    size_t *left; /* rows of each run that are still to come … */
+    char *begun;  /* … and whether it has begun */
+    size_t bare;  /* all runs without a row before this one are there */
+    size_t own;   /* the next row of the application, which are behind all others */
+} merge;
+
+static void *room_for(size_t count, size_t size)
+{
+    void *room = calloc(count + 1, size);
+    if (!room)
+        bench_die("floor: out of memory");
+    return room;
+}
+
+/* A run without a row in the journal, as one is that does nothing: it begins and ends behind the
+ * row with which its parent has made it. They are in the order of those. `row` NULL: all that are
+ * left. */
+static void merge_bare(merge *m, const floor_rows *r, const floor_row *row)
+{
+    for (; m->bare < r->life_count; m->bare++) {
+        const floor_run *run = &r->lives[m->bare];
+        if (m->begun[m->bare] || m->left[m->bare] > 0)
+            continue;
+        if (row && (run->parent != row->run || run->parent_op != row->seq))
+            return;
+        m->begun[m->bare] = 1;
+        m->all[m->count++] = (floor_row){.what = FLOOR_START, .life = m->bare};
+        m->all[m->count++] = (floor_row){.what = FLOOR_END, .life = m->bare};
+    }
+}
+
+/* Behind its run's start if it is the first one, and before its end if it is the last. The row of
+ * the application goes behind that of its step. */
+static void merge_row(merge *m, const floor_rows *r, const floor_row *row)
+{
+    size_t life = life_of(r, row->run);
+    if (!m->begun[life])
+        m->all[m->count++] = (floor_row){.what = FLOOR_START, .life = life};
+    m->begun[life] = 1;
+    m->all[m->count++] = *row;
+    if (row->kind == OP_TRANSACT && m->own < r->count)
+        m->all[m->count++] = r->rows[m->own++];
+    if (--m->left[life] == 0)
+        m->all[m->count++] = (floor_row){.what = FLOOR_END, .life = life};
+    merge_bare(m, r, row);
+}
+
 void floor_lives_merge(floor_rows *r)
 {
-    size_t *left = calloc(r->life_count + 1, sizeof *left);
-    char *begun = calloc(r->life_count + 1, 1);
-    floor_row *all = calloc(r->count + 2 * r->life_count + 1, sizeof *all);
-    size_t count = 0;
-    if (!left || !begun || !all)
-        bench_die("floor: out of memory");
-    for (size_t i = 0; i < r->count; i++)
-        left[life_of(r, r->rows[i].run)]++;
-    for (size_t i = 0; i < r->count; i++) {
-        size_t life = life_of(r, r->rows[i].run);
-        if (!begun[life])
-            all[count++] = (floor_row){.what = FLOOR_START, .life = life};
-        begun[life] = 1;
-        all[count++] = r->rows[i];
-        if (--left[life] == 0)
-            all[count++] = (floor_row){.what = FLOOR_END, .life = life};
-    }
-    for (size_t i = 0; i < r->life_count; i++)
-        if (!begun[i])
-            bench_die("floor: a run without a row");
-    free(left);
-    free(begun);
+    size_t journal = r->count - r->own;
+    merge m = {.all = room_for(r->count + 2 * r->life_count, sizeof *m.all),
+               .left = room_for(r->life_count, sizeof *m.left),
+               .begun = room_for(r->life_count, 1),
+               .own = journal};
+    for (size_t i = 0; i < journal; i++)
+        m.left[life_of(r, r->rows[i].run)]++;
+    for (size_t i = 0; i < journal; i++)
+        merge_row(&m, r, &r->rows[i]);
+    merge_bare(&m, r, NULL);
+    if (m.own != r->count)
+        bench_die("floor: a row of the application without its step");
+    free(m.left);
+    free(m.begun);
     free(r->rows);
-    r->rows = all;
-    r->count = r->room = count;
+    r->rows = m.all;
+    r->count = r->room = m.count;
+}
+
+void floor_rows_before(floor_rows *r, int64_t journal)
+{
+    size_t before = 0;
+    for (int64_t seen = 0; seen < journal && before < r->count; before++)
+        seen += r->rows[before].what == FLOOR_JOURNAL;
+    r->before = journal > 0 ? floor_batch_end(r, 0, before, r->count) : 0;
+}
+
+size_t floor_batch_end(const floor_rows *r, size_t from, size_t batch, size_t end)
+{
+    size_t to = from + batch < end ? from + batch : end;
+    while (to < end && r->rows[to].what == FLOOR_OWN)
+        to++;
+    return to;
 }
 
 /* ---- Figures ---- */
@@ -137,9 +195,9 @@ floor_result floor_end(const floor_watch *w, const floor_rows *r)
     int64_t ns = bench_now_ns() - w->start_ns;
     int64_t cpu_ns = bench_cpu_ns() - w->cpu_ns;
     int64_t server_ns = w->db->backend->server_cpu_ns(w->db) - w->server_ns;
-    double rows = (double)r->count;
+    double rows = (double)(r->count - r->before);
     return (floor_result){
-        .rows = (int64_t)r->count,
+        .rows = (int64_t)(r->count - r->before),
         .ns = ns,
         .rate = rows * 1e9 / (double)(ns > 0 ? ns : 1),
         .cpu_us = (double)cpu_ns / 1e3 / rows,

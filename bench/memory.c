@@ -85,9 +85,9 @@ static void child_disk(const void *arg, int number, void *result)
     *(int64_t *)result = after - before;
 }
 
-void case_memory(const engine_case *c, const backend *on)
+void case_memory(const bench_case *c, const backend *on)
 {
-    memory_task t = {.db = on->named("pawl"), .clients = c->clients};
+    memory_task t = {.db = on->named("pawl"), .clients = ENGINE_CLIENTS};
     report r = {.bench = "engine", .name = c->name, .in = "bytes", .on = on};
     for (int i = 0; i < report_rounds(); i++) {
         memory_park park;

@@ -96,13 +96,3 @@ void report_print(const report *r, const char *note)
         fprintf(stderr, "%19s%s\n", "", note);
     print_json(r, rounds);
 }
-
-int report_is_meant(const char *word, const backend *on, const char *name)
-{
-    const char *mark = strchr(word, ':');
-    if (!mark)
-        return strcmp(word, name) == 0;
-    size_t size = (size_t)(mark - word);
-    return strlen(on->name) == size && memcmp(on->name, word, size) == 0 &&
-           strcmp(mark + 1, name) == 0;
-}

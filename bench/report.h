@@ -34,7 +34,4 @@ void report_set(report *r, int round, const char *key, double value, int digits)
 /* Print it; `note`, if not NULL, is a line below for the eye. */
 void report_print(const report *r, const char *note);
 
-/* Does the word, "CASE" or "BACKEND:CASE", mean this case on this backend? */
-int report_is_meant(const char *word, const backend *on, const char *name);
-
 #endif

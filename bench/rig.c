@@ -11,7 +11,6 @@
 
 #include "core/drive.h"
 #include "core/engine.h"
-#include "pawl.h"
 
 enum { PAYLOAD_MAX = 1000, CLIENTS_MAX = 1024, CLIENT_STACK = 256 * 1024, STEPS_NAMED = 8 };
 
@@ -29,6 +28,9 @@ struct rig {
     atomic_llong awaited;
     sem_t all; /* as many as are awaited have ended */
     atomic_int next;
+    rig_client *client; /* what the clients do … */
+    void *client_arg;   /* … with this … */
+    int client_end;     /* … up to this number */
 };
 
 /* ---- What runs do ---- */
@@ -75,9 +77,14 @@ static const char *flow(pawl_run *run, const char *input)
             result = pawl_step(run, NAMES[i % STEPS_NAMED], echo, input, NULL);
     }
     maybe_sleep(run, r, p->steps);
+    rig_end(r);
+    return result;
+}
+
+void rig_end(rig *r)
+{
     if (atomic_fetch_add(&r->ended, 1) + 1 == atomic_load(&r->awaited))
         sem_post(&r->all);
-    return result;
 }
 
 /* A JSON string of that many bytes, which begins with the number. */
@@ -96,7 +103,7 @@ static void input_of(const plan *p, int number, char out[PAYLOAD_MAX + 1])
 
 /* ---- Opening and closing ---- */
 
-static void check(rig *r, pawl_code code, const char *doing)
+void rig_good(rig *r, pawl_code code, const char *doing)
 {
     if (code != PAWL_OK)
         bench_die("%s: %s", doing, pawl_errtext(r->pawl));
@@ -105,7 +112,7 @@ static void check(rig *r, pawl_code code, const char *doing)
 static void *serve(void *arg)
 {
     rig *r = arg;
-    check(r, pawl_serve(r->pawl), "serve");
+    rig_good(r, pawl_serve(r->pawl), "serve");
     return NULL;
 }
 
@@ -116,14 +123,19 @@ rig *rig_open(const bench_db *d, const plan *p)
     if (!r || sem_init(&r->all, 0, 0) != 0)
         bench_die("out of memory");
     r->plan = *p;
-    check(r, pawl_open(&r->pawl, d->url, NULL), "open");
-    check(r, pawl_register_workflow(r->pawl, "flow", flow, PAWL_WORKFLOW(.arg = r)), "register");
+    rig_good(r, pawl_open(&r->pawl, d->url, NULL), "open");
+    rig_good(r, pawl_register_workflow(r->pawl, "flow", flow, PAWL_WORKFLOW(.arg = r)), "register");
     bench_check(db_connect(engine_db(r->pawl), DB_READER, &r->reader, &err), &err, "connect");
     if (pthread_create(&r->server, NULL, serve, r) != 0)
         bench_die("no thread");
     while (engine_node(r->pawl) == 0)
         bench_sleep_ns(LOOK_NS);
     return r;
+}
+
+pawl *rig_pawl(rig *r)
+{
+    return r->pawl;
 }
 
 void rig_close(rig *r)
@@ -138,53 +150,54 @@ void rig_close(rig *r)
 
 /* ---- Starting ---- */
 
-static void start_one(rig *r, int number)
+static void start_one(rig *r, int number, void *arg)
 {
+    (void)arg;
     char id[32], input[PAYLOAD_MAX + 1];
     snprintf(id, sizeof id, "run-%08d", number);
     input_of(&r->plan, number, input);
-    check(r, pawl_start(r->pawl, "flow", id, input, NULL), "start");
+    rig_good(r, pawl_start(r->pawl, "flow", id, input, NULL), "start");
 }
-
-typedef struct client {
-    rig *rig;
-    int end;
-    pthread_t thread;
-} client;
 
 static void *client_run(void *arg)
 {
-    client *c = arg;
+    rig *r = arg;
     int number;
-    while ((number = atomic_fetch_add(&c->rig->next, 1)) < c->end)
-        start_one(c->rig, number);
+    while ((number = atomic_fetch_add(&r->next, 1)) < r->client_end)
+        r->client(r, number, r->client_arg);
     return NULL;
+}
+
+void rig_clients(rig *r, int first, int end, rig_client *fn, void *arg)
+{
+    pthread_t threads[CLIENTS_MAX];
+    pthread_attr_t attr;
+    int count = r->plan.clients < CLIENTS_MAX ? r->plan.clients : CLIENTS_MAX;
+    r->client = fn;
+    r->client_arg = arg;
+    r->client_end = end;
+    atomic_store(&r->next, first);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, CLIENT_STACK);
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], &attr, client_run, r) != 0)
+            bench_die("no thread");
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attr);
 }
 
 void rig_start(rig *r, int first, int end)
 {
-    static client clients[CLIENTS_MAX];
-    pthread_attr_t attr;
-    int count = r->plan.clients < CLIENTS_MAX ? r->plan.clients : CLIENTS_MAX;
-    atomic_store(&r->next, first);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, CLIENT_STACK);
-    for (int i = 0; i < count; i++) {
-        clients[i] = (client){.rig = r, .end = end};
-        if (pthread_create(&clients[i].thread, &attr, client_run, &clients[i]) != 0)
-            bench_die("no thread");
-    }
-    for (int i = 0; i < count; i++)
-        pthread_join(clients[i].thread, NULL);
-    pthread_attr_destroy(&attr);
+    rig_clients(r, first, end, start_one, NULL);
 }
 
 void rig_run(rig *r, int number)
 {
     char id[32];
-    start_one(r, number);
+    start_one(r, number, NULL);
     snprintf(id, sizeof id, "run-%08d", number);
-    check(r, pawl_wait(r->pawl, id, PAWL_FOREVER, NULL), "wait");
+    rig_good(r, pawl_wait(r->pawl, id, PAWL_FOREVER, NULL), "wait");
 }
 
 /* ---- The end ---- */

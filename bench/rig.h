@@ -14,6 +14,7 @@
 #include "backend.h"
 #include "common.h"
 #include "db/committer.h"
+#include "pawl.h"
 
 /* What a run does: `steps` steps, each of which gives back its input, with at most one sleep before
  * one of them (or, if that is number `steps`, behind the last). */
@@ -35,6 +36,19 @@ typedef struct rig rig;
 
 /* Open, register, serve; comes back when the engine is a node. */
 rig *rig_open(const bench_db *d, const plan *p);
+
+/* What it is an engine of: for other workflows than that of the plan. */
+pawl *rig_pawl(rig *r);
+
+/* Ends the process unless a call on that handle went well. */
+void rig_good(rig *r, pawl_code code, const char *doing);
+
+/* Call fn(r, number, arg) for the numbers `first` up to, and without, `end`, by the clients. */
+typedef void rig_client(rig *r, int number, void *arg);
+void rig_clients(rig *r, int first, int end, rig_client *fn, void *arg);
+
+/* A function that is not the plan's has come to its end: it counts too. */
+void rig_end(rig *r);
 
 /* Stop, and close. */
 void rig_close(rig *r);
