@@ -1,8 +1,9 @@
-/* The demonstration: an order is being handled, the process is killed with SIGKILL half-way, and
- * when it is started again it goes on from its last recorded step.
+/* The demonstration: an order is being handled; the process is killed with SIGKILL half-way, is
+ * started again, and goes on from its last recorded step. Then the parcel is refused at the door:
+ * what was done is undone, last first, and another SIGKILL in the middle of that changes nothing.
  *
- * The program runs itself as the worker, reads what it prints, and kills it when the third step has
- * been told. In between it shows what the tool `pawl` says of the run. */
+ * The program runs itself as the worker, reads what it prints, and kills it at the right moments.
+ * In between it shows what the tool `pawl` says of the run. */
 #include <dirent.h>
 #include <libgen.h>
 #include <limits.h>
@@ -28,35 +29,53 @@ static const char *outside(pawl_work *work, const char *input)
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     if (strcmp(pawl_work_name(work), "ship") == 0 && pawl_work_attempt(work) == 1)
         return pawl_work_fail(work, PAWL_TRANSIENT, "no-truck", "no truck is free");
+    if (strcmp(pawl_work_name(work), "deliver") == 0)
+        return pawl_work_fail(work, PAWL_PERMANENT, "refused", "nobody wants an anvil");
     return pawl_work_json(work, "{'%s':%j}", pawl_work_name(work), input);
 }
 
 static const char *order(pawl_run *run, const char *input)
 {
-    pawl_step(run, "reserve", outside, input, NULL);
-    pawl_step(run, "charge", outside, input, NULL);
+    const char *stock = pawl_call(run, "reserve", input, NULL);
+    pawl_undo(run, "release", stock);
+    const char *paid = pawl_call(run, "charge", input, NULL);
+    pawl_undo(run, "refund", paid);
     pawl_sleep(run, PAWL_SECONDS(1));
-    pawl_step(run, "pack", outside, input, NULL);
-    pawl_step(run, "ship", outside, input, PAWL_CALL(.backoff_ms = 500));
-    const char *receipt = pawl_step(run, "receipt", outside, input, NULL);
-    return pawl_json(run, "{'shipped':true,'receipt':%j}", receipt);
+    const char *sent = pawl_call(run, "ship", input, PAWL_CALL(.backoff_ms = 500));
+    pawl_undo(run, "recall", sent);
+    return pawl_call(run, "deliver", input, NULL);
 }
 
+static pawl_code set_up(pawl *p)
+{
+    static const char *const WORK[] = {"reserve", "release", "charge", "refund",
+                                       "ship",    "recall",  "deliver"};
+    pawl_code rc = pawl_register_workflow(p, "order", order, NULL);
+    for (size_t i = 0; rc == PAWL_OK && i < sizeof WORK / sizeof *WORK; i++)
+        rc = pawl_register_work(p, WORK[i], outside, NULL);
+    return rc;
+}
+
+/* The order is to fail, and to leave nothing behind. */
 static int work(const char *url)
 {
     pawl *p;
     pawl_outcome *end = NULL;
     pawl_code rc = pawl_open(&p, url, NULL);
     if (rc == PAWL_OK)
-        rc = pawl_register_workflow(p, "order", order, NULL);
+        rc = set_up(p);
     if (rc == PAWL_OK)
         rc = pawl_start(p, "order", ID, "{\"item\":\"anvil\",\"cents\":4200}", NULL);
     if (rc == PAWL_OK)
         rc = pawl_finish(p, ID, PAWL_FOREVER, &end);
-    printf("    %s\n", rc == PAWL_OK ? pawl_outcome_value(end) : pawl_errtext(p));
+    if (end)
+        printf("    the order has ended: %s: %s\n", pawl_outcome_name(end),
+               pawl_outcome_message(end));
+    else
+        printf("    %s\n", pawl_errtext(p));
     pawl_outcome_free(end);
     pawl_close(p);
-    return rc != PAWL_OK;
+    return rc != PAWL_FAILED;
 }
 
 /* ---- Around it ---- */
@@ -158,11 +177,14 @@ int main(int argc, char **argv)
         return work(argv[2]);
     stage s;
     find_names(&s);
-    printf("An order: reserve, charge, a second's sleep, pack, ship, receipt.\n\n");
-    live(&s, "pack");
+    printf("An order: reserve, charge, a second's sleep, ship, deliver.\n\n");
+    live(&s, "ship     called, attempt 2");
     show(&s, "history");
     show(&s, "why");
     printf("\nThe same program again, on the same database:\n\n");
+    live(&s, "refund");
+    show(&s, "why");
+    printf("\nAnd once more:\n\n");
     int status = live(&s, NULL);
     show(&s, "history");
     clean_up(&s);
@@ -170,8 +192,8 @@ int main(int argc, char **argv)
         printf("\nThe run did not end as it should.\n");
         return 1;
     }
-    printf("\nreserve and charge were called once: they were recorded. pack was in flight at the "
-           "kill,\n"
-           "and was called again.\n");
+    printf(
+        "\nWhat was recorded was never called again; ship and refund were in flight at the kills, "
+        "and\nwere. Recall, refund, release: everything is undone.\n");
     return 0;
 }
