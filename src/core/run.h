@@ -97,7 +97,7 @@ struct pawl_work {
     const char *value; /* what it gave … */
     int failed;        /* … or how it failed */
     int permanent;
-    int expired; /* its time was over */
+    int expired;      /* its time was over */
     int64_t after_ms; /* -1: as the policy says */
     const char *error_name;
     const char *error_message;
