@@ -222,14 +222,6 @@ call *call_pop(pawl_run *run, call **list)
     return NULL;
 }
 
-/* An error as it is recorded says what kind it is, if it is not an ordinary one. */
-static pawl_code code_of(const char *json)
-{
-    char name[16];
-    pawl_get_text(json, "/name", name, sizeof name);
-    return strcmp(name, "timeout") == 0 ? PAWL_TIMEOUT : PAWL_FAILED;
-}
-
 /* As it was put off, if that was for longer. */
 static int64_t rests_until(pawl_run *run, int64_t op, int64_t at_ms)
 {
@@ -246,11 +238,7 @@ static void arrived(pawl_future *f, const replay_row *row)
         return;
     }
     map_take(&f->run->untils, (uint64_t)f->op);
-    const char *data = run_text(f->run, row->data.at ? row->data : SLICE_LIT("null"));
-    if (row->kind == OP_DONE)
-        future_answer(f, PAWL_OK, data);
-    else
-        future_answer(f, code_of(data), data);
+    future_answer_row(f, row);
 }
 
 static void give_up(pawl_future *f, int live)

@@ -70,11 +70,6 @@ static void give_up(pawl_future *f, int live)
         others_cancel_child(f->run, own->key);
 }
 
-static void never_due(pawl_future *f)
-{
-    (void)f;
-}
-
 static void release(pawl_future *f)
 {
     const child *own = f->own;
@@ -84,7 +79,7 @@ static void release(pawl_future *f)
     run_free_value(f->run, f->what);
 }
 
-static const future_kind CHILD_FUTURE = {never_due, NULL, give_up, release};
+static const future_kind CHILD_FUTURE = {NULL, NULL, give_up, release};
 
 /* ---- Starting ---- */
 
@@ -97,14 +92,6 @@ static const char *own_id(pawl_run *run, int64_t op)
     if (b.size > PAWL_MAX_ID)
         run_trouble(run, PAWL_LIMIT, "the id of a child would be too long: give it one");
     return run_text(run, (slice){b.at, b.size});
-}
-
-static slice keep(pawl_run *run, slice s)
-{
-    slice copy = {arena_copy(run->paper, s), s.size};
-    if (!copy.at)
-        run_trouble(run, PAWL_NOMEM, "out of memory");
-    return copy;
 }
 
 static void bear(pawl_run *run, pawl_future *f, const char *name, const char *input,
@@ -120,13 +107,13 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
     slice pinned = slice_of(version ? version : here ? here->version : "");
     *b = (birth){.run = own->key,
                  .tenant = slice_of(d->options.tenant),
-                 .id = keep(run, slice_of(own->id)),
-                 .workflow = keep(run, slice_of(name)),
-                 .version = keep(run, pinned),
-                 .input = keep(run, slice_of(input)),
+                 .id = turn_keep(run, slice_of(own->id)),
+                 .workflow = turn_keep(run, slice_of(name)),
+                 .version = turn_keep(run, pinned),
+                 .input = turn_keep(run, slice_of(input)),
                  .now_ms = now,
                  .wake_ms = now,
-                 .by = keep(run, slice_of(run->id)),
+                 .by = turn_keep(run, slice_of(run->id)),
                  .here = here};
     if (!own->detached) {
         b->parent = run->hold.run;

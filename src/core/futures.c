@@ -164,17 +164,21 @@ static pawl_code code_of_error(const char *json)
     return code == PAWL_CANCELLED || code == PAWL_TIMEOUT ? (pawl_code)code : PAWL_FAILED;
 }
 
+void future_answer_row(pawl_future *f, const replay_row *row)
+{
+    const char *data = run_text(f->run, row->data.at ? row->data : SLICE_LIT("null"));
+    future_answer(f, row->kind == OP_FAILED ? code_of_error(data) : PAWL_OK, data);
+}
+
 void futures_arrived(pawl_run *run, const replay_row *row)
 {
     pawl_future *f = replay_owner(run->replay);
     if (!f || f->over)
         return;
-    if (f->kind->arrived) {
+    if (f->kind->arrived)
         f->kind->arrived(f, row);
-        return;
-    }
-    const char *data = run_text(run, row->data.at ? row->data : SLICE_LIT("null"));
-    future_answer(f, row->kind == OP_FAILED ? code_of_error(data) : PAWL_OK, data);
+    else
+        future_answer_row(f, row);
 }
 
 static pawl_future *known(pawl_run *run, pawl_future *f)

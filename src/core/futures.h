@@ -17,7 +17,7 @@
 #include "core/run.h"
 
 typedef struct future_kind {
-    /* Its time has come: record an arrival, or start something. */
+    /* Its time has come: record an arrival, or start something. NULL: it never does. */
     void (*due)(pawl_future *f);
     /* Something has arrived for it. NULL: the answer is the row's data. */
     void (*arrived)(pawl_future *f, const replay_row *row);
@@ -97,8 +97,9 @@ void future_release(pawl_future *f);
 int future_is_one(pawl_run *run, const void *memory);
 int future_drop(pawl_run *run, const void *memory);
 
-/* How it ended, from a row that is an answer. */
+/* How it ended; as a row says that is its answer. */
 void future_answer(pawl_future *f, pawl_code code, const char *value);
+void future_answer_row(pawl_future *f, const replay_row *row);
 
 /* ---- For the turn ---- */
 

@@ -356,8 +356,9 @@ void turn_note(pawl_run *run, op_kind kind, slice name, slice data);
 void turn_arrive(pawl_run *run, op_kind kind, int64_t op, slice data);
 int turn_arrive_all(pawl_run *run);
 
-/* The unit that is committed next. */
+/* The unit that is committed next, and a copy in its memory; at NULL stays that. */
 unit *turn_unit(pawl_run *run);
+slice turn_keep(pawl_run *run, slice s);
 
 /* ---- What it says about itself (ops_said.c) ---- */
 

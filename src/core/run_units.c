@@ -43,31 +43,20 @@ static const db_sql ARRIVE = {
 
 /* Whatever it waits for, it waits no longer: what there is to undo is in its journal, and needs no
  * code of its. Who drives it while it is held hears of it at the park. */
-static const db_sql CANCEL = {
-    "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
-    " status = CASE WHEN held <> 0 AND owner = 0 THEN 4 ELSE status END,"
-    " claims = CASE WHEN held <> 0 AND owner = 0 THEN 0 ELSE claims END,"
-    " wake_at = CASE WHEN held <> 0 AND owner <> 0 THEN wake_at"
-    " WHEN wake_at IS NULL OR wake_at > $2 THEN $2 ELSE wake_at END,"
-    " held = CASE WHEN owner = 0 THEN 0 ELSE held END"
-    " WHERE run = $1 AND status IN (0, 4) AND cancel_at IS NULL RETURNING mail, owner",
-    "ii"};
-
-static const db_sql CANCEL_CHILD = {
-    "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
-    " status = CASE WHEN held <> 0 AND owner = 0 THEN 4 ELSE status END,"
-    " claims = CASE WHEN held <> 0 AND owner = 0 THEN 0 ELSE claims END,"
-    " wake_at = CASE WHEN held <> 0 AND owner <> 0 THEN wake_at"
-    " WHEN wake_at IS NULL OR wake_at > $2 THEN $2 ELSE wake_at END,"
-    " held = CASE WHEN owner = 0 THEN 0 ELSE held END"
-    " WHERE run = $1 AND status IN (0, 4) AND cancel_at IS NULL AND parent = $3"
-    " RETURNING mail, owner",
-    "iii"};
+static const db_sql CANCEL = {"UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
+                              " status = CASE WHEN held <> 0 AND owner = 0 THEN 4 ELSE status END,"
+                              " claims = CASE WHEN held <> 0 AND owner = 0 THEN 0 ELSE claims END,"
+                              " wake_at = CASE WHEN held <> 0 AND owner <> 0 THEN wake_at"
+                              " WHEN wake_at IS NULL OR wake_at > $2 THEN $2 ELSE wake_at END,"
+                              " held = CASE WHEN owner = 0 THEN 0 ELSE held END"
+                              " WHERE run = $1 AND status IN (0, 4) AND cancel_at IS NULL"
+                              " AND ($3 = 0 OR parent = $3) RETURNING mail, owner",
+                              "iii"};
 
 static const db_sql CANCEL_HELD = {
     "UPDATE {runs} SET status = 4, held = 0, wake_at = $2, updated_at = $2, claims = 0"
-    " WHERE run = $1"
-    " AND status IN (0, 4) AND held <> 0 AND owner = 0 AND cancel_at IS NOT NULL RETURNING run",
+    " WHERE run = $1 AND status IN (0, 4) AND held <> 0 AND owner = 0"
+    " AND cancel_at IS NOT NULL RETURNING run",
     "ii"};
 
 static const db_sql INBOX = {
@@ -260,7 +249,7 @@ int run_try_report(unit *u, const run_mail *m, int finish)
 
 int run_cancel(unit *u, const run_mail *m)
 {
-    const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
+    const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(0)};
     int guard = guard_run(u, &CANCEL, "uncancelled", m->run, values, DB_COUNT(values));
     run_put_mail(u, m, db_from(guard, SEND_SEQ));
     run_note(u, db_int(m->run), m->at_ms);
@@ -270,7 +259,7 @@ int run_cancel(unit *u, const run_mail *m)
 int run_try_cancel(unit *u, const run_mail *m, int64_t parent)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(parent)};
-    int tried = unit_try(u, &CANCEL_CHILD, unit_key("runs", m->run), values, DB_COUNT(values));
+    int tried = unit_try(u, &CANCEL, unit_key("runs", m->run), values, DB_COUNT(values));
     run_put_mail(u, m, db_from(tried, SEND_SEQ));
     run_note(u, db_int(m->run), m->at_ms); /* also if it has ended: then for nothing */
     return tried;

@@ -65,15 +65,6 @@ static void answer(pawl_future *f, pawl_code code)
     run_free_value(f->run, number.at);
 }
 
-static slice keep(pawl_run *run, const char *text)
-{
-    slice s = slice_of(text);
-    s.at = arena_copy(run->paper, s);
-    if (!s.at)
-        run_trouble(run, PAWL_NOMEM, "out of memory");
-    return s;
-}
-
 static void put(pawl_future *f)
 {
     telling *t = f->own;
@@ -83,11 +74,11 @@ static void put(pawl_future *f)
         run_trouble(run, PAWL_NOMEM, "out of memory");
     l->mail = (run_mail){.run = t->run,
                          .kind = MAIL_MESSAGE,
-                         .name = keep(run, t->mailbox),
-                         .key = keep(run, t->key),
-                         .by = keep(run, run->id),
+                         .name = turn_keep(run, slice_of(t->mailbox)),
+                         .key = turn_keep(run, slice_of(t->key)),
+                         .by = turn_keep(run, slice_of(run->id)),
                          .at_ms = drive_now_ms(run->drive),
-                         .data = keep(run, t->message)};
+                         .data = turn_keep(run, slice_of(t->message))};
     letter_seal(l);
     t->put = 1;
     run_sent *s = others_add(run, 0, t->run);
@@ -117,12 +108,7 @@ static void committed(pawl_future *f, const unit_row *row)
 
 static const other_kind TELL_ASKS = {read_told, go_on, committed};
 
-static void never_due(pawl_future *f)
-{
-    (void)f;
-}
-
-static const future_kind TELL_FUTURE = {never_due, NULL, NULL, others_forget};
+static const future_kind TELL_FUTURE = {NULL, NULL, NULL, others_forget};
 
 pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const char *message)
 {

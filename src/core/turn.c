@@ -111,11 +111,12 @@ replay_result turn_return(pawl_run *run, op_kind kind)
 
 /* ---- Recording ---- */
 
-static slice keep(pawl_run *run, slice s)
+slice turn_keep(pawl_run *run, slice s)
 {
-    if (s.at)
-        s.at = arena_copy(run->paper, s);
-    return s;
+    slice copy = {s.at ? arena_copy(run->paper, s) : NULL, s.size};
+    if (s.at && !copy.at)
+        run_trouble(run, PAWL_NOMEM, "out of memory");
+    return copy;
 }
 
 /* What was done outside is not forgotten, whatever happens to the run now; nor how to undo it. */
@@ -146,12 +147,10 @@ static void write_row(pawl_run *run, const replay_row *row)
         .seq = row->seq,
         .kind = row->kind,
         .op = row->op,
-        .name = keep(run, row->name),
+        .name = turn_keep(run, row->name),
         .at_ms = row->at_ms,
-        .data = keep(run, row->data),
+        .data = turn_keep(run, row->data),
     };
-    if (!e.name.at || (row->data.at && !e.data.at))
-        run_trouble(run, PAWL_NOMEM, "out of memory");
     run_append(u, &e);
     if (is_deed((op_kind)row->kind))
         run->kept = u->count;
@@ -205,9 +204,7 @@ static replay_row *new_arrival(pawl_run *run)
 
 void turn_arrive(pawl_run *run, op_kind kind, int64_t op, slice data)
 {
-    slice kept = keep(run, data);
-    if (data.at && !kept.at)
-        run_trouble(run, PAWL_NOMEM, "out of memory");
+    slice kept = turn_keep(run, data);
     *new_arrival(run) = new_row(run, kind, op, SLICE_LIT(""), kept);
 }
 

@@ -24,7 +24,7 @@ static void put_text(buf *b, const char *format, ...)
 }
 
 /* {"name":…,"message":…}, in the run's paper; if there is a next attempt also when, and when the
- * first one began. */
+ * first one began; otherwise, if its time was over, the code for that. */
 slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
 {
     buf b;
@@ -32,6 +32,9 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
     if (next_ms >= 0)
         put_text(&b, "{'name':%s,'message':%s,'next':%i,'began':%i}", w->error_name,
                  w->error_message, next_ms, w->began_ms);
+    else if (w->expired) /* whatever a function calls its own failures */
+        put_text(&b, "{'name':%s,'message':%s,'code':%d}", w->error_name, w->error_message,
+                 (int)PAWL_TIMEOUT);
     else
         put_text(&b, "{'name':%s,'message':%s}", w->error_name, w->error_message);
     slice out = {arena_copy(run->paper, (slice){b.at, b.size}), b.size};

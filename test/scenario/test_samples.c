@@ -144,13 +144,13 @@ static void state_is_counted_and_read(conf *c)
 
 static const char *fails(pawl_work *work, const char *input)
 {
-    (void)input;
-    return pawl_work_fail(work, PAWL_PERMANENT, "broken", "for good");
+    return pawl_work_fail(work, PAWL_PERMANENT, pawl_work_text(work, input, "", ""), "for good");
 }
 
 static const char *dealing(pawl_run *run, const char *input)
 {
-    const pawl_outcome *o = pawl_try(run, pawl_step_later(run, "fails", fails, input, NULL));
+    pawl_future *failing = pawl_step_later(run, "fails", fails, input, NULL);
+    const pawl_outcome *o = pawl_try(run, failing);
     return pawl_json(run, "[%s,%s,%s]", pawl_code_name(pawl_outcome_code(o)), pawl_outcome_name(o),
                      pawl_outcome_message(o));
 }
@@ -160,8 +160,10 @@ static void a_failure_is_dealt_with(conf *c)
     stage *s = stage_new(c);
     pawl *p = stage_open(s, NULL);
     STAGE_REGISTER(s, p, dealing);
-    stage_start(s, p, "dealing", "dealing", "null");
+    stage_start(s, p, "dealing", "dealing", "\"broken\"");
     STAGE_DONE(s, p, "dealing", "[\"PAWL_FAILED\",\"broken\",\"for good\"]");
+    stage_start(s, p, "dealing", "named", "\"timeout\""); /* a name says nothing about time */
+    STAGE_DONE(s, p, "named", "[\"PAWL_FAILED\",\"timeout\",\"for good\"]");
     pawl_close(p);
     stage_free(s);
 }
