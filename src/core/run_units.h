@@ -1,10 +1,11 @@
 /* The kinds of units that make a run go on: claim, send, park, finish, give back, append.
  *
  * Each function adds its statements to a unit and gives the number of the one that returns the row
- * described with it, for unit_rows() and db_from(). The SQL is here and nowhere else, because the
- * kinds are right only together: what one of them sleeps on, another one must change in the same
- * row (A2), and what one reads without a lock, no other may take back (A1). test/interleave steps
- * every pair of them through every order.
+ * described with it, for unit_rows() and db_from(). The SQL is here, but for what begins a run, a
+ * generation or its clean-ups (birth.c, again.c, redrive.c) and delete.c, because the kinds are
+ * right only together: what one of them sleeps on, another one must change in the same row (A2),
+ * and what one reads without a lock, no other may take back (A1). test/interleave steps every pair
+ * of them through every order.
  *
  * All times are the database's (db_clock.h). */
 #ifndef CORE_RUN_UNITS_H
