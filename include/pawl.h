@@ -704,8 +704,8 @@ PAWL_API PAWL_MAY_LEAVE const pawl_outcome *pawl_try(pawl_run *run, pawl_future 
 /* Cancel what a future stands for. Its outcome becomes CANCELLED if it was not there already. */
 PAWL_API pawl_code pawl_abandon(pawl_run *run, pawl_future *future);
 
-/* The value of a future that is done (pawl_all, pawl_any have seen it); NULL if it is not. Does not
- * wait. */
+/* The value of a future that is done (pawl_all, pawl_any have seen it); NULL if it is not, or was
+ * given back. Does not wait. */
 PAWL_API const char *pawl_value(pawl_future *future);
 
 /* ---- Undo, finally, defer ---- */
@@ -793,7 +793,9 @@ PAWL_API void *pawl_arg(pawl_run *run);
  * RETURNING: a branch on it would not be the same at replay. */
 PAWL_API PAWL_MAY_LEAVE void *pawl_alloc(pawl_run *run, size_t size);
 
-/* Give a value, or memory from pawl_alloc(), back early: for loops of a million steps. */
+/* Give a value, a future that is done, or memory from pawl_alloc(), back early: for loops of a
+ * million steps. A future whose value was given back is not to be waited for again (INVALID); what
+ * is part of an open pawl_all_later() or pawl_any_later() stays as long as that needs it. */
 PAWL_API pawl_code pawl_drop(pawl_run *run, const void *value);
 
 /* Write JSON: see VALUES below. */

@@ -73,6 +73,8 @@ void future_release(pawl_future *f)
         f->kind->release(f);
     if (!f->kind)
         unlink_all(f->run, &f->wait, f->parts, f->count);
+    if (f->value)
+        run_own_value(f->run, f->value, NULL); /* it may be needed longer than the future */
     run_free_value(f->run, f->parts);
     run_free_value(f->run, f);
 }
@@ -89,6 +91,21 @@ int future_drop(pawl_run *run, const void *memory)
         return 0;
     future_release(f);
     return 1;
+}
+
+int future_lets_go(pawl_future *f)
+{
+    if (f->uses > 0)
+        return 0;
+    f->value = NULL;
+    return 1;
+}
+
+static const char *value_of(const pawl_future *f)
+{
+    if (!f->value)
+        run_trouble(f->run, PAWL_INVALID, "the value of this future was given back");
+    return f->value;
 }
 
 /* ---- Answers ---- */
@@ -150,6 +167,8 @@ void future_answer(pawl_future *f, pawl_code code, const char *value)
     f->failed = code != PAWL_OK && value[0] == '{'; /* an error; who waited in vain has none */
     f->code = code;
     f->value = value;
+    if (code == PAWL_OK) /* the text of an error is not handed out, and may be that of a part */
+        run_own_value(f->run, value, f);
     f->order = ++all->answers;
     for (future_link *l = f->links; l; l = l->next)
         tell(f, l);
@@ -380,7 +399,7 @@ const char *future_await(pawl_future *f)
     future_wait_for(f);
     if (f->failed)
         future_fail(f);
-    return f->value;
+    return value_of(f);
 }
 
 /* ---- Several ---- */
@@ -476,8 +495,11 @@ static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t cou
     f->any = any;
     f->wait.composite = f;
     link_all(run, &f->wait, copy, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (copy[i]->over)
+            value_of(copy[i]);
         copy[i]->uses++;
+    }
     composite_look(f);
     return f;
 }
@@ -542,7 +564,7 @@ const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future)
         return f->outcome;
     outcome_parts parts = {.code = f->code};
     if (f->code == PAWL_OK)
-        parts.value = slice_of(f->value);
+        parts.value = slice_of(value_of(f));
     else if (f->failed)
         if (outcome_read_error(&parts, run->log, slice_of(f->value)) != 0)
             run_trouble(run, PAWL_NOMEM, "out of memory");

@@ -100,6 +100,9 @@ int future_drop(pawl_run *run, const void *memory);
 /* How it ended; as a row says that is its answer. */
 void future_answer(pawl_future *f, pawl_code code, const char *value);
 void future_answer_row(pawl_future *f, const replay_row *row);
+/* Its value is given back. 0: others are made of it, and need that. */
+int future_lets_go(pawl_future *f);
+
 
 /* ---- For the turn ---- */
 

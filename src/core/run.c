@@ -1,11 +1,11 @@
 /* Runs in memory: made from a row, warmed, cooled, freed; and the memory of their functions.
  *
- * What a function gets is in a list of its own, piece by piece, so that a loop of a million steps
- * can give each piece back (pawl_drop). All of it goes with the fiber. */
+ * What a function gets is in a map of its own, piece by piece, so that a loop of a million steps,
+ * or who has waited for a hundred thousand futures, can give each piece back (pawl_drop). All of it
+ * goes with the fiber. */
 #include "core/run.h"
 
 #include <assert.h>
-#include <stdalign.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,6 @@
 #include "core/ops.h"
 #include "core/others.h"
 #include "core/state.h"
-
-struct run_value {
-    run_value *next;
-    run_value *previous;
-    alignas(max_align_t) char bytes[];
-};
 
 /* ---- Making and freeing ---- */
 
@@ -123,6 +117,16 @@ int run_warm(pawl_run *run, fiber_pool *pool)
     return 1;
 }
 
+static void forget_values(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t address;
+    void *owner;
+    while (map_next(&run->values, &cursor, &address, &owner))
+        free((void *)(uintptr_t)address); // NOLINT(performance-no-int-to-ptr)
+    map_free(&run->values);
+}
+
 void run_cool(pawl_run *run)
 {
     fiber_free(run->fiber);
@@ -142,11 +146,7 @@ void run_cool(pawl_run *run)
         d->fn(d->arg);
         free(d);
     }
-    while (run->values) {
-        run_value *v = run->values;
-        run->values = v->next;
-        free(v);
-    }
+    forget_values(run);
     work_free(run->work);
     run->work = NULL;
     state_drop(run);
@@ -226,16 +226,18 @@ _Noreturn void run_lacks(pawl_run *run, const char *work)
     run_leave(run);
 }
 
+static uint64_t address_of(const void *memory)
+{
+    return (uint64_t)(uintptr_t)memory;
+}
+
 void *run_alloc(pawl_run *run, size_t size)
 {
-    run_value *v = size < PTRDIFF_MAX / 2 ? calloc(1, sizeof *v + (size ? size : 1)) : NULL;
-    if (!v)
-        run_trouble(run, PAWL_NOMEM, "out of memory");
-    v->next = run->values;
-    if (v->next)
-        v->next->previous = v;
-    run->values = v;
-    return v->bytes;
+    void *memory = size < PTRDIFF_MAX ? calloc(1, size ? size : 1) : NULL;
+    if (memory && map_put(&run->values, address_of(memory), memory) == 0)
+        return memory;
+    free(memory);
+    run_trouble(run, PAWL_NOMEM, "out of memory");
 }
 
 const char *run_text(pawl_run *run, slice text)
@@ -246,33 +248,26 @@ const char *run_text(pawl_run *run, slice text)
     return at;
 }
 
-static void drop_value(pawl_run *run, run_value *v)
-{
-    if (v->previous)
-        v->previous->next = v->next;
-    else
-        run->values = v->next;
-    if (v->next)
-        v->next->previous = v->previous;
-    free(v);
-}
-
 void run_free_value(pawl_run *run, const void *memory)
 {
-    if (memory)
-        drop_value(run, (run_value *)((char *)(uintptr_t)memory - offsetof(run_value, bytes)));
+    if (memory && map_take(&run->values, address_of(memory)))
+        free((void *)(uintptr_t)memory);
 }
 
-/* 0: it is not one of the run's. Looked for, since it comes from outside. */
+void run_own_value(pawl_run *run, const char *value, pawl_future *f)
+{
+    if (map_get(&run->values, address_of(value)))
+        map_put(&run->values, address_of(value), f ? (void *)f : (void *)(uintptr_t)value);
+}
+
 int run_release(pawl_run *run, const void *memory)
 {
-    for (run_value *v = run->values; v; v = v->next) {
-        if (v->bytes != memory)
-            continue;
-        drop_value(run, v);
-        return 1;
-    }
-    return 0;
+    void *owner = map_get(&run->values, address_of(memory));
+    if (!owner)
+        return 0;
+    if (owner == memory || future_lets_go(owner))
+        run_free_value(run, memory);
+    return 1;
 }
 
 void run_log_line(pawl_run *run, int level, const char *text)

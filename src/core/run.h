@@ -103,7 +103,6 @@ struct pawl_work {
     const char *error_message;
 };
 
-typedef struct run_value run_value;
 typedef struct run_name run_name;
 
 /* A log line that waits for the commit of what it tells of. In the unit's memory. */
@@ -182,7 +181,7 @@ struct pawl_run {
     int fresh;   /* nothing is recorded of it but its start */
     int64_t fed; /* seq of the last row that was read from the database */
     int fed_all;
-    run_value *values; /* handed out to the function */
+    map values; /* handed out to the function: by address, what it is the value of, or itself */
     run_defer *defers;
     int64_t now_ms;     /* that the function was told last */
     atomic_int misused; /* a call on the run from somewhere else than its function */
@@ -298,6 +297,11 @@ int run_is_inside(pawl_run *run);
 /* Memory of the function's; NULL: memory is out, and then the run is being left. */
 void *run_alloc(pawl_run *run, size_t size);
 const char *run_text(pawl_run *run, slice text);
+
+/* It is the value of this future, or (NULL) of none any more. What is not the run's is left alone. */
+void run_own_value(pawl_run *run, const char *value, pawl_future *f);
+
+/* For pawl_drop(): give back what comes from outside. 0: it is not the run's. */
 int run_release(pawl_run *run, const void *memory);
 
 /* Give back what is known to be the run's; NULL is allowed. */

@@ -402,6 +402,28 @@ static void they_go_in_any_order(conf *c)
     one_run(c, dropping, "1", "sleep call:fail failed woken sleep abandon");
 }
 
+/* What is given back is still there for those who are made of it. */
+static const char *returning(pawl_run *run, const char *input)
+{
+    pawl_future *two[] = {pawl_call_later(run, "echo", input, NULL), pawl_sleep_later(run, 10)};
+    pawl_future *all = pawl_all_later(run, two, 2);
+    if (pawl_drop(run, pawl_await(run, two[0])) != PAWL_OK)
+        return "0";
+    const char *both = pawl_await(run, all), *first = pawl_value(two[0]);
+    if (pawl_drop(run, first) != PAWL_OK || pawl_drop(run, first) != PAWL_INVALID)
+        return "1";
+    if (pawl_value(two[0]) || pawl_drop(run, two[0]) != PAWL_OK)
+        return "2";
+    if (pawl_drop(run, all) != PAWL_OK) /* its value outlives it */
+        return "3";
+    return both;
+}
+
+static void values_are_given_back(conf *c)
+{
+    one_run(c, returning, "[1,null]", "call:echo sleep done woken");
+}
+
 static const char *giving_up(pawl_run *run, const char *input)
 {
     pawl_future *f = pawl_sleep_later(run, 10), *done = pawl_call_later(run, "echo", "7", NULL);
@@ -479,6 +501,7 @@ static const conf_case CASES[] = {
     {"dx-Y8 dx-Y15 what a loser says is not recorded", what_a_loser_says_is_not_recorded, 0},
     {"one may be in many", one_may_be_in_many, 0},
     {"they go in any order", they_go_in_any_order, 0},
+    {"values are given back", values_are_given_back, 0},
     {"dx-Y5 dx-futures who is not asked for holds up nobody", who_is_not_asked_for_holds_up_nobody,
      0},
 };

@@ -46,6 +46,20 @@ static void deep_ones_need_no_stack(conf *c)
 
 /* ---- Mistakes ---- */
 
+static const char *quiet(pawl_work *work, const char *input)
+{
+    (void)work;
+    return input;
+}
+
+/* A future whose value was given back. */
+static pawl_future *spent(pawl_run *run)
+{
+    pawl_future *f = pawl_step_later(run, "step", quiet, "1", NULL);
+    pawl_drop(run, pawl_await(run, f));
+    return f;
+}
+
 static const char *mistaken(pawl_run *run, const char *input)
 {
     stage *s = pawl_arg(run);
@@ -85,10 +99,17 @@ static const char *mistaken(pawl_run *run, const char *input)
     case 10:
         pawl_try(run, NULL);
         return "10";
+    case 11:
+        return pawl_await(run, spent(run));
+    case 12:
+        f = spent(run);
+        return pawl_await(run, pawl_all_later(run, &f, 1));
+    case 13:
+        return pawl_outcome_value(pawl_try(run, spent(run)));
     default:
         for (int i = 0; i < PAWL_MAX_FUTURES; i++)
             pawl_all_later(run, NULL, 0);
-        return pawl_value(NULL) ? "11" : "12";
+        return pawl_value(NULL) ? "14" : "15";
     }
 }
 
@@ -99,12 +120,12 @@ static void mistakes_hold_the_run(conf *c)
     STAGE_REGISTER(s, p, mistaken);
     stage_start(s, p, "mistaken", "owner", "0");
     stage_poll(s, p);
-    for (int i = 1; i <= 11; i++) {
+    for (int i = 1; i <= 14; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
         stage_start(s, p, "mistaken", id, input);
-        stage_held(s, p, id, i == 11 ? "more than 100000 futures" : "", i);
+        stage_held(s, p, id, i == 14 ? "more than 100000 futures" : i > 10 ? "given back" : "", i);
     }
     assert_int_equal(stage_phase(s, p, "owner"), PAWL_RUN_LIVE); /* it has nothing to do with it */
     STAGE_DONE(s, p, "owner", "0");
@@ -151,12 +172,6 @@ static void many_do_not_cost_more_each(conf *c)
 }
 
 /* ---- Crashes ---- */
-
-static const char *quiet(pawl_work *work, const char *input)
-{
-    (void)work;
-    return input;
-}
 
 /* What it sees, and in what order, goes into its result. */
 static const char *watching(pawl_run *run, const char *input)
