@@ -321,7 +321,8 @@ typedef struct pawl_options {
     int64_t claim_ms;
 
     /* How long pawl_stop() lets work functions go on before pawl_serve() returns without them. The
-     * next pawl_serve(), and pawl_close(), wait for them. 0: 10000. */
+     * next pawl_serve(), and pawl_close(), wait for them. Also how long a run that is cancelled, or
+     * has clean-ups to do, waits for those that it has begun. 0: 10000. */
     int64_t drain_ms;
 
     /* Finished runs are deleted this long after their end. 0: never. */
@@ -568,8 +569,7 @@ typedef struct pawl_call_options {
     const char *undo;       /* work that undoes it, registered together with the call; called, if
                                the call was ever handed out, with {"input":…,"result":…}, result
                                null when it is not known, or both together are too large for a
-                               value. Of a later form that is still being called when the run ends:
-                               perhaps before that has returned. See pawl_undo() */
+                               value. See pawl_undo() */
     const char *queue;      /* pawl_call() only, down to priority. NULL: "default" */
     const char *tag;        /* only nodes with this tag take it */
     const char *affinity;   /* session: all tasks with it go to one node, as long as that lives */
@@ -713,8 +713,9 @@ PAWL_API const char *pawl_value(pawl_future *future);
 /* Register a compensation: if the run fails, is cancelled or times out, `work` is called with
  * `input`, last registered first, each with its own retries, from the journal: even if this code is
  * gone. Recorded at once (buffered); cancellation is never delivered between the op before and this
- * call. Where no node has `work` the run is held until one has; where its attempts are used up,
- * until pawl_release(), which tries again. */
+ * call. Later forms that are still being called when the run ends are asked to stop, and waited for
+ * as long as drain_ms says, before the first of these. Where no node has `work` the run is held
+ * until one has; where its attempts are used up, until pawl_release(), which tries again. */
 PAWL_API pawl_code pawl_undo(pawl_run *run, const char *work, const char *input);
 
 /* The same, but at every end of the run, after the undos. */

@@ -26,6 +26,12 @@ static int64_t now_ns(drive *d)
 
 /* ---- Entering and leaving ---- */
 
+static void end_by(runner *r, int64_t end_ns)
+{
+    if (end_ns < atomic_load(&r->over_ns))
+        atomic_store(&r->over_ns, end_ns);
+}
+
 void drive_enter_work(runner *r, pawl_work *w)
 {
     drive *d = r->drive;
@@ -35,6 +41,8 @@ void drive_enter_work(runner *r, pawl_work *w)
     atomic_store_explicit(&r->over_ns, w->over_ns, memory_order_relaxed);
     atomic_store(&r->in_work, w);
     atomic_store(&r->busy, 1);
+    if (atomic_load(&w->cancelled)) /* whoever asked it may not have found it here */
+        end_by(r, clock_deadline(now, d->options.drain_ms));
     if (!atomic_load(&d->ticking))
         drive_call_crew(d);
 }
@@ -72,6 +80,12 @@ static void let_go(runner *r, pawl_work *w)
     atomic_compare_exchange_strong(&r->in_work, &mark, w);
 }
 
+/* Of a job the work has a run too, but that may be gone. */
+static int is_of(const pawl_work *w, const pawl_run *run)
+{
+    return w->job ? w->job->run == run : w->run == run;
+}
+
 /* It has the time of a drain for that; then the run goes on without it. */
 void crew_ask_to_stop(drive *d, pawl_run *run)
 {
@@ -80,10 +94,9 @@ void crew_ask_to_stop(drive *d, pawl_run *run)
     for (int i = 0; i < DRIVE_RUNNERS; i++) {
         runner *r = &d->runners[i];
         pawl_work *w = seize(r);
-        if (w && !w->job && w->run == run) { /* of a job the run may be gone */
+        if (w && is_of(w, run)) {
             atomic_store(&w->cancelled, 1);
-            if (end < atomic_load(&r->over_ns))
-                atomic_store(&r->over_ns, end);
+            end_by(r, end);
         }
         if (w)
             let_go(r, w);

@@ -159,52 +159,98 @@ typedef struct clean {
     int64_t seq;
     const char *work;
     const char *input;
-    const char *result; /* of the call that it undoes */
+    const char *result;  /* of the call that it undoes … */
+    pawl_future *undone; /* … or that call, as long as it has no answer */
 } clean;
-
-/* A child that has not ended, as far as is known. */
-typedef struct open_child {
-    struct open_child *next;
-    int64_t op;
-    const char *data;
-} open_child;
 
 typedef struct story {
     clean *cleans;
-    clean *tried; /* what undoes the transactional step that is being tried again */
-    open_child *children;
+    clean *tried;          /* what undoes the transactional step that is being tried again */
+    pawl_future *children; /* that have not ended, as far as is known: linked by `behind` */
     const char *how;
     const char *data;
 } story;
 
-static void note_result(pawl_run *run, story *s, int64_t op, slice data)
+/* Is it the op that was registered last to be undone? */
+static clean *undo_of(const story *s, int64_t op)
 {
-    for (clean *c = s->cleans; c; c = c->next)
-        if (c->kind == OP_UNDO_OF && c->seq + 1 == op)
-            c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
+    clean *last = s->cleans;
+    return last && last->kind == OP_UNDO_OF && last->seq + 1 == op ? last : NULL;
+}
+
+static void note_result(pawl_run *run, clean *c, slice data)
+{
+    if (c)
+        c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
+}
+
+/* A call that may still be under way: its end is waited for, and it is not called again. */
+static void note_call(pawl_run *run, const story *s, const replay_row *row)
+{
+    clean *c = undo_of(s, row->seq);
+    if (c)
+        c->undone = call_new(run,
+                             &(call){.kind = (op_kind)row->kind,
+                                     .name = c->work,
+                                     .input = "null",
+                                     .arg = c,
+                                     .beside = 1,
+                                     .is_last = 1},
+                             row->seq, RUN_NEVER);
+}
+
+/* A child that has not ended, as far as is known. Its own is the text of its row. */
+static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
+
+static void note_child(pawl_run *run, story *s, const replay_row *row)
+{
+    pawl_future *f = future_new(run, &OPEN_CHILD, OP_CHILD, row->seq);
+    f->own = (void *)(uintptr_t)run_text(run, row->data);
+    f->behind = s->children;
+    if (f->behind)
+        f->behind->before = f;
+    s->children = f;
+}
+
+static void forget_child(pawl_run *run, story *s, pawl_future *f)
+{
+    if (f->before)
+        f->before->behind = f->behind;
+    else
+        s->children = f->behind;
+    if (f->behind)
+        f->behind->before = f->before;
+    run_free_value(run, f->own);
+    future_release(f);
+}
+
+/* What was open has its answer. */
+static void note_answer(pawl_run *run, story *s, const replay_row *row)
+{
+    pawl_future *f = replay_owner(run->replay);
+    if (!f)
+        return;
+    if (f->kind == &OPEN_CHILD) {
+        forget_child(run, s, f);
+        return;
+    }
+    clean *c = ((call *)f->own)->arg;
+    if (row->kind == OP_DONE)
+        note_result(run, c, row->data);
+    c->undone = NULL;
+    future_release(f);
 }
 
 /* A transactional step that is tried again has several rows; its result is in the last one. */
 static void note_transact(pawl_run *run, story *s, const replay_row *row)
 {
-    clean *last = s->cleans;
-    if (!s->tried && last && last->kind == OP_UNDO_OF && last->seq + 1 == row->seq)
-        s->tried = last;
+    if (!s->tried)
+        s->tried = undo_of(s, row->seq);
     if (row->kind == OP_TRANSACT_AGAIN)
         return;
-    if (s->tried && row->kind == OP_TRANSACT)
-        s->tried->result = run_text(run, row->data.at ? row->data : SLICE_LIT("null"));
+    if (row->kind == OP_TRANSACT)
+        note_result(run, s->tried, row->data);
     s->tried = NULL;
-}
-
-static void note_child_end(story *s, int64_t op)
-{
-    for (open_child **at = &s->children; *at; at = &(*at)->next) {
-        if ((*at)->op == op) {
-            *at = (*at)->next;
-            return;
-        }
-    }
 }
 
 static void note(pawl_run *run, story *s, const replay_row *row)
@@ -219,65 +265,75 @@ static void note(pawl_run *run, story *s, const replay_row *row)
                      row->seq,
                      run_text(run, row->name),
                      run_text(run, row->data.at ? row->data : SLICE_LIT("null")),
-                     "null"};
+                     "null",
+                     NULL};
         s->cleans = c;
         break;
     }
     case OP_STEP:
-        note_result(run, s, row->seq, row->data);
+        note_result(run, undo_of(s, row->seq), row->data);
+        break;
+    case OP_STEP_AGAIN:
+    case OP_STEP_LATER:
+    case OP_CALL:
+        note_call(run, s, row);
         break;
     case OP_TRANSACT:
     case OP_TRANSACT_AGAIN:
     case OP_TRANSACT_FAILED:
         note_transact(run, s, row);
         break;
-    case OP_CHILD: {
-        open_child *c = run_alloc(run, sizeof *c);
-        *c = (open_child){s->children, row->seq, run_text(run, row->data)};
-        s->children = c;
+    case OP_CHILD:
+        note_child(run, s, row);
         break;
-    }
     case OP_DONE:
-        note_result(run, s, row->op, row->data);
-        note_child_end(s, row->op);
-        break;
     case OP_FAILED:
-        note_child_end(s, row->op);
+        note_answer(run, s, row);
         break;
     default:
         break;
     }
 }
 
-/* The journal up to the row that says how the run ends; if there is none, the run was cancelled
- * while nobody could execute it. */
+/* The run was cancelled while nobody could execute it. */
+static void end_it(pawl_run *run, story *s)
+{
+    const char *reason = mail_look_for_cancel(run);
+    s->how = CANCELLED;
+    s->data = pawl_json(run, "{'name':'cancelled','message':%s,'where':''}",
+                        reason ? reason : "it was cancelled");
+    for (const pawl_future *f = s->children; f; f = f->behind)
+        others_cancel_child(run, pawl_get_int(f->own, "/run", 0));
+    mail_take_all(run);
+    turn_record(run, OP_ENDING, slice_of(s->how), slice_of(s->data));
+}
+
+/* The journal up to the row that says how the run ends. */
 static story read_story(pawl_run *run)
 {
     story s = {0};
     const replay_row *row;
-    while (turn_next(run, &row) != REPLAY_NEW) {
-        if (row->kind == OP_ENDING) {
-            s.how = run_text(run, row->name);
-            s.data = run_text(run, row->data);
-            return s;
+    while (!s.how && turn_next(run, &row) != REPLAY_NEW) {
+        if (row->kind != OP_ENDING) {
+            note(run, &s, row);
+            continue;
         }
-        note(run, &s, row);
+        s.how = run_text(run, row->name);
+        s.data = run_text(run, row->data);
     }
-    const char *reason = mail_look_for_cancel(run);
-    s.how = CANCELLED;
-    s.data = pawl_json(run, "{'name':'cancelled','message':%s,'where':''}",
-                       reason ? reason : "it was cancelled");
-    for (const open_child *c = s.children; c; c = c->next)
-        others_cancel_child(run, pawl_get_int(c->data, "/run", 0));
-    mail_take_all(run);
-    turn_record(run, OP_ENDING, slice_of(s.how), slice_of(s.data));
+    if (!s.how)
+        end_it(run, &s);
+    while (s.children) /* from here on nobody asks what becomes of them */
+        forget_child(run, &s, s.children);
     return s;
 }
 
 /* What together would be larger than a value may be is left out. */
 static const char *input_of(pawl_run *run, const clean *what)
 {
-    const char *json = pawl_json(run, "{'input':%j,'result':%j}", what->input, what->result);
+    const pawl_future *f = what->undone; /* it may have ended while it was waited for */
+    const char *result = f && f->over && f->code == PAWL_OK ? f->value : what->result;
+    const char *json = pawl_json(run, "{'input':%j,'result':%j}", what->input, result);
     if (!json)
         json = pawl_json(run, "{'input':%j,'result':null}", what->input);
     return json ? json : "{\"input\":null,\"result\":null}";
@@ -290,10 +346,8 @@ static void call_one(pawl_run *run, const clean *what)
     work_entry *entry = registry_work(drive_registry(run->drive), what->work);
     if (!entry)
         run_lacks(run, what->work);
-    const char *input = what->kind == OP_UNDO_OF ? input_of(run, what) : what->input;
     call c = {.kind = OP_CLEAN_UP,
               .name = what->work,
-              .input = input,
               .entry = entry,
               .fn = entry->fn,
               .arg = entry->arg,
@@ -309,6 +363,7 @@ static void call_one(pawl_run *run, const clean *what)
         op = row->seq;
         c.began_ms = row->at_ms;
     }
+    c.input = what->kind == OP_UNDO_OF ? input_of(run, what) : what->input;
     pawl_future *f = call_new(run, &c, op, 0);
     future_wait_for(f);
     future_release(f);
@@ -340,6 +395,7 @@ static void read_end(pawl_run *run, const story *s)
 void ending_run(pawl_run *run)
 {
     story s = read_story(run);
+    futures_let_return(run);
     if (strcmp(s.how, FAILED) == 0 || strcmp(s.how, CANCELLED) == 0)
         call_all(run, &s, 0);
     call_all(run, &s, 1);

@@ -339,8 +339,8 @@ static void go_live(pawl_run *run)
 {
     if (run->unit && run->unit->count >= UNIT_MAX) /* who receives for long does not wait */
         run_ask(run, WANT_FLUSH);
-    jobs_collect(run);
-    if (turn_arrive_all(run) || mail_look(run) || others_look(run))
+    int returned = jobs_collect(run);
+    if (turn_arrive_all(run) || returned || mail_look(run) || others_look(run))
         return;
     ending_check(run);
     if (fire(run))
@@ -359,23 +359,23 @@ static void go_live(pawl_run *run)
 typedef struct goal {
     const pawl_future *one;
     const future_wait *all;
-    const future_wait *first;
+    const future_wait *first; /* none of these: that nothing is being called beside */
 } goal;
 
-static int is_reached(const goal *g)
+static int is_reached(const pawl_run *run, const goal *g)
 {
     if (g->one)
         return g->one->over;
     if (g->all)
         return g->all->left == 0 || g->all->failed;
-    return g->first->first != NULL;
+    return g->first ? g->first->first != NULL : run->jobs.count == 0;
 }
 
 static void wait_for(pawl_run *run, const goal *g, const char *asked)
 {
     for (;;) {
         futures_settle(run);
-        if (is_reached(g))
+        if (is_reached(run, g))
             return;
         if (!turn_wait(run, g->one ? g->one->op : 0, asked))
             go_live(run);
@@ -385,6 +385,11 @@ static void wait_for(pawl_run *run, const goal *g, const char *asked)
 void future_wait_for(pawl_future *f)
 {
     wait_for(f->run, &(goal){.one = f}, f->what ? f->what : "several");
+}
+
+void futures_let_return(pawl_run *run)
+{
+    wait_for(run, &(goal){0}, "what is being called");
 }
 
 _Noreturn void future_fail(pawl_future *f)

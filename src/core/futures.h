@@ -87,6 +87,9 @@ const char *future_await(pawl_future *f);
 /* Wait for it and come back. */
 void future_wait_for(pawl_future *f);
 
+/* Wait for the functions that are being called beside. For who has started none himself. */
+void futures_let_return(pawl_run *run);
+
 /* The function is left with the failure that the future has. */
 _Noreturn void future_fail(pawl_future *f);
 
@@ -97,12 +100,12 @@ void future_release(pawl_future *f);
 int future_is_one(pawl_run *run, const void *memory);
 int future_drop(pawl_run *run, const void *memory);
 
-/* How it ended; as a row says that is its answer. */
-void future_answer(pawl_future *f, pawl_code code, const char *value);
-void future_answer_row(pawl_future *f, const replay_row *row);
 /* Its value is given back. 0: others are made of it, and need that. */
 int future_lets_go(pawl_future *f);
 
+/* How it ended; as a row says that is its answer. */
+void future_answer(pawl_future *f, pawl_code code, const char *value);
+void future_answer_row(pawl_future *f, const replay_row *row);
 
 /* ---- For the turn ---- */
 

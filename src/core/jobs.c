@@ -125,28 +125,28 @@ static void record(pawl_run *run, job *j)
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
     pawl_work late = {.attempt = j->attempt, .began_ms = j->began_ms, .after_ms = -1};
-    switch (j->state) {
-    case JOB_DONE:
+    if (j->state == JOB_DONE) {
         call_ended(c, j->work);
-        break;
-    case JOB_EXPIRED:
+    } else if (j->state == JOB_EXPIRED || c->is_last) {
         work_expire(&late);
         call_ended(c, &late);
-        break;
-    default:
+    } else {
         call_put_off(c, drive_now_ms(run->drive) + AGAIN_MS);
     }
 }
 
-void jobs_collect(pawl_run *run)
+int jobs_collect(pawl_run *run)
 {
     job *j;
+    int count = 0;
     while ((j = take_done(run)) != NULL) {
         run->job_in_hand = j; /* it is freed with the run if that is left in the middle */
         record(run, j);
         run->job_in_hand = NULL;
         job_free(j);
+        count++;
     }
+    return count;
 }
 
 /* Who is in one finds out when it returns. One that waits for a thread may have been asked in. */
@@ -243,6 +243,34 @@ void jobs_forget(pawl_run *run)
         forget_one(d, value);
     run->jobs_done = (job_list){0};
     map_free(&run->jobs);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Whether it has begun is known under the lock only, so here; they are not many. */
+static job *find_queued(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    while (map_next(&run->jobs, &cursor, &key, &value))
+        if (((job *)value)->state == JOB_QUEUED)
+            return value;
+    return NULL;
+}
+
+void jobs_let_return(pawl_run *run)
+{
+    drive *d = run->drive;
+    job *j;
+    map_free(&run->untils);
+    if (run->jobs.count == 0)
+        return;
+    pthread_mutex_lock(&d->lock);
+    while ((j = find_queued(run)) != NULL) {
+        map_take(&run->jobs, (uint64_t)j->op);
+        forget_one(d, j);
+    }
+    crew_ask_to_stop(d, run);
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -41,8 +41,8 @@ typedef struct job {
 /* Make jobs of the calls that are due, as far as there is room. */
 void jobs_start(pawl_run *run);
 
-/* Record what has been done. */
-void jobs_collect(pawl_run *run);
+/* Record what has been done; so many have returned. */
+int jobs_collect(pawl_run *run);
 
 /* 1 if this op has one that was queued. */
 int jobs_has(pawl_run *run, int64_t op);
@@ -58,6 +58,10 @@ void jobs_queue(pawl_run *run);
 /* The fiber goes: those that were not queued go with it. The run goes: nobody waits for any. */
 void jobs_forget_new(pawl_run *run);
 void jobs_forget(pawl_run *run);
+
+/* The function was left, and clean-ups follow: those that have not begun are forgotten, the others
+ * asked to stop. The clean-ups wait for these as long as a drain takes. */
+void jobs_let_return(pawl_run *run);
 
 /* The next one; NULL: none. With the lock held. */
 job *jobs_take(struct drive *d);

@@ -396,9 +396,12 @@ static int ended(pawl_run *run)
         forget(run);
         return 0;
     }
-    if (run->end.status == RUN_FAILING)
+    if (run->end.status == RUN_FAILING) {
         run->failing = 1;
-    jobs_forget(run);
+        jobs_let_return(run);
+    } else {
+        jobs_forget(run);
+    }
     run_cool(run);
     run->handed_in = 0;
     run->parked = -1;

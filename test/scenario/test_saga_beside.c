@@ -1,0 +1,251 @@
+/* Sagas whose deeds are done beside each other: one fails while another is being done. What is
+ * undone has returned before that, and the undo is told what it gave; unless it takes too long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "support/engine.h"
+
+enum { INSIDE, LET_GO, LISTENS }; /* numbers of the stage */
+
+static int64_t number(stage *s, int which)
+{
+    return atomic_load(stage_number(s, which));
+}
+
+/* ---- What is done ---- */
+
+/* In it until it is let go; or until it is told, if it listens. */
+static const char *hotel(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    (void)input;
+    atomic_fetch_add(stage_number(s, INSIDE), 1);
+    while (!number(s, LET_GO) && !(number(s, LISTENS) && pawl_work_cancelled(work)))
+        poll(NULL, 0, 1);
+    stage_note(s, "hotel");
+    atomic_fetch_sub(stage_number(s, INSIDE), 1);
+    if (!number(s, LET_GO))
+        return pawl_work_fail(work, PAWL_TRANSIENT, "told", "it was asked to stop");
+    return "\"room 7\"";
+}
+
+/* When the other one is being done. */
+static const char *flight(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    (void)input;
+    while (number(s, INSIDE) == 0)
+        poll(NULL, 0, 1);
+    stage_note(s, "flight");
+    return pawl_work_fail(work, PAWL_PERMANENT, "full", "no seat");
+}
+
+static const char *undo(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s:%s", pawl_work_name(work), input);
+    return "null";
+}
+
+#define TOGETHER(work) pawl_call_later(run, work, "1", PAWL_CALL(.undo = "un" work))
+
+static const char *trip(pawl_run *run, const char *input)
+{
+    pawl_future *two[] = {TOGETHER("flight"), TOGETHER("hotel")};
+    pawl_all(run, two, 2);
+    return input;
+}
+
+/* Nobody waits for the hotel any more; but it is being booked. */
+static const char *changed_plans(pawl_run *run, const char *input)
+{
+    pawl_future *room = TOGETHER("hotel");
+    (void)input;
+    pawl_receive(run, "begun", PAWL_FOREVER, NULL);
+    pawl_abandon(run, room);
+    return pawl_fail(run, "changed", "plans have");
+}
+
+static const char *clean(pawl_run *run, const char *input)
+{
+    pawl_finally(run, "sweep", "1");
+    pawl_call_later(run, "hotel", "1", NULL);
+    pawl_receive(run, "begun", PAWL_FOREVER, NULL);
+    return input;
+}
+
+/* ---- The engine ---- */
+
+typedef struct served {
+    stage *stage;
+    pawl *p;
+    pthread_t thread;
+} served;
+
+static void open_engine(served *v, const pawl_options *options)
+{
+    stage *s = v->stage;
+    const pawl_work_options *mine = PAWL_WORK(.arg = s);
+    v->p = stage_open(s, options);
+    STAGE_REGISTER(s, v->p, trip);
+    STAGE_REGISTER(s, v->p, changed_plans);
+    STAGE_REGISTER(s, v->p, clean);
+    STAGE_CODE(s, v->p, pawl_register_work(v->p, "hotel", hotel, mine), PAWL_OK);
+    STAGE_CODE(s, v->p, pawl_register_work(v->p, "flight", flight, mine), PAWL_OK);
+    STAGE_CODE(s, v->p, pawl_register_work(v->p, "unhotel", undo, mine), PAWL_OK);
+    STAGE_CODE(s, v->p, pawl_register_work(v->p, "unflight", undo, mine), PAWL_OK);
+    STAGE_CODE(s, v->p, pawl_register_work(v->p, "sweep", undo, mine), PAWL_OK);
+}
+
+static served serve(conf *c, int64_t drain_ms)
+{
+    served v = {.stage = stage_new(c)};
+    stage_go(v.stage);
+    open_engine(&v, PAWL_OPTIONS(.threads = 3, .drain_ms = drain_ms));
+    assert_int_equal(pthread_create(&v.thread, NULL, stage_serve, v.p), 0);
+    return v;
+}
+
+static void stop(served *v)
+{
+    void *failed;
+    pawl_stop(v->p);
+    assert_int_equal(pthread_join(v->thread, &failed), 0);
+    assert_null(failed);
+}
+
+static void end(served *v)
+{
+    stop(v);
+    pawl_close(v->p);
+    stage_free(v->stage);
+}
+
+/* Its function was left: it fails, or has failed. */
+static int is_left(served *v)
+{
+    pawl_phase phase = stage_phase(v->stage, v->p, "run");
+    return phase == PAWL_RUN_FAILING || phase == PAWL_RUN_FAILED || phase == PAWL_RUN_DONE;
+}
+
+static void let_go(served *v)
+{
+    TMP_AWAIT(is_left(v));
+    atomic_store(stage_number(v->stage, LET_GO), 1);
+}
+
+/* ---- Tests ---- */
+
+#define UNDONE(name, result) name ":{\"input\":1,\"result\":" result "}"
+
+static void what_is_undone_has_returned(conf *c)
+{
+    served v = serve(c, 60000);
+    stage *s = v.stage;
+    stage_start(s, v.p, "trip", "run", "7");
+    let_go(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    STAGE_NOTES(s, "flight hotel " UNDONE("unhotel", "\"room 7\"") " " UNDONE("unflight", "null"));
+    STAGE_HISTORY(s, v.p, "run",
+                  "undo-of:unflight call:flight undo-of:unhotel call:hotel failed ending:failed "
+                  "done clean-up:unhotel done clean-up:unflight done");
+    end(&v);
+}
+
+/* Who listens does not keep anybody waiting. */
+static void it_is_told(conf *c)
+{
+    served v = serve(c, PAWL_FOREVER);
+    stage *s = v.stage;
+    atomic_store(stage_number(s, LISTENS), 1);
+    stage_start(s, v.p, "trip", "run", "7");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    STAGE_NOTES(s, "flight hotel " UNDONE("unhotel", "null") " " UNDONE("unflight", "null"));
+    end(&v);
+}
+
+static void it_is_not_waited_for_for_ever(conf *c)
+{
+    served v = serve(c, 1);
+    stage *s = v.stage;
+    stage_start(s, v.p, "trip", "run", "7");
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    assert_int_equal(number(s, INSIDE), 1);
+    STAGE_NOTES(s, "flight " UNDONE("unhotel", "null") " " UNDONE("unflight", "null"));
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, INSIDE) == 0);
+    end(&v);
+}
+
+static void nor_is_one_that_was_abandoned_forgotten(conf *c)
+{
+    served v = serve(c, 60000);
+    stage *s = v.stage;
+    stage_start(s, v.p, "changed_plans", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "begun", "1", NULL), PAWL_OK);
+    let_go(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    STAGE_NOTES(s, "hotel " UNDONE("unhotel", "\"room 7\""));
+    end(&v);
+}
+
+static void a_finally_comes_after_all(conf *c)
+{
+    served v = serve(c, 60000);
+    stage *s = v.stage;
+    stage_start(s, v.p, "clean", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "begun", "1", NULL), PAWL_OK);
+    let_go(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    STAGE_NOTES(s, "hotel sweep:1");
+    end(&v);
+}
+
+static void *let_go_of_it(void *arg)
+{
+    poll(NULL, 0, 20);
+    atomic_store(stage_number(arg, LET_GO), 1);
+    return NULL;
+}
+
+/* The engine stops in between: what came of it is recorded, and the next one goes on from that. */
+static void what_it_gave_outlives_the_process(conf *c)
+{
+    pthread_t other;
+    served v = serve(c, 60000);
+    stage *s = v.stage;
+    stage_start(s, v.p, "trip", "run", "7");
+    TMP_AWAIT(is_left(&v));
+    assert_int_equal(pthread_create(&other, NULL, let_go_of_it, s), 0);
+    stop(&v);
+    pthread_join(other, NULL);
+    pawl_close(v.p);
+    STAGE_NOTES(s, "flight hotel");
+    open_engine(&v, NULL);
+    STAGE_FAILED(s, v.p, "run", "full", "no seat");
+    STAGE_NOTES(s, "flight hotel " UNDONE("unhotel", "\"room 7\"") " " UNDONE("unflight", "null"));
+    pawl_close(v.p);
+    stage_free(s);
+}
+
+static const conf_case CASES[] = {
+    {"what is undone has returned", what_is_undone_has_returned, 0},
+    {"it is told", it_is_told, 0},
+    {"it is not waited for for ever", it_is_not_waited_for_for_ever, 0},
+    {"one that was abandoned", nor_is_one_that_was_abandoned_forgotten, 0},
+    {"a finally comes after all", a_finally_comes_after_all, 0},
+    {"what it gave outlives the process", what_it_gave_outlives_the_process, DB_DURABLE},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}
