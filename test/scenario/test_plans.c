@@ -1,0 +1,263 @@
+/* What there is beside does not cost: whatever a run does, no statement walks through the rows of
+ * the others. SQLite itself counts the steps of its machine; so this does not depend on how fast the
+ * machine is, and it is the statement that is named, not the workflow that became slow. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine.h"
+#include "support/app.h"
+#include "support/engine.h"
+
+enum { OTHERS = 3000, STEPS_MAX = OTHERS };
+
+/* ---- The counter: one for each connection that is opened from here on ---- */
+
+typedef struct count {
+    sqlite3_int64 statements;
+    sqlite3_int64 steps; /* of the worst */
+    char text[600];
+} count;
+
+static count counted; /* SQLite has no place for an argument of ours */
+
+static int note(unsigned what, void *arg, void *statement, void *ns)
+{
+    (void)what, (void)arg, (void)ns;
+    int steps = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
+    counted.statements++;
+    if (steps > counted.steps) {
+        counted.steps = steps;
+        snprintf(counted.text, sizeof counted.text, "%s", sqlite3_sql(statement));
+    }
+    return 0;
+}
+
+static int watch(sqlite3 *opened, const char **message, const struct sqlite3_api_routines *api)
+{
+    (void)message, (void)api;
+    return sqlite3_trace_v2(opened, SQLITE_TRACE_PROFILE, note, NULL);
+}
+
+static void expect_few(const char *after)
+{
+    assert_true(counted.statements > 0);
+    if (counted.steps > STEPS_MAX)
+        fail_msg("%s: %lld steps in: %s", after, (long long)counted.steps, counted.text);
+    counted = (count){0};
+}
+
+/* ---- The others: of each kind many ---- */
+
+/* Live with a timer, of a node that lives; done; failed; held; waiting for a deadline. */
+static const char FILL[] =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+    " INSERT INTO {runs} (run, tenant, id, workflow, version, status, owner, wake_at, held,"
+    " held_reason, parent, parent_generation, parent_op, created_at, updated_at, finished_at,"
+    " deadline_at)"
+    " SELECT 1000000 + i, '', 'other-' || i, 'other', '1', CASE i % 5 WHEN 1 THEN 2 WHEN 2 THEN 3"
+    " ELSE 1 END, 0, CASE i % 5 WHEN 0 THEN 9000000000000000 END, CASE i % 5 WHEN 3 THEN 4 ELSE 0"
+    " END, CASE i % 5 WHEN 3 THEN 'by hand' END, CASE i % 7 WHEN 0 THEN 1000001 END, 1, 1, 0, 0,"
+    " CASE i % 5 WHEN 1 THEN 1 WHEN 2 THEN 1 END, CASE i % 5 WHEN 4 THEN 9000000000000000 END"
+    " FROM n;"
+    "INSERT INTO {journal} (run, generation, seq, kind, name, at)"
+    " SELECT run, 1, 1, 1, '', 0 FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {inbox} (run, seq, kind, name, at, data)"
+    " SELECT run, 1, 1, 'box', 0, '1' FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {inbox} (run, seq, kind, name, at, data)"
+    " SELECT run, 2, 3, '', 0, '1' FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {receipts} (run, key, kind, seq, at)"
+    " SELECT run, 'key', 1, 1, 0 FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {outbox} (tenant, kind, target, name, at, failed, failed_why)"
+    " SELECT '', 2, 'gone', 'box', 0, 1, 'the run has ended' FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {attributes} (run, name, kind, value)"
+    " SELECT run, 'colour', 1, 'red' FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {state} (run, key, generation, at, data)"
+    " SELECT run, 'key', 1, 0, '1' FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {generations} (run, generation, version, started_at)"
+    " SELECT run, 1, '1', 0 FROM {runs} WHERE run > 1000000;"
+    "INSERT INTO {changes} (run, at)"
+    " SELECT run, 0 FROM {runs} WHERE run > 1000000;";
+
+/* ---- What a run may do ---- */
+
+static const char *child(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, 10);
+    return input;
+}
+
+static const char *fails(pawl_work *work, const char *input)
+{
+    (void)input;
+    return pawl_work_fail(work, PAWL_PERMANENT, "broken", "no way");
+}
+
+#define ARG PAWL_CALL(.arg = pawl_arg(run))
+
+static const char *busy(pawl_run *run, const char *input)
+{
+    const char *message;
+    pawl_step(run, "one", stage_echo, "1", ARG);
+    pawl_call(run, "work", "2", PAWL_CALL(.undo = "work"));
+    pawl_undo(run, "work", "3");
+    pawl_finally(run, "work", "4");
+    pawl_set_status(run, "\"busy\"");
+    pawl_attr(run, "colour", "\"blue\"");
+    pawl_state_set(run, "key", "1");
+    pawl_state_of(run, "other-7", "key");
+    pawl_receive(run, "box", 1000, &message);
+    pawl_receive(run, "empty", 10, &message);
+    pawl_tell(run, "other-5", "box", "1");
+    pawl_future *two[] = {pawl_child_later(run, "child", "1", NULL),
+                          pawl_child_later(run, "child", "2", PAWL_CHILD(.detached = 1))};
+    pawl_all(run, two, 2);
+    pawl_child_later(run, "child", "3", NULL); /* cancelled with its parent */
+    pawl_sleep(run, 10);
+    if (strcmp(input, "\"again\"") == 0)
+        return pawl_again(run, "\"fails\"", NULL);
+    if (strcmp(input, "\"fails\"") == 0)
+        pawl_step(run, "two", fails, "1", ARG);
+    return input;
+}
+
+static pawl *open_here(stage *s)
+{
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, busy);
+    STAGE_REGISTER(s, p, child);
+    STAGE_CODE(s, p, pawl_register_work(p, "work", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
+    return p;
+}
+
+static void tell(stage *s, pawl *p, const char *id)
+{
+    STAGE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
+}
+
+/* ---- Each with all the others beside it ---- */
+
+static void ends(stage *s, pawl *p)
+{
+    stage_start(s, p, "busy", "good", "1");
+    stage_poll(s, p);
+    tell(s, p, "good");
+    STAGE_DONE(s, p, "good", "1");
+    expect_few("a good run");
+    stage_start(s, p, "busy", "bad", "\"again\"");
+    stage_poll(s, p);
+    tell(s, p, "bad");
+    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    expect_few("a run that begins anew, and fails");
+    STAGE_CODE(s, p, pawl_redrive(p, "bad", NULL), PAWL_OK);
+    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    expect_few("a redrive");
+    STAGE_CODE(s, p, pawl_delete(p, "good", 0), PAWL_OK);
+    expect_few("a delete");
+}
+
+static void stops(stage *s, pawl *p)
+{
+    char *why = NULL;
+    pawl_outcome *end = NULL;
+    stage_start(s, p, "busy", "stopped", "1");
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_cancel(p, "stopped", "enough"), PAWL_OK);
+    STAGE_CODE(s, p, pawl_wait(p, "stopped", 0, &end), PAWL_TIMEOUT);
+    pawl_outcome_free(end);
+    STAGE_UNTIL(s, p, stage_phase(s, p, "stopped") == PAWL_RUN_CANCELLED);
+    expect_few("a cancel");
+    stage_start(s, p, "busy", "held", "1");
+    STAGE_CODE(s, p, pawl_hold(p, "held", "a look"), PAWL_OK);
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_why(p, "held", &why), PAWL_OK);
+    pawl_free(why);
+    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
+    STAGE_DONE(s, p, "held", "1");
+    expect_few("a hold");
+}
+
+static int see(void *arg, const pawl_info *info)
+{
+    (void)info;
+    *(int *)arg += 1;
+    return 0;
+}
+
+static void carries(conf *c, stage *s, pawl *p)
+{
+    int seen = 0;
+    int64_t position = 0;
+    app *a = app_open(c);
+    STAGE_CODE(s, p, pawl_changes(p, &position, 0, see, &seen), PAWL_TIMEOUT);
+    app_do(a, "BEGIN");
+    STAGE_CODE(s, p, pawl_start_in(p, app_native(a), "busy", "carried", "1", NULL), PAWL_OK);
+    STAGE_CODE(s, p, pawl_send_in(p, app_native(a), "carried", "box", "1", NULL), PAWL_OK);
+    app_do(a, "COMMIT");
+    STAGE_CODE(s, p, pawl_kick(p), PAWL_OK);
+    STAGE_DONE(s, p, "carried", "1");
+    STAGE_CODE(s, p, pawl_changes(p, &position, 0, see, &seen), PAWL_OK);
+    assert_true(seen > 0);
+    expect_few("what others have written, and who is told");
+    app_close(a);
+}
+
+/* It begins, takes over, sweeps, and is idle for a while. */
+static pawl *comes_and_goes(stage *s, pawl *p)
+{
+    stage_start(s, p, "busy", "next", "1");
+    stage_poll(s, p);
+    pawl_close(p);
+    p = open_here(s);
+    STAGE_DONE(s, p, "next", "1");
+    for (int i = 0; i < 100; i++) {
+        stage_advance(s, 1000);
+        stage_poll(s, p);
+    }
+    expect_few("a new node");
+    return p;
+}
+
+static void nobody_walks_through_the_others(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    conf_script(engine_db(p), FILL);
+    counted = (count){0};
+    ends(s, p);
+    stops(s, p);
+    carries(c, s, p);
+    p = comes_and_goes(s, p);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The counter itself: who does it is seen. */
+static void who_does_is_seen(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    conf_script(engine_db(p), FILL);
+    counted = (count){0};
+    conf_script(engine_db(p), "UPDATE {runs} SET by = '' WHERE by = 'nobody';");
+    assert_true(counted.steps > STEPS_MAX);
+    pawl_close(p);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"nobody walks through the others", nobody_walks_through_the_others, 0},
+        {"who does is seen", who_does_is_seen, 0},
+    };
+    sqlite3_auto_extension((void (*)(void))watch);
+    return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));
+}
