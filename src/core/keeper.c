@@ -269,7 +269,7 @@ static int64_t claim_one(drive *d)
  * they must be here for theirs to be driven. Those that are due are claimed anyway. */
 static const db_sql FAMILY = {
     "WITH RECURSIVE family (run) AS (SELECT c.run FROM {runs} c WHERE c.tenant = $1 AND c.id = $2"
-    " UNION ALL SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"
+    " UNION SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"
     " AND c.status IN (0, 4))"
     " SELECT " CLAIM_COLUMNS " FROM family f JOIN {runs} r ON r.run = f.run"
     " WHERE r.owner <> $3 AND r.status IN (0, 4) AND r.held = 0"

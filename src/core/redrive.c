@@ -110,6 +110,7 @@ typedef struct row {
     int64_t at_ms;
     const char *name;
     const char *data; /* NULL: not needed */
+    int64_t deed;     /* the last before it that did something outside */
     int answered;
 } row;
 
@@ -231,15 +232,17 @@ static void cut_undone(story *s, int64_t clean_up)
     const row *undo = row_at(s, of);
     if (!undo || undo->kind == OP_FINALLY)
         return;
-    int64_t first = undo->seq;
-    for (const row *r = s->first; r && r->seq < undo->seq && undo->kind == OP_UNDO; r = r->next)
-        if (did_something(r))
-            first = r->seq;
-    cut_before(s, first);
+    cut_before(s, undo->kind == OP_UNDO && undo->deed ? undo->deed : undo->seq);
 }
 
 static void cut_at_end(story *s)
 {
+    int64_t deed = 0;
+    for (row *r = s->first; r; r = r->next) {
+        r->deed = deed;
+        if (did_something(r))
+            deed = r->seq;
+    }
     for (const row *r = s->first; r; r = r->next) {
         const row *about = r->op ? row_at(s, r->op) : NULL;
         if (r->kind == OP_ENDING)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine.h"
 #include "support/engine.h"
 
 static const char *kid(pawl_run *run, const char *input)
@@ -219,6 +220,25 @@ static void other_tenants(conf *c)
     stage_free(s);
 }
 
+/* Nobody but pawl writes there; but if somebody does, nobody waits for ever. */
+static void their_own_ancestors(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "kid", "one", "1");
+    stage_start(s, p, "kid", "two", "1");
+    STAGE_DONE(s, p, "one", "1");
+    STAGE_DONE(s, p, "two", "1");
+    conf_script(engine_db(p), "UPDATE {runs} SET parent = (SELECT r.run FROM {runs} r"
+                              " WHERE r.id <> {runs}.id), parent_generation = 1, parent_op = 1;");
+    STAGE_CODE(s, p, pawl_delete(p, "one", 0), PAWL_REFUSED);
+    STAGE_CODE(s, p, pawl_delete(p, "two", 1), PAWL_REFUSED);
+    conf_script(engine_db(p), "UPDATE {runs} SET status = 0, wake_at = 0 WHERE id = 'one';");
+    pawl_finish(p, "one", 0, NULL); /* its family is looked for */
+    pawl_close(p);
+    stage_free(s);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -227,6 +247,7 @@ int main(void)
         {"dx-deletion while it works", while_it_works, 0},
         {"dx-deletion held ones", held_ones, DB_SHARED},
         {"an orphan", an_orphan, DB_SHARED},
+        {"their own ancestors", their_own_ancestors, DB_SHARED},
         {"other tenants", other_tenants, DB_SHARED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
