@@ -1029,10 +1029,11 @@ typedef struct pawl_redrive_options {
 } pawl_redrive_options;
 
 /* Have a failed, cancelled or held run go on as a new generation whose journal begins with a copy
- * of the ops that are kept; what was undone is not. Messages that were received behind them go back
- * to their mailbox; state, status and attributes stay as they were left. The old generation stays
- * readable. Errors: NOTFOUND (the run, or an op called `from`), REFUSED (it is live, or done),
- * CONFLICT (the key was used for a message). Durable: the new generation. */
+ * of the ops that are kept; what was undone is not. Work that was under way is begun anew, with new
+ * keys. Messages that were received behind what is kept go back to their mailbox; state, status and
+ * attributes stay as they were left. The old generation stays readable. Errors: NOTFOUND (the run,
+ * or an op called `from`), REFUSED (it is live, or done), CONFLICT (the key was used for a message).
+ * Durable: the new generation. */
 PAWL_API pawl_code pawl_redrive(pawl *p, const char *id, const pawl_redrive_options *options);
 
 /* Delete a run that has ended, with its children and everything recorded of them; with `force` also

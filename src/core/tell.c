@@ -1,5 +1,6 @@
 /* Telling another run something, from inside a run: a message whose key is the op, so that it is
- * put in once, however often the op is tried.
+ * put in once, however often the op is tried. The generation in the key is that in which the op was
+ * recorded: a redrive may have brought it into a later one.
  *
  * Whom it goes to is looked up first; the receipt, if there is one, says that it was told
  * before. */
@@ -120,20 +121,23 @@ pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const ch
     ops_json(run, message, "message");
     if (!id || text_check(slice_of(id), PAWL_MAX_ID, "id of the run", &err) != PAWL_OK)
         run_trouble(run, PAWL_INVALID, "the id of the run is not one");
-    int64_t op;
+    int64_t op, generation = run->generation;
+    const char *data;
     if (turn_op(run, OP_TELL, name, &row) == REPLAY_NEW) {
-        const char *data = pawl_json(run, "{'to':%s}", id);
+        data = pawl_json(run, "{'to':%s,'generation':%i}", id, generation);
         op = turn_record(run, OP_TELL, name, slice_of(data ? data : "null"));
-        run_free_value(run, data);
     } else {
+        data = run_text(run, row->data);
         op = row->seq;
+        generation = pawl_get_int(data, "/generation", generation);
     }
+    run_free_value(run, data);
     telling *t = run_alloc(run, sizeof *t);
     *t = (telling){.other = {.kind = &TELL_ASKS}, .id = id, .mailbox = mailbox, .message = message};
     buf b;
     buf_init_fixed(&b, t->key, sizeof t->key);
     buf_printf(&b, "pawl.%s.%" PRId64 ".%" PRId64 ".%" PRId64, run->drive->origin, run->hold.run,
-               run->generation, op);
+               generation, op);
     pawl_future *f = future_new(run, &TELL_FUTURE, OP_TELL, op);
     f->own = t;
     others_ask(f);

@@ -320,6 +320,26 @@ static void the_largest_and_the_deepest(conf *c)
     stage_free(s);
 }
 
+/* It was told, but what came of it is not recorded; then the run goes on in another generation. */
+static void told_once_over_a_redrive(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_both(s);
+    stage_start(s, p, "listening", "ear", "2");
+    stage_start(s, p, "telling", "mouth", "\"ear\"");
+    stage_poll(s, p);
+    pawl_close(p);
+    p = open_both(s);
+    STAGE_CODE(s, p, pawl_hold(p, "mouth", "a look"), PAWL_OK);
+    conf_script(engine_db(p), "DELETE FROM {journal} WHERE seq > 2 AND run ="
+                              " (SELECT run FROM {runs} WHERE id = 'mouth');");
+    STAGE_CODE(s, p, pawl_redrive(p, "mouth", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "mouth", "\"PAWL_OK\"");
+    STAGE_HISTORY(s, p, "ear", "receive:box message receive:box");
+    pawl_close(p);
+    stage_free(s);
+}
+
 static const conf_case CASES[] = {
     {"dx-X32 what is told arrives", what_is_told_arrives, 0},
     {"who is not there is told of", who_is_not_there_is_told_of, 0},
@@ -327,6 +347,7 @@ static const conf_case CASES[] = {
     {"a run may tell itself", a_run_may_tell_itself, 0},
     {"dx-X32 two talk over two engines", two_talk_over_two_engines, DB_SHARED},
     {"told once over crashes", told_once_over_crashes, 0},
+    {"told once over a redrive", told_once_over_a_redrive, DB_SHARED},
     {"the largest and the deepest", the_largest_and_the_deepest, 0},
     {"wrong words hold the run", wrong_words_hold_the_run, 0},
 };

@@ -379,7 +379,9 @@ static void open_talks(fleet *f)
             " FROM pawl_runs r LEFT JOIN pawl_runs p ON p.run = r.parent"
             " WHERE r.status IN (0, 4) AND r.workflow = 'talk'",
             &f->family);
-    prepare(f, "SELECT id FROM pawl_runs WHERE status = 0 AND held = 0 AND wake_at IS NULL",
+    prepare(f, /* who has so many in its boxes does not wait for one more */
+            "SELECT id FROM pawl_runs r WHERE status = 0 AND held = 0 AND wake_at IS NULL"
+            " AND (SELECT count(*) FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1) < 20",
             &f->dormant);
     prepare(f,
             "SELECT id FROM pawl_runs WHERE status IN (0, 4) AND held IN (3, 5)"

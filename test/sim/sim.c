@@ -213,6 +213,24 @@ static void rest(fleet *f)
     f->rest = 0;
 }
 
+/* For who looks into a world that went wrong: what each of those waits for. */
+static int explain(void *arg, const pawl_info *info)
+{
+    char *why = NULL;
+    if (pawl_why(arg, pawl_info_id(info), &why) == PAWL_OK)
+        fprintf(stderr, "%s\n", why);
+    pawl_free(why);
+    return 0;
+}
+
+static void explain_all(fleet *f)
+{
+    const fleet_node *n = f->talks ? some_engine(f) : NULL;
+    int64_t live = 1 << PAWL_RUN_LIVE | 1 << PAWL_RUN_FAILING | 1 << PAWL_RUN_HELD;
+    if (n)
+        pawl_list(n->engine, PAWL_FILTER(.phases = live), explain, n->engine);
+}
+
 /* No more faults: who is down comes up, what was not started is started, and all come to an end. */
 static void calm_down(fleet *f)
 {
@@ -231,6 +249,8 @@ static void calm_down(fleet *f)
             fleet_wrong(f, "%s does not end", f->all[i].id);
     if (f->talked.live > 0)
         fleet_wrong(f, "%d children do not end", f->talked.live);
+    if (f->wrong[0])
+        explain_all(f);
 }
 
 /* A world from its beginning to its end. 0: something was wrong. */
