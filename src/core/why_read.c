@@ -247,6 +247,8 @@ static pawl_code read_op(reading *r, why_op *o, error *err)
     if (o->op->kind != OP_CALL) { /* whose data is its input */
         rc = read_data(r, o->seq, err);
         o->until_ms = pawl_get_int(r->data, "", pawl_get_int(r->data, "/until", INT64_MIN));
+        if (o->until_ms == INT64_MAX) /* for ever */
+            o->until_ms = INT64_MIN;
     }
     if (rc == PAWL_OK)
         rc = read_attempt(r, o, err);

@@ -99,7 +99,10 @@ static void sleepers_say_until_when(conf *c)
         "days).\n", "It goes on at 2100-01-01T00:00:00.000Z", "no live node",
         "if it has not ended by 2100-01-01T00:00:01.000Z");
     WHY("run-2", "It begins at 2100-01-01");
-    WHY("run-3", "It goes on when something arrives for it.\n");
+    RUNS_JOURNAL(p, .run = 3, .seq = 2, .kind = OP_RECEIVE, .name = "box",
+                 .data = "9223372036854775807");
+    WHY("run-3", "It waits for a message in the mailbox \"box\" (op 2).\n",
+        "It goes on when something arrives for it.\n");
     pawl_close(p);
 }
 

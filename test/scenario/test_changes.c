@@ -322,6 +322,15 @@ static void another_process_is_heard_of(conf *c)
     stage_free(s);
 }
 
+static int64_t watchers(pawl *p)
+{
+    drive *d = engine_drive(p);
+    pthread_mutex_lock(&d->lock);
+    int64_t count = (int64_t)d->watch_count;
+    pthread_mutex_unlock(&d->lock);
+    return count;
+}
+
 static void to_stop_ends_the_waiting(conf *c)
 {
     stage *s = stage_new(c);
@@ -330,7 +339,7 @@ static void to_stop_ends_the_waiting(conf *c)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
     TMP_AWAIT(atomic_load(&w.waits));
-    TMP_AWAIT(engine_drive(p)->watch_count > 0);
+    TMP_AWAIT(watchers(p) > 0);
     pawl_stop(p);
     (void)pawl_poll(p, NULL);
     pthread_join(thread, NULL);
