@@ -267,5 +267,5 @@ int main(void)
         {"a closed node is shut out of each", a_closed_node_is_shut_out_of_each, 0},
         {"each has its own slot", each_has_its_own_slot, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -351,5 +351,5 @@ int main(void)
         {"a status rides along", a_status_rides_along, 0},
         {"attributes are set and taken away", attributes_are_set_and_taken_away, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -312,6 +312,6 @@ static const conf_case SERVER_CASES[] = {
 
 int main(void)
 {
-    int failed = conf_run(CASES, CONF_COUNT(CASES));
+    int failed = conf_run_reused(CASES, CONF_COUNT(CASES));
     return failed + conf_run_on("postgres", SERVER_CASES, CONF_COUNT(SERVER_CASES));
 }

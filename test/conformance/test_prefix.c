@@ -453,5 +453,5 @@ static const conf_case CASES[] = {
 
 int main(void)
 {
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

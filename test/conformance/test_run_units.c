@@ -537,5 +537,5 @@ int main(void)
         {"a row is appended once", a_row_is_appended_once, 0},
         {"kinds go together in one unit", kinds_go_together_in_one_unit, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

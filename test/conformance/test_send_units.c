@@ -273,5 +273,5 @@ int main(void)
         {"a row goes with its letter", a_row_goes_with_its_letter, 0},
         {"one cancel of many", one_cancel_of_many, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -503,5 +503,5 @@ int main(void)
         {"a waker opens no database", a_waker_opens_no_database, DB_SHARED},
         {"the file is small and ours", the_file_is_small_and_ours, DB_SHARED},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -486,5 +486,5 @@ int main(void)
         {"letters for a run of nobody", letters_for_a_run_of_nobody, DB_ISOLATED},
         {"letters for a run of one of both", letters_for_a_run_of_one_of_both, DB_ISOLATED},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

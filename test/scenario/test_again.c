@@ -423,5 +423,5 @@ int main(void)
         {"dx-W7 a second start", a_second_start, 0},
         {"dx-W11 a patch", a_patch, DB_SHARED},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

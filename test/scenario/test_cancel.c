@@ -592,5 +592,5 @@ int main(void)
         {"a deadline of one that is held", a_deadline_of_one_that_is_held, 0},
         {"before its deadline", before_its_deadline, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

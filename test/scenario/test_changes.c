@@ -513,5 +513,5 @@ int main(void)
         {"what is old goes", what_is_old_goes, 0},
         {"arguments", arguments, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

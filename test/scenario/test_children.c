@@ -545,5 +545,5 @@ int main(void)
         {"dx-X13 dx-X14 detached", detached, 0},
         {"dx-W9 detached at the end of a turn", detached_at_the_end_of_a_turn, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -250,5 +250,5 @@ int main(void)
         {"their own ancestors", their_own_ancestors, DB_SHARED},
         {"other tenants", other_tenants, DB_SHARED},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -309,5 +309,5 @@ int main(void)
         {"the parent of one that is held", the_parent_of_one_that_is_held, 0},
         {"dx-X21 versions of children", versions_of_children, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -512,5 +512,5 @@ int main(void)
         {"by hand is stronger", by_hand_is_stronger, DB_SHARED},
         {"finish goes on with what it can drive", finish_goes_on_with_what_it_can_drive, DB_SHARED},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

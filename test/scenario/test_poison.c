@@ -503,5 +503,5 @@ int main(void)
         {"good order is not counted, however many there are", however_many_there_are, DB_SHARED},
         {"lists go with their nodes", lists_go_with_their_nodes, DB_FILE},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -484,5 +484,5 @@ int main(void)
         {"a stuck one", a_stuck_one, 0},
         {"a child that has failed", a_child_that_has_failed, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

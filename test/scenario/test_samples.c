@@ -219,5 +219,5 @@ int main(void)
         {"ys-Y50 a failure is dealt with", a_failure_is_dealt_with, 0},
         {"dx-Y15 dx-Y16 a child is abandoned", a_child_is_abandoned, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -588,5 +588,5 @@ int main(void)
         {"many say the same", many_say_the_same, 0},
         {"a hundred thousand that nobody receives", a_hundred_thousand_that_nobody_receives, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -428,5 +428,5 @@ int main(void)
         {"many keys and a large value", many_keys_and_a_large_value, 0},
         {"not from outside", not_from_outside, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -526,5 +526,5 @@ int main(void)
         {"attributes at the start", attributes_at_the_start, 0},
         {"a long journal is told once", a_long_journal_is_told_once, 0},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -325,5 +325,5 @@ int main(void)
          DB_DURABLE},
         {"dx-reliability the server goes during a step", the_server_goes_during_a_step, DB_DURABLE},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -209,5 +209,5 @@ int main(void)
         {"a slow commit is not followed by a call", a_slow_commit_is_not_followed_by_a_call,
          DB_FILE},
     };
-    return conf_run(CASES, CONF_COUNT(CASES));
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
 }
