@@ -591,5 +591,6 @@ int main(void)
         {"silence is longer than a claim", silence_is_longer_than_a_claim, 0},
         {"after an outage nobody is shut out", after_an_outage_nobody_is_shut_out, 0},
     };
-    return conf_run_reused(CASES, CONF_COUNT(CASES)) + conf_run_on("memory", TIMED, CONF_COUNT(TIMED));
+    return conf_run_reused(CASES, CONF_COUNT(CASES)) +
+           conf_run_on("memory", TIMED, CONF_COUNT(TIMED));
 }
