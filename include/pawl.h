@@ -1032,8 +1032,8 @@ typedef struct pawl_redrive_options {
  * of the ops that are kept; what was undone is not. Work that was under way is begun anew, with new
  * keys. Messages that were received behind what is kept go back to their mailbox; state, status and
  * attributes stay as they were left. The old generation stays readable. Errors: NOTFOUND (the run,
- * or an op called `from`), REFUSED (it is live, or done), CONFLICT (the key was used for a message).
- * Durable: the new generation. */
+ * or an op called `from`), REFUSED (it is live, or done), CONFLICT (the key was used for a
+ * message). Durable: the new generation. */
 PAWL_API pawl_code pawl_redrive(pawl *p, const char *id, const pawl_redrive_options *options);
 
 /* Delete a run that has ended, with its children and everything recorded of them; with `force` also

@@ -12,7 +12,7 @@
 #include "core/client.h"
 #include "core/run_units.h"
 
-/* Where something else has written into the database a run may be its own ancestor: it ends there. */
+/* Where something else has written into the database a run may be its own ancestor: that ends. */
 static const db_sql FAMILY = {
     "WITH RECURSIVE family (run, depth) AS ("
     " SELECT run, 0 FROM {runs} WHERE tenant = $1 AND id = $2"

@@ -298,7 +298,7 @@ int run_is_inside(pawl_run *run);
 void *run_alloc(pawl_run *run, size_t size);
 const char *run_text(pawl_run *run, slice text);
 
-/* It is the value of this future, or (NULL) of none any more. What is not the run's is left alone. */
+/* It is the value of this future, or (NULL) of none any more. What is not the run's stays alone. */
 void run_own_value(pawl_run *run, const char *value, pawl_future *f);
 
 /* For pawl_drop(): give back what comes from outside. 0: it is not the run's. */

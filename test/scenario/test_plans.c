@@ -1,6 +1,6 @@
 /* What there is beside does not cost: whatever a run does, no statement walks through the rows of
- * the others. SQLite itself counts the steps of its machine; so this does not depend on how fast the
- * machine is, and it is the statement that is named, not the workflow that became slow. */
+ * the others. SQLite itself counts the steps of its machine; so this does not depend on how fast
+ * the processor is, and it is the statement that is named, not the workflow that became slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
