@@ -795,8 +795,8 @@ PAWL_API void *pawl_arg(pawl_run *run);
 PAWL_API PAWL_MAY_LEAVE void *pawl_alloc(pawl_run *run, size_t size);
 
 /* Give a value, a future that is done, or memory from pawl_alloc(), back early: for loops of a
- * million steps. A future whose value was given back is not to be waited for again (INVALID); what
- * is part of an open pawl_all_later() or pawl_any_later() stays as long as that needs it. */
+ * million steps. A future whose value was given back is not to be waited for again (INVALID). The
+ * value of what is part of an open pawl_all_later() or pawl_any_later() stays nevertheless. */
 PAWL_API pawl_code pawl_drop(pawl_run *run, const void *value);
 
 /* Write JSON: see VALUES below. */

@@ -83,7 +83,7 @@ int call_in_transaction(pawl_run *run, const call *c, int64_t number)
 
 int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number)
 {
-    if (w->permanent || c->is_last)
+    if (w->permanent)
         return -1;
     return retry_next(&c->policy, number, c->began_ms, drive_now_ms(run->drive), w->after_ms,
                       drive_chance(run->drive));

@@ -27,7 +27,7 @@ typedef struct call {
     int listed;       /* … or only left there */
     int64_t every_ms; /* of an until … */
     int64_t end_ms;   /* … and when it ends */
-    int is_last;      /* no further attempt: only the end of this one is waited for */
+    int is_undone;    /* it will be: only the end of this attempt is waited for */
     int never_fails;  /* a clean-up: when its attempts are used up, the run is held */
 } call;
 

@@ -157,6 +157,7 @@ typedef struct clean {
     struct clean *next;
     op_kind kind;
     int64_t seq;
+    int64_t op; /* what it undoes, of an UNDO_OF: the next one that is asked for */
     const char *work;
     const char *input;
     const char *result;  /* of the call that it undoes … */
@@ -175,7 +176,7 @@ typedef struct story {
 static clean *undo_of(const story *s, int64_t op)
 {
     clean *last = s->cleans;
-    return last && last->kind == OP_UNDO_OF && last->seq + 1 == op ? last : NULL;
+    return last && last->kind == OP_UNDO_OF && last->op == op ? last : NULL;
 }
 
 static void note_result(pawl_run *run, clean *c, slice data)
@@ -195,7 +196,7 @@ static void note_call(pawl_run *run, const story *s, const replay_row *row)
                                      .input = "null",
                                      .arg = c,
                                      .beside = 1,
-                                     .is_last = 1},
+                                     .is_undone = 1},
                              row->seq, RUN_NEVER);
 }
 
@@ -224,21 +225,45 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
     future_release(f);
 }
 
-/* What was open has its answer. */
-static void note_answer(pawl_run *run, story *s, const replay_row *row)
+/* Nothing is expected of it any more. */
+static void forget(pawl_run *run, story *s, pawl_future *f)
 {
-    pawl_future *f = replay_owner(run->replay);
-    if (!f)
-        return;
     if (f->kind == &OPEN_CHILD) {
         forget_child(run, s, f);
         return;
     }
     clean *c = ((call *)f->own)->arg;
-    if (row->kind == OP_DONE)
-        note_result(run, c, row->data);
     c->undone = NULL;
     future_release(f);
+}
+
+static void note_answer(pawl_run *run, story *s, const replay_row *row)
+{
+    pawl_future *f = replay_owner(run->replay);
+    if (!f)
+        return;
+    if (row->kind == OP_DONE && f->kind != &OPEN_CHILD)
+        note_result(run, ((call *)f->own)->arg, row->data);
+    forget(run, s, f);
+}
+
+/* Numbers of ops, as the row has them. They take no answer: at a redrive the code would not know of
+ * it. Where a call with its undo was asked for, this row may have come between the two. */
+static void note_abandoned(pawl_run *run, story *s, const replay_row *row)
+{
+    const char *text = run_text(run, row->data), *at = text;
+    if (undo_of(s, row->seq))
+        s->cleans->op++;
+    while ((at = strpbrk(at, "0123456789")) != NULL) {
+        char *end;
+        int64_t op = strtoll(at, &end, 10);
+        pawl_future *f = replay_owner_of(run->replay, op);
+        replay_close(run->replay, op);
+        if (f)
+            forget(run, s, f);
+        at = end;
+    }
+    run_free_value(run, text);
 }
 
 /* A transactional step that is tried again has several rows; its result is in the last one. */
@@ -263,6 +288,7 @@ static void note(pawl_run *run, story *s, const replay_row *row)
         *c = (clean){s->cleans,
                      (op_kind)row->kind,
                      row->seq,
+                     row->seq + 1,
                      run_text(run, row->name),
                      run_text(run, row->data.at ? row->data : SLICE_LIT("null")),
                      "null",
@@ -285,6 +311,9 @@ static void note(pawl_run *run, story *s, const replay_row *row)
         break;
     case OP_CHILD:
         note_child(run, s, row);
+        break;
+    case OP_ABANDON:
+        note_abandoned(run, s, row);
         break;
     case OP_DONE:
     case OP_FAILED:

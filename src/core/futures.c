@@ -35,7 +35,7 @@ void futures_free(run_futures *all)
 static pawl_future *make(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    if (all->all.count >= PAWL_MAX_FUTURES)
+    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES) /* all of them may be undone */
         run_trouble(run, PAWL_LIMIT, "more than %d futures at one time", PAWL_MAX_FUTURES);
     pawl_future *f = run_alloc(run, sizeof *f);
     f->run = run;
@@ -64,9 +64,21 @@ void future_due_at(pawl_future *f, int64_t at_ms)
 
 static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
 
+/* It has lost, and had its answer before that was recorded. */
+static void leave_losers(run_futures *all, const pawl_future *f)
+{
+    pawl_future **at = f->kind ? &all->losers : &all->lost;
+    while (*at && *at != f)
+        at = f->kind ? &(*at)->next : &(*at)->behind;
+    if (*at)
+        *at = f->kind ? f->next : f->behind;
+}
+
 void future_release(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
+    if (f->lost)
+        leave_losers(all, f);
     timers_take(&all->due, &f->timer);
     map_take(&all->all, (uint64_t)(uintptr_t)f);
     if (f->kind && f->kind->release)

@@ -124,10 +124,15 @@ static void record(pawl_run *run, job *j)
     call *c = f && !f->over ? f->own : NULL;
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
+    if (c->is_undone) { /* what it gave is worth knowing, and nothing else: it is over */
+        if (j->state == JOB_DONE && !j->work->failed)
+            turn_arrive(run, OP_DONE, j->op, slice_of(j->work->value));
+        return;
+    }
     pawl_work late = {.attempt = j->attempt, .began_ms = j->began_ms, .after_ms = -1};
     if (j->state == JOB_DONE) {
         call_ended(c, j->work);
-    } else if (j->state == JOB_EXPIRED || c->is_last) {
+    } else if (j->state == JOB_EXPIRED) {
         work_expire(&late);
         call_ended(c, &late);
     } else {
@@ -368,7 +373,8 @@ void jobs_do(struct runner *r, job *j)
     committers_leave(d->options.committers); /* a queued unit never waits for code of the user */
     int good = drive_claim_is_good(d);
     pthread_mutex_lock(&d->lock);
-    int wanted = j->run && good && !atomic_load(&j->run->rests); /* it may be held by now */
+    int wanted = j->run && good && !atomic_load(&j->run->rests) && /* it may be held by now, … */
+                 !atomic_load(&j->work->cancelled);                /* … or not needed any more */
     int enters = wanted && enter(j);
     if (!wanted) {
         crowd_ask_in(d, j->work->entry);

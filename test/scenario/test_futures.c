@@ -424,6 +424,27 @@ static void values_are_given_back(conf *c)
     one_run(c, returning, "[1,null]", "call:echo sleep done woken");
 }
 
+/* It had its answer between losing and being told so, and goes. */
+static const char *late_loser(pawl_run *run, const char *input)
+{
+    pawl_future *c = pawl_sleep_later(run, 10);
+    pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 10)};
+    pawl_future *any = pawl_any_later(run, two, 2), *outer = pawl_any_later(run, &any, 1);
+    pawl_await(run, c); /* all three come together; but only this one is looked at */
+    pawl_now(run);
+    for (int i = 0; i < 2; i++)
+        if (pawl_drop(run, two[i]) != PAWL_OK)
+            return "0";
+    pawl_now(run);
+    pawl_await(run, outer);
+    return pawl_drop(run, any) == PAWL_OK && pawl_drop(run, outer) == PAWL_OK ? input : "1";
+}
+
+static void losers_with_an_answer_go(conf *c)
+{
+    one_run(c, late_loser, "1", "sleep sleep sleep woken woken woken now now");
+}
+
 static const char *giving_up(pawl_run *run, const char *input)
 {
     pawl_future *f = pawl_sleep_later(run, 10), *done = pawl_call_later(run, "echo", "7", NULL);
@@ -501,6 +522,7 @@ static const conf_case CASES[] = {
     {"dx-Y8 dx-Y15 what a loser says is not recorded", what_a_loser_says_is_not_recorded, 0},
     {"one may be in many", one_may_be_in_many, 0},
     {"they go in any order", they_go_in_any_order, 0},
+    {"losers with an answer go", losers_with_an_answer_go, 0},
     {"values are given back", values_are_given_back, 0},
     {"dx-Y5 dx-futures who is not asked for holds up nobody", who_is_not_asked_for_holds_up_nobody,
      0},

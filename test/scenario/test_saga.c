@@ -198,6 +198,32 @@ static void the_option(conf *c)
     stage_free(s);
 }
 
+/* Who has lost is abandoned between the row of the undo and that of its op. */
+static const char *crossed(pawl_run *run, const char *input)
+{
+    pawl_future *c = pawl_sleep_later(run, 10);
+    pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 1000)};
+    pawl_any_later(run, two, 2);
+    pawl_await(run, c);
+    pawl_await(run, pawl_step_later(run, "a", deed, input, PAWL_CALL(ARG, .undo = "un-a")));
+    return pawl_fail(run, "over", "it is over");
+}
+
+static void a_row_in_between(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_options(s);
+    STAGE_REGISTER(s, p, crossed);
+    stage_start(s, p, "crossed", "run", "7");
+    STAGE_FAILED(s, p, "run", "over", "");
+    STAGE_NOTES(s, "a un-a:{\"input\":7,\"result\":7}");
+    STAGE_HISTORY(s, p, "run",
+                  "sleep sleep sleep woken woken undo-of:un-a abandon step-later:a done "
+                  "ending:failed clean-up:un-a done");
+    pawl_close(p);
+    stage_free(s);
+}
+
 static void dies_in_it(stage *s, void *arg)
 {
     (void)arg;
@@ -494,6 +520,7 @@ int main(void)
         {"dx-X4 dx-errors every end", every_end, 0},
         {"a history tells of it", a_history_tells_of_it, 0},
         {"the option", the_option, 0},
+        {"a row in between", a_row_in_between, 0},
         {"one that never came back", one_that_never_came_back, DB_SHARED},
         {"large ones", large_ones, 0},
         {"large ends", large_ends, 0},

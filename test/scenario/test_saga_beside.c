@@ -192,7 +192,10 @@ static void nor_is_one_that_was_abandoned_forgotten(conf *c)
     STAGE_CODE(s, v.p, pawl_send(v.p, "run", "begun", "1", NULL), PAWL_OK);
     let_go(&v);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
-    STAGE_NOTES(s, "hotel " UNDONE("unhotel", "\"room 7\""));
+    STAGE_NOTES(s, "hotel " UNDONE("unhotel", "null"));
+    STAGE_HISTORY(s, v.p, "run",
+                  "undo-of:unhotel call:hotel receive:begun message abandon ending:failed "
+                  "clean-up:unhotel done");
     end(&v);
 }
 
