@@ -64,21 +64,11 @@ void future_due_at(pawl_future *f, int64_t at_ms)
 
 static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
 
-/* It has lost, and had its answer before that was recorded. */
-static void leave_losers(run_futures *all, const pawl_future *f)
-{
-    pawl_future **at = f->kind ? &all->losers : &all->lost;
-    while (*at && *at != f)
-        at = f->kind ? &(*at)->next : &(*at)->behind;
-    if (*at)
-        *at = f->kind ? f->next : f->behind;
-}
-
 void future_release(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
     if (f->lost)
-        leave_losers(all, f);
+        future_stays(f);
     timers_take(&all->due, &f->timer);
     map_take(&all->all, (uint64_t)(uintptr_t)f);
     if (f->kind && f->kind->release)
@@ -217,119 +207,6 @@ static pawl_future *known(pawl_run *run, pawl_future *f)
     if (!f || map_get(&run->futures.all, (uint64_t)(uintptr_t)f) != f)
         run_trouble(run, PAWL_INVALID, "this future is not one of the run's");
     return f;
-}
-
-/* ---- Those who have lost ---- */
-
-static const char CANCELLED[] = "{\"name\":\"cancelled\",\"message\":\"nobody waits for it\"}";
-
-static void lose(pawl_future *f)
-{
-    run_futures *all = &f->run->futures;
-    if (f->over || f->lost)
-        return;
-    f->lost = 1;
-    if (f->kind) {
-        f->next = all->losers;
-        all->losers = f;
-    } else {
-        f->behind = all->lost;
-        all->lost = f;
-    }
-}
-
-/* Who is made of others loses with all of its parts. */
-static void lose_parts(pawl_run *run)
-{
-    run_futures *all = &run->futures;
-    while (all->lost) {
-        pawl_future *f = all->lost;
-        all->lost = f->behind;
-        if (f->over)
-            continue;
-        future_answer(f, PAWL_CANCELLED, CANCELLED);
-        for (size_t i = 0; i < f->count; i++) {
-            f->parts[i]->uses--;
-            lose(f->parts[i]);
-        }
-    }
-}
-
-/* A JSON array of their ops, in the unit's memory; *count: how many they are. */
-static slice ops_of(pawl_run *run, const pawl_future *losers, size_t *count)
-{
-    buf ops;
-    buf_init(&ops, PAWL_MAX_PAYLOAD);
-    *count = 0;
-    for (const pawl_future *f = losers; f; f = f->next)
-        if (!f->over)
-            buf_printf(&ops, "%s%" PRId64, (*count)++ ? "," : "[", f->op);
-    buf_printf(&ops, "]");
-    slice text = {arena_copy(run->paper, (slice){ops.at, ops.size}), ops.size};
-    int failed = ops.failed;
-    buf_free(&ops);
-    if (!text.at || failed)
-        run_trouble(run, PAWL_NOMEM, "out of memory");
-    return text;
-}
-
-static void give_up(pawl_future *f, int live)
-{
-    if (f->over)
-        return;
-    replay_close(f->run->replay, f->op);
-    if (f->kind->abandon)
-        f->kind->abandon(f, live);
-    future_answer(f, PAWL_CANCELLED, CANCELLED);
-}
-
-/* Is there one that has no answer? */
-static int has_losers(run_futures *all)
-{
-    while (all->losers && all->losers->over)
-        all->losers = all->losers->next;
-    while (all->lost && all->lost->over)
-        all->lost = all->lost->behind;
-    return all->losers || all->lost;
-}
-
-/* One row for all of them. What has arrived for one before that is its answer, and it is not
- * abandoned: so that is given out first. But not what has arrived behind the last of these: where
- * nobody is abandoned there is no row, and at a replay that would be what came later. */
-void futures_settle(pawl_run *run)
-{
-    run_futures *all = &run->futures;
-    while (has_losers(all)) {
-        if (turn_settle_one(run))
-            continue;
-        lose_parts(run);
-        pawl_future *losers = all->losers;
-        size_t count;
-        all->losers = NULL;
-        slice ops = ops_of(run, losers, &count);
-        if (count == 0)
-            continue;
-        const replay_row *row;
-        int live = turn_ask(run, OP_ABANDON, SLICE_LIT(""), &row) == REPLAY_NEW;
-        if (live)
-            turn_record(run, OP_ABANDON, SLICE_LIT(""), ops);
-        for (pawl_future *f = losers, *next; f; f = next) {
-            next = f->next;
-            give_up(f, live);
-        }
-    }
-}
-
-void futures_abandon_all(pawl_run *run)
-{
-    size_t cursor = 0;
-    uint64_t key;
-    void *value;
-    while (map_next(&run->futures.all, &cursor, &key, &value)) {
-        pawl_future *f = value;
-        if (!f->over && f->kind && f->kind->abandon)
-            f->kind->abandon(f, 1);
-    }
 }
 
 /* ---- Looking outside ---- */
@@ -494,7 +371,7 @@ static void composite_look(pawl_future *f)
     for (size_t i = 0; f->over && i < f->count; i++) {
         f->parts[i]->uses--;
         if (f->any)
-            lose(f->parts[i]);
+            future_lose(f->parts[i]);
     }
 }
 
@@ -564,7 +441,7 @@ int64_t pawl_any(pawl_run *run, pawl_future *const *futures, size_t count, int64
     wait_for(run, &(goal){.first = &w}, "the first of several");
     unlink_all(run, &w, futures, count);
     for (size_t i = 0; !(flags & PAWL_KEEP) && i < count; i++)
-        lose(futures[i]);
+        future_lose(futures[i]);
     futures_settle(run);
     if (w.failed == w.first && !(flags & PAWL_FAILURES))
         future_fail(w.failed);
@@ -595,7 +472,7 @@ pawl_code pawl_abandon(pawl_run *run, pawl_future *future)
 {
     if (!run_is_inside(run))
         return PAWL_MISUSE;
-    lose(known(run, future));
+    future_lose(known(run, future));
     futures_settle(run);
     return PAWL_OK;
 }
