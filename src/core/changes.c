@@ -7,6 +7,7 @@
  * it: 'feed_from' is where it is whole. That is moved when old rows are removed, too. */
 #include "core/changes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,6 +279,7 @@ static pawl_code read_page(changes *f, error *err)
  * nothing else, but there it may not be the only one. */
 static int64_t told_up_to(const changes *f, size_t i)
 {
+    assert(f->ends && f->rows);
     size_t row = f->ends[i];
     int64_t at = f->rows[row].at;
     int more = row + 1 < f->count && f->rows[row + 1].at == at;
@@ -346,11 +348,11 @@ pawl_code pawl_changes(pawl *p, int64_t *position, int64_t timeout_ms, pawl_info
         rc = look_no_place(&err);
     if (rc == PAWL_OK && !fn)
         rc = look_no_function(&err);
-    if (rc == PAWL_OK && *position < 0)
+    if (rc == PAWL_OK && position && *position < 0)
         rc = error_set(&err, PAWL_INVALID, "the position is negative");
     if (rc == PAWL_OK && timeout_ms < 0)
         rc = error_set(&err, PAWL_INVALID, "the time-out is negative");
-    if (rc != PAWL_OK)
+    if (rc != PAWL_OK || !position)
         return engine_leave(p, rc, &err);
     drive *d = engine_drive(p);
     changes f = {.p = p, .position = *position};

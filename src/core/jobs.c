@@ -164,7 +164,7 @@ static void forget_one(drive *d, job *j)
         j->run = NULL;
         return;
     case JOB_QUEUED:
-        take_out(j->crowded ? &entry->jobs : &d->jobs, j);
+        take_out(j->crowded && entry ? &entry->jobs : &d->jobs, j);
         if (!j->crowded)
             crowd_ask_in(d, entry);
         break;
@@ -223,12 +223,12 @@ void jobs_queue(pawl_run *run)
 
 void jobs_forget_new(pawl_run *run)
 {
-    job *j;
-    run->jobs_new_count = 0;
-    while ((j = run->jobs_new.first) != NULL) {
-        take_out(&run->jobs_new, j);
+    for (job *j = run->jobs_new.first, *next; j; j = next) {
+        next = j->next;
         job_free(j);
     }
+    run->jobs_new = (job_list){0};
+    run->jobs_new_count = 0;
     if (run->job_in_hand)
         job_free(run->job_in_hand);
     run->job_in_hand = NULL;

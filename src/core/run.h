@@ -167,6 +167,7 @@ struct pawl_run {
     int64_t parent_op;
     int64_t deadline_ms; /* RUN_NEVER */
     int failing;         /* its function is not entered any more */
+    int runner;          /* whose fiber it is */
     char *id;            /* in `own` */
     char *version;       /* likewise */
     char *input;         /* NULL: it is large, and in the journal */
@@ -174,14 +175,13 @@ struct pawl_run {
     arena *own; /* as long as the run is in memory */
 
     fiber *fiber; /* NULL: cold */
-    int runner;   /* whose fiber it is */
     arena *log;   /* of the replay */
     replay *replay;
     arena *page; /* the rows that were read last; NULL: none were */
     int fresh;   /* nothing is recorded of it but its start */
-    int64_t fed; /* seq of the last row that was read from the database */
     int fed_all;
-    map values; /* handed out to the function: by address, what it is the value of, or itself */
+    int64_t fed; /* seq of the last row that was read from the database */
+    map values;  /* handed out to the function: by address, what it is the value of, or itself */
     run_defer *defers;
     int64_t now_ms;     /* that the function was told last */
     atomic_int misused; /* a call on the run from somewhere else than its function */

@@ -173,13 +173,12 @@ static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
         return error_set(err, PAWL_INVALID, "the connection is to another database");
     if (d->memory && pthread_mutex_trylock(&d->lock) != 0)
         return error_set(err, PAWL_BUSY, "the database in memory is in use");
-    sqlite_conn *c = calloc(1, sizeof *c);
-    pawl_code rc = c ? sqlite_check_borrowed(native, err) : error_set(err, PAWL_NOMEM, "no memory");
-    if (rc != PAWL_OK) {
+    pawl_code rc = sqlite_check_borrowed(native, err);
+    sqlite_conn *c = rc == PAWL_OK ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
         if (d->memory)
             pthread_mutex_unlock(&d->lock);
-        free(c);
-        return rc;
+        return rc == PAWL_OK ? error_set(err, PAWL_NOMEM, "no memory") : rc;
     }
     c->base = (db_conn){.driver = base->driver, .db = base, .role = DB_WRITER};
     c->native = native;

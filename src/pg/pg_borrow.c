@@ -51,10 +51,8 @@ pawl_code pg_borrow(db *d, void *native, db_conn **out, error *err)
     if (rc == PAWL_OK)
         rc = check_tables(native, err);
     pg_conn *c = rc == PAWL_OK ? calloc(1, sizeof *c) : NULL;
-    if (rc == PAWL_OK && !c)
-        rc = error_set(err, PAWL_NOMEM, "out of memory");
-    if (rc != PAWL_OK)
-        return rc;
+    if (!c)
+        return rc == PAWL_OK ? error_set(err, PAWL_NOMEM, "out of memory") : rc;
     c->base = (db_conn){.driver = d->driver, .db = d, .role = DB_WRITER};
     c->native = native;
     c->borrowed = 1;
