@@ -489,15 +489,19 @@ static const char *counting(pawl_run *run, const char *input)
     return pawl_json(run, "%i", sum);
 }
 
-enum { MANY = 100000 };
+/* Who is replayed at each wait has enough to do with less. */
+enum { MANY = STAGE_WARM ? 100000 : 10000 };
 
 static void a_hundred_thousand_into_one_run(conf *c)
 {
     stage *s = stage_new(c);
     pawl *p = OPEN_WITH(s, counting);
-    stage_start(s, p, "counting", "run", "{\"count\":100000}");
+    char input[32], sum[32];
+    snprintf(input, sizeof input, "{\"count\":%d}", MANY);
+    snprintf(sum, sizeof sum, "%lld", (long long)MANY * (MANY - 1) / 2);
+    stage_start(s, p, "counting", "run", input);
     fill(p, "box", MANY);
-    STAGE_DONE(s, p, "run", "4999950000");
+    STAGE_DONE(s, p, "run", sum);
     assert_int_equal(messages(p), 0);
     pawl_close(p);
     stage_free(s);
