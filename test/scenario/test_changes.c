@@ -272,10 +272,10 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* The clock stands still: only who is told comes back. */
 static void who_waits_is_told(conf *c)
 {
     stage *s = stage_new(c);
+    stage_go(s); /* who meets another thread at the file tries again a moment later */
     pawl *p = open_on(s);
     waiter w = {.p = p, .position = position_now(s, p)};
     pthread_t thread;
@@ -334,6 +334,7 @@ static int64_t watchers(pawl *p)
 static void to_stop_ends_the_waiting(conf *c)
 {
     stage *s = stage_new(c);
+    stage_go(s); /* who meets another thread at the file tries again a moment later */
     pawl *p = open_on(s);
     waiter w = {.p = p, .position = position_now(s, p)};
     pthread_t thread;
