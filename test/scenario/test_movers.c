@@ -11,90 +11,14 @@
 #include <string.h>
 
 #include "core/engine.h"
-#include "support/app.h"
-#include "support/engine.h"
+#include "support/scene.h"
 
-static const char *waiting(pawl_run *run, const char *input)
-{
-    pawl_sleep(run, 1000);
-    return input;
-}
-
-static const char *quick(pawl_run *run, const char *input)
-{
-    (void)run;
-    return input;
-}
-
-typedef struct scene {
-    stage *s;
-    pawl *p;
-    app *a;
-} scene;
-
-static scene open_scene(conf *c)
-{
-    scene x = {.s = stage_new(c)};
-    x.p = stage_open(x.s, NULL);
-    STAGE_REGISTER(x.s, x.p, waiting);
-    STAGE_REGISTER(x.s, x.p, quick);
-    x.a = app_open(c);
-    app_do(x.a, "CREATE TABLE orders (n INTEGER)");
-    return x;
-}
-
-static void close_scene(scene *x)
-{
-    app_close(x->a);
-    pawl_close(x->p);
-    stage_free(x->s);
-}
-
-/* ---- Rows ---- */
+#define FAILED(x) scene_rows((x).p, "{outbox}", "failed = 1")
 
 static int64_t number(pawl *p, const char *text)
 {
     db_sql sql = {text, ""};
     return conf_number(engine_db(p), &sql, NULL, 0);
-}
-
-static int64_t rows(pawl *p, const char *what, const char *where)
-{
-    char text[300];
-    snprintf(text, sizeof text, "SELECT count(*) FROM %s WHERE %s", what, where);
-    return number(p, text);
-}
-
-#define LEFT(x) rows((x).p, "{outbox}", "failed = 0")
-#define FAILED(x) rows((x).p, "{outbox}", "failed = 1")
-#define MESSAGES(x) rows((x).p, "{inbox}", "kind = 1")
-
-/* ---- The calls ---- */
-
-#define BEGIN(x) app_do((x).a, "BEGIN")
-#define COMMIT(x) app_do((x).a, "COMMIT")
-#define KICK(x) STAGE_CODE((x).s, (x).p, pawl_kick((x).p), PAWL_OK)
-#define START_IN(x, workflow, id, input, code) start_in(&(x), workflow, id, input, code, __LINE__)
-#define SEND_IN(x, id, message, key, code) send_in(&(x), id, message, key, code, __LINE__)
-
-static int64_t start_in(scene *x, const char *workflow, const char *id, const char *input,
-                        pawl_code wanted, int line)
-{
-    int64_t created = 77;
-    pawl_code rc =
-        pawl_start_in(x->p, app_native(x->a), workflow, id, input, PAWL_START(.created = &created));
-    stage_code(x->s, x->p, rc, wanted, line);
-    return created;
-}
-
-static int64_t send_in(scene *x, const char *id, const char *message, const char *key,
-                       pawl_code wanted, int line)
-{
-    int64_t seq = 77;
-    pawl_code rc = pawl_send_in(x->p, app_native(x->a), id, "box", message,
-                                PAWL_SEND(.key = key, .seq = &seq));
-    stage_code(x->s, x->p, rc, wanted, line);
-    return seq;
 }
 
 enum { MOVERS = 3, LETTERS = 150 };
@@ -106,7 +30,7 @@ static void *kick_on(void *arg)
         pawl_code rc = pawl_kick(p);
         if (rc != PAWL_OK)
             return (void *)pawl_code_name(rc);
-        if (rows(p, "{outbox}", "failed = 0") == 0)
+        if (scene_rows(p, "{outbox}", "failed = 0") == 0)
             return NULL;
     }
     return (void *)"not yet";
@@ -114,7 +38,7 @@ static void *kick_on(void *arg)
 
 static void several_movers_keep_the_order(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     pawl *movers[MOVERS];
     pthread_t threads[MOVERS];
     char text[16];
@@ -147,7 +71,7 @@ static void several_movers_keep_the_order(conf *c)
     }
     for (int i = 0; i < MOVERS; i++)
         pawl_close(movers[i]);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* It commits, and dies before anybody has moved anything. */
@@ -170,11 +94,11 @@ static void a_death_behind_the_commit(conf *c)
     tmp_expect(&child, 'c');
     tmp_kill(&child);
     pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, quick);
-    STAGE_UNTIL(s, p, rows(p, "{outbox}", "failed = 0") == 0);
+    stage_register(s, p, "quick", scene_quick);
+    STAGE_UNTIL(s, p, scene_rows(p, "{outbox}", "failed = 0") == 0);
     STAGE_DONE(s, p, "a", "7");
-    assert_int_equal(rows(p, "{runs}", "1 = 1"), 1);
-    assert_int_equal(rows(p, "{inbox}", "kind = 1"), 1);
+    assert_int_equal(scene_rows(p, "{runs}", "1 = 1"), 1);
+    assert_int_equal(scene_rows(p, "{inbox}", "kind = 1"), 1);
     pawl_close(p);
     stage_free(s);
 }
@@ -192,7 +116,7 @@ static void kick_and_die(stage *s, void *arg)
 static void movers_that_die(conf *c)
 {
     char text[16];
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     BEGIN(x);
     START_IN(x, "waiting", "a", "1", PAWL_OK);
     for (int i = 1; i <= LETTERS; i++) {
@@ -215,7 +139,7 @@ static void movers_that_die(conf *c)
     assert_int_equal(MESSAGES(x), LETTERS);
     assert_int_equal(number(x.p, "SELECT count(DISTINCT data) FROM {inbox}"), LETTERS);
     assert_int_equal(number(x.p, "SELECT mail FROM {runs}"), LETTERS);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 int main(void)

@@ -15,46 +15,10 @@
 
 #include "core/engine.h"
 #include "core/run_units.h"
-#include "support/app.h"
-#include "support/engine.h"
+#include "support/scene.h"
 
-static const char *waiting(pawl_run *run, const char *input)
-{
-    pawl_sleep(run, 1000);
-    return input;
-}
-
-static const char *quick(pawl_run *run, const char *input)
-{
-    (void)run;
-    return input;
-}
-
-typedef struct scene {
-    stage *s;
-    pawl *p;
-    app *a;
-} scene;
-
-static scene open_scene(conf *c)
-{
-    scene x = {.s = stage_new(c)};
-    x.p = stage_open(x.s, NULL);
-    STAGE_REGISTER(x.s, x.p, waiting);
-    STAGE_REGISTER(x.s, x.p, quick);
-    x.a = app_open(c);
-    app_do(x.a, "CREATE TABLE orders (n INTEGER)");
-    return x;
-}
-
-static void close_scene(scene *x)
-{
-    app_close(x->a);
-    pawl_close(x->p);
-    stage_free(x->s);
-}
-
-/* ---- Rows ---- */
+#define FAILED(x, why) scene_rows((x).p, "{outbox}", "failed = 1 AND failed_why LIKE '" why "%'")
+#define RUNS(x) scene_rows((x).p, "{runs}", "1 = 1")
 
 static int64_t number(pawl *p, const char *text)
 {
@@ -62,51 +26,11 @@ static int64_t number(pawl *p, const char *text)
     return conf_number(engine_db(p), &sql, NULL, 0);
 }
 
-static int64_t rows(pawl *p, const char *what, const char *where)
-{
-    char text[300];
-    snprintf(text, sizeof text, "SELECT count(*) FROM %s WHERE %s", what, where);
-    return number(p, text);
-}
-
-#define LEFT(x) rows((x).p, "{outbox}", "failed = 0")
-#define FAILED(x, why) rows((x).p, "{outbox}", "failed = 1 AND failed_why LIKE '" why "%'")
-#define RUNS(x) rows((x).p, "{runs}", "1 = 1")
-#define MESSAGES(x) rows((x).p, "{inbox}", "kind = 1")
-
-/* ---- The calls ---- */
-
-#define BEGIN(x) app_do((x).a, "BEGIN")
-#define COMMIT(x) app_do((x).a, "COMMIT")
-#define KICK(x) STAGE_CODE((x).s, (x).p, pawl_kick((x).p), PAWL_OK)
-#define START_IN(x, workflow, id, input, code) start_in(&(x), workflow, id, input, code, __LINE__)
-#define SEND_IN(x, id, message, key, code) send_in(&(x), id, message, key, code, __LINE__)
-
-static int64_t start_in(scene *x, const char *workflow, const char *id, const char *input,
-                        pawl_code wanted, int line)
-{
-    int64_t created = 77;
-    pawl_code rc =
-        pawl_start_in(x->p, app_native(x->a), workflow, id, input, PAWL_START(.created = &created));
-    stage_code(x->s, x->p, rc, wanted, line);
-    return created;
-}
-
-static int64_t send_in(scene *x, const char *id, const char *message, const char *key,
-                       pawl_code wanted, int line)
-{
-    int64_t seq = 77;
-    pawl_code rc = pawl_send_in(x->p, app_native(x->a), id, "box", message,
-                                PAWL_SEND(.key = key, .seq = &seq));
-    stage_code(x->s, x->p, rc, wanted, line);
-    return seq;
-}
-
 /* ---- Commit and rollback ---- */
 
 static void it_happens_with_the_commit(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     BEGIN(x);
     app_do(x.a, "INSERT INTO orders VALUES (1)");
     assert_int_equal(START_IN(x, "waiting", "a", "1", PAWL_OK), 1);
@@ -123,12 +47,12 @@ static void it_happens_with_the_commit(conf *c)
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 1);
     STAGE_DONE(x.s, x.p, "a", "1");
-    close_scene(&x);
+    scene_close(&x);
 }
 
 static void nothing_happens_without_it(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     BEGIN(x);
     app_do(x.a, "INSERT INTO orders VALUES (1)");
     START_IN(x, "waiting", "a", "1", PAWL_OK);
@@ -138,7 +62,7 @@ static void nothing_happens_without_it(conf *c)
     assert_int_equal(RUNS(x), 0);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(app_number(x.a, "SELECT count(*) FROM orders"), 0);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 static const char *receiver(pawl_run *run, const char *input)
@@ -153,7 +77,7 @@ static const char *receiver(pawl_run *run, const char *input)
 /* What was moved is received, and in the order in which it was written. */
 static void a_run_gets_its_messages(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     STAGE_REGISTER(x.s, x.p, receiver);
     BEGIN(x);
     START_IN(x, "receiver", "a", "null", PAWL_OK);
@@ -161,13 +85,13 @@ static void a_run_gets_its_messages(conf *c)
     SEND_IN(x, "a", "2", NULL, PAWL_OK);
     COMMIT(x);
     STAGE_DONE(x.s, x.p, "a", "[1,2]");
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* Without a kick a node does it. */
 static void a_node_moves_within_a_second(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_poll(x.s, x.p);
     BEGIN(x);
     START_IN(x, "quick", "a", "7", PAWL_OK);
@@ -176,14 +100,14 @@ static void a_node_moves_within_a_second(conf *c)
     STAGE_UNTIL(x.s, x.p, LEFT(x) == 0);
     assert_in_range(stage_now(x.s) - from, 0, 1100);
     STAGE_DONE(x.s, x.p, "a", "7");
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* ---- What can be seen at once ---- */
 
 static void what_is_wrong_is_said_at_once(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_start(x.s, x.p, "waiting", "live", "1");
     stage_start(x.s, x.p, "quick", "ended", "1");
     STAGE_CODE(x.s, x.p, pawl_send(x.p, "ended", "box", "1", PAWL_SEND(.key = "old")), PAWL_OK);
@@ -203,13 +127,13 @@ static void what_is_wrong_is_said_at_once(conf *c)
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x, ""), 0);
     assert_int_equal(app_number(x.a, "SELECT count(*) FROM orders"), 1);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* Earlier rows of the outbox count as if they had happened. */
 static void a_transaction_sees_itself(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     BEGIN(x);
     SEND_IN(x, "a", "1", NULL, PAWL_NOTFOUND);
     assert_int_equal(START_IN(x, "waiting", "a", "1", PAWL_OK), 1);
@@ -228,7 +152,7 @@ static void a_transaction_sees_itself(conf *c)
     assert_int_equal(SEND_IN(x, "a", "2", "l", PAWL_OK), 2);
     COMMIT(x);
     assert_int_equal(LEFT(x), 0);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 static double cpu_of_keys(const scene *x, int from, int to)
@@ -237,7 +161,7 @@ static double cpu_of_keys(const scene *x, int from, int to)
     for (int i = from; i < to; i++) {
         char key[32];
         snprintf(key, sizeof key, "k%d", i);
-        send_in((scene *)x, "a", "1", key, PAWL_OK, __LINE__);
+        scene_send_in((scene *)x, "a", "1", key, PAWL_OK, __LINE__);
     }
     return (double)(clock() - began) / CLOCKS_PER_SEC;
 }
@@ -245,7 +169,7 @@ static double cpu_of_keys(const scene *x, int from, int to)
 /* That a key is new is not asked of each row that waits for the same run. */
 static void keys_cost_no_more_when_many_wait(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_start(x.s, x.p, "waiting", "a", "1");
     BEGIN(x);
     double few = cpu_of_keys(&x, 0, 500);
@@ -254,14 +178,14 @@ static void keys_cost_no_more_when_many_wait(conf *c)
     if (many > 3 * few + 0.2)
         fail_msg("the first took %.3f s, those behind many %.3f s", few, many);
     app_do(x.a, "ROLLBACK");
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* ---- Connections ---- */
 
 static void only_inside_a_transaction(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_start(x.s, x.p, "waiting", "a", "1");
     START_IN(x, "waiting", "b", "1", PAWL_MISUSE);
     assert_true(pawl_errhint(x.p)[0]);
@@ -275,7 +199,7 @@ static void only_inside_a_transaction(conf *c)
         app_do(x.a, "ROLLBACK");
     }
     assert_int_equal(LEFT(x), 0);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* Where the other database is, for those that a test makes beside its own. */
@@ -294,7 +218,7 @@ static void only_on_the_same_database(conf *c)
 {
     char url[PGSERVER_URL];
     pawl *other;
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     other_url(c, url);
     app *mine = x.a;
     x.a = app_open_url(c, url);
@@ -312,13 +236,13 @@ static void only_on_the_same_database(conf *c)
     app_close(x.a);
     x.a = mine;
     assert_int_equal(LEFT(x), 0);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 static void hostile_rows(conf *c)
 {
     static char name[PAWL_MAX_ID + 2];
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     memset(name, 'n', sizeof name - 1);
     BEGIN(x);
     START_IN(x, "waiting", NULL, "1", PAWL_INVALID);
@@ -338,14 +262,14 @@ static void hostile_rows(conf *c)
     assert_int_equal(pawl_start_in(NULL, NULL, "w", "a", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_send_in(NULL, NULL, "a", "b", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_kick(NULL), PAWL_INVALID);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* ---- What is carried ---- */
 
 static void options_arrive(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     BEGIN(x);
     STAGE_CODE(x.s, x.p,
                pawl_start_in(x.p, app_native(x.a), "waiting", "a", "1",
@@ -359,16 +283,16 @@ static void options_arrive(conf *c)
     assert_int_equal(number(x.p, "SELECT wake_at FROM {runs}"), from + 5000);
     assert_int_equal(number(x.p, "SELECT deadline_at FROM {runs}"), from + 9000);
     assert_int_equal(number(x.p, "SELECT created_at FROM {runs}"), from + 1000);
-    assert_int_equal(rows(x.p, "{runs}", "version = 'v \"7\"'"), 1);
-    assert_int_equal(rows(x.p, "{attributes}", "name = 'city' AND value = 'K\xc3\xb6ln'"), 1);
-    assert_int_equal(rows(x.p, "{attributes}", "1 = 1"), 2);
-    close_scene(&x);
+    assert_int_equal(scene_rows(x.p, "{runs}", "version = 'v \"7\"'"), 1);
+    assert_int_equal(scene_rows(x.p, "{attributes}", "name = 'city' AND value = 'K\xc3\xb6ln'"), 1);
+    assert_int_equal(scene_rows(x.p, "{attributes}", "1 = 1"), 2);
+    scene_close(&x);
 }
 
 static void a_message_brings_its_run(conf *c)
 {
     char large[4000];
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     memset(large, ' ', sizeof large);
     large[0] = '5';
     large[sizeof large - 1] = '\0';
@@ -388,14 +312,14 @@ static void a_message_brings_its_run(conf *c)
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x, ""), 0);
     STAGE_DONE(x.s, x.p, "a", large);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* ---- What turns out wrong later ---- */
 
 static void what_fails_later_stays_and_blocks_nobody(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_start(x.s, x.p, "quick", "ends", "1");
     BEGIN(x);
     SEND_IN(x, "ends", "1", NULL, PAWL_OK);
@@ -415,21 +339,21 @@ static void what_fails_later_stays_and_blocks_nobody(conf *c)
     assert_int_equal(FAILED(x, "PAWL_ENDED: "), 1);
     assert_int_equal(FAILED(x, "PAWL_CONFLICT: "), 1);
     assert_int_equal(FAILED(x, "PAWL_INVALID: "), 1);
-    assert_int_equal(rows(x.p, "{runs}", "id = 'good'"), 1);
+    assert_int_equal(scene_rows(x.p, "{runs}", "id = 'good'"), 1);
     assert_int_equal(MESSAGES(x), 1);
     BEGIN(x); /* and they are not in the way of anybody */
     START_IN(x, "waiting", "next", "1", PAWL_OK);
     COMMIT(x);
     KICK(x);
     assert_int_equal(FAILED(x, ""), 3);
-    assert_int_equal(rows(x.p, "{runs}", "id = 'next'"), 1);
-    close_scene(&x);
+    assert_int_equal(scene_rows(x.p, "{runs}", "id = 'next'"), 1);
+    scene_close(&x);
 }
 
 /* Deleted before it was moved: a message without a run. */
 static void a_message_without_a_run_fails(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     stage_start(x.s, x.p, "waiting", "a", "1");
     BEGIN(x);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
@@ -437,7 +361,7 @@ static void a_message_without_a_run_fails(conf *c)
     conf_script(engine_db(x.p), "DELETE FROM {runs}");
     KICK(x);
     assert_int_equal(FAILED(x, "PAWL_NOTFOUND: "), 1);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 /* ---- Order ---- */
@@ -445,7 +369,7 @@ static void a_message_without_a_run_fails(conf *c)
 /* Where several write at a time a row may become visible behind larger ones. */
 static void late_rows_are_not_skipped(conf *c)
 {
-    scene x = open_scene(c);
+    scene x = scene_open(c);
     scene late = x;
     late.a = app_open(c);
     BEGIN(late);
@@ -459,7 +383,7 @@ static void late_rows_are_not_skipped(conf *c)
     KICK(x);
     assert_int_equal(RUNS(x), 2);
     app_close(late.a);
-    close_scene(&x);
+    scene_close(&x);
 }
 
 static void late_rows(conf *c)
@@ -485,7 +409,7 @@ static void in_memory_too(conf *c)
     stage *s = stage_new(c);
     pawl *p = stage_open(
         s, PAWL_OPTIONS(.threads = -1, .on_connect = note_native, .on_connect_arg = &native));
-    STAGE_REGISTER(s, p, quick);
+    stage_register(s, p, "quick", scene_quick);
     STAGE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_MISUSE);
     assert_int_equal(sqlite3_exec(native, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
     STAGE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_OK);
