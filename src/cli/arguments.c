@@ -97,38 +97,38 @@ typedef enum { SWITCH, TEXT, NUMBER, TIME, PHASE, ATTRIBUTE } option_kind;
 
 typedef struct option {
     const char *name;
-    option_kind kind;
     size_t at; /* in arguments */
+    option_kind kind;
     int of_all;
 } option;
 
 #define AT(member) offsetof(arguments, member)
 
 static const option OPTIONS[] = {
-    {"json", SWITCH, AT(json), 1},
-    {"help", SWITCH, AT(help), 1},
-    {"version", SWITCH, AT(version), 1},
-    {"db", TEXT, AT(db), 1},
-    {"tenant", TEXT, AT(tenant), 1},
-    {"oldest", SWITCH, AT(oldest_first), 0},
-    {"whole", SWITCH, AT(whole), 0},
-    {"workflow", TEXT, AT(workflow), 0},
-    {"prefix", TEXT, AT(prefix), 0},
-    {"after", TEXT, AT(after), 0},
-    {"attribute", ATTRIBUTE, 0, 0},
-    {"phase", PHASE, AT(phases), 0},
-    {"limit", NUMBER, AT(limit), 0},
-    {"generation", NUMBER, AT(generation), 0},
-    {"pin", TEXT, AT(pin), 0},
-    {"attributes", TEXT, AT(attributes), 0},
-    {"delay", TIME, AT(delay_ms), 0},
-    {"deadline", TIME, AT(deadline_ms), 0},
-    {"timeout", TIME, AT(timeout_ms), 0},
-    {"key", TEXT, AT(key), 0},
-    {"start", TEXT, AT(start), 0},
-    {"input", TEXT, AT(input), 0},
-    {"reason", TEXT, AT(reason), 0},
-    {"from", TEXT, AT(from), 0},
+    {"json", AT(json), SWITCH, 1},
+    {"help", AT(help), SWITCH, 1},
+    {"version", AT(version), SWITCH, 1},
+    {"db", AT(db), TEXT, 1},
+    {"tenant", AT(tenant), TEXT, 1},
+    {"oldest", AT(oldest_first), SWITCH, 0},
+    {"whole", AT(whole), SWITCH, 0},
+    {"workflow", AT(workflow), TEXT, 0},
+    {"prefix", AT(prefix), TEXT, 0},
+    {"after", AT(after), TEXT, 0},
+    {"attribute", 0, ATTRIBUTE, 0},
+    {"phase", AT(phases), PHASE, 0},
+    {"limit", AT(limit), NUMBER, 0},
+    {"generation", AT(generation), NUMBER, 0},
+    {"pin", AT(pin), TEXT, 0},
+    {"attributes", AT(attributes), TEXT, 0},
+    {"delay", AT(delay_ms), TIME, 0},
+    {"deadline", AT(deadline_ms), TIME, 0},
+    {"timeout", AT(timeout_ms), TIME, 0},
+    {"key", AT(key), TEXT, 0},
+    {"start", AT(start), TEXT, 0},
+    {"input", AT(input), TEXT, 0},
+    {"reason", AT(reason), TEXT, 0},
+    {"from", AT(from), TEXT, 0},
 };
 
 enum { OPTION_COUNT = sizeof OPTIONS / sizeof *OPTIONS };
@@ -226,13 +226,11 @@ int arguments_read(arguments *a, int argc, char **argv)
     int only_words = 0;
     *a = (arguments){0};
     for (int i = 1; i < argc; i++) {
-        int failed;
-        if (!only_words && strcmp(argv[i], "--") == 0) {
+        int failed = 0;
+        if (!only_words && strcmp(argv[i], "--") == 0)
             only_words = 1;
-            continue;
-        }
-        if (!only_words && strcmp(argv[i], "-h") == 0)
-            failed = read_value(a, find_option("help", 4), NULL);
+        else if (!only_words && strcmp(argv[i], "-h") == 0)
+            a->help = 1;
         else if (!only_words && strncmp(argv[i], "--", 2) == 0)
             failed = read_option(a, argc, argv, &i);
         else
