@@ -1,4 +1,5 @@
-/* The application and the engine are on one database, each by a connection of its own. */
+/* The application and the engine are on one database, each by a connection of its own. The engine
+ * is driven by hand: what was put into the outbox is carried out when a test says so. */
 #include "support/scene.h"
 
 #include <stdio.h>
