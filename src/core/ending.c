@@ -222,6 +222,7 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
     if (f->behind)
         f->behind->before = f->before;
     run_free_value(run, f->own);
+    replay_own(run->replay, f->op, NULL); /* it may still be open, as the journal sees it */
     future_release(f);
 }
 

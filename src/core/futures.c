@@ -68,7 +68,7 @@ void future_release(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
     if (f->lost)
-        future_stays(f);
+        future_unlist(f);
     timers_take(&all->due, &f->timer);
     map_take(&all->all, (uint64_t)(uintptr_t)f);
     if (f->kind && f->kind->release)

@@ -107,10 +107,10 @@ int future_lets_go(pawl_future *f);
 void future_answer(pawl_future *f, pawl_code code, const char *value);
 void future_answer_row(pawl_future *f, const replay_row *row);
 
-/* Nobody waits for it any more: it is abandoned with the next ask. Not if it goes before that,
- * because it has had its answer meanwhile. */
+/* Nobody waits for it any more: it is abandoned with the next ask. One that goes before that,
+ * because it has had its answer meanwhile, is taken out of the list. */
 void future_lose(pawl_future *f);
-void future_stays(const pawl_future *f);
+void future_unlist(const pawl_future *f);
 
 /* ---- For the turn ---- */
 

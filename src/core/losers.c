@@ -24,7 +24,7 @@ void future_lose(pawl_future *f)
     }
 }
 
-void future_stays(const pawl_future *f)
+void future_unlist(const pawl_future *f)
 {
     run_futures *all = &f->run->futures;
     pawl_future **at = f->kind ? &all->losers : &all->lost;
