@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/bench.h"
 
 /* A row of {meta} stands for whatever can be contended for. */
 static const db_sql PUT = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)", "ti"};
@@ -37,38 +37,7 @@ static const db_sql LOOK = {"SELECT number FROM {meta} WHERE name = $1", "t"};
 static const db_sql DROP = {"DELETE FROM {meta} WHERE name = $1", "t"};
 static const db_sql COUNT = {"SELECT count(*) FROM {meta} WHERE name = $1", "t"};
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
 /* ---- Helpers ---- */
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
-/* Hand in all and commit them in one batch. */
-static void one_batch(bench *b, conf_ticket *tickets, size_t count)
-{
-    int64_t before = committer_stats_now(b->k).batches;
-    for (size_t i = 0; i < count; i++)
-        committer_submit(b->k, tickets[i].unit);
-    conf_drive(b->k, NULL, tickets, count);
-    assert_int_equal(committer_stats_now(b->k).batches, before + 1);
-}
 
 static void open_tickets(conf_ticket *tickets, size_t count)
 {
@@ -113,7 +82,7 @@ static void guards_of_one_row_chain(conf *c)
                    VALUES(NAME("test.v"), db_int(6 + i)));
         append(t[i].unit, 1, i);
     }
-    one_batch(&b, t, UNITS);
+    bench_batch(&b, t, UNITS);
     for (int i = 0; i < UNITS; i++) {
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
         assert_int_equal(unit_rows(t[i].unit, 0)->values[0].i, 6 + i);
@@ -147,7 +116,7 @@ static void a_guard_sees_plain_writes_of_its_row(conf *c)
             unit_write(t[1].unit, WRITES[w], key, values, (int)strlen(WRITES[w]->binds));
             db_value wanted[] = {name, db_int(2)};
             unit_guard(t[2].unit, GUARDS[g], "g", key, wanted, (int)strlen(GUARDS[g]->binds));
-            one_batch(&b, t, 3);
+            bench_batch(&b, t, 3);
             CONF_ANSWER(&t[0], UNIT_COMMITTED);
             CONF_ANSWER(&t[1], UNIT_COMMITTED);
             CONF_ANSWER(&t[2], PASSES[w][g] ? UNIT_COMMITTED : UNIT_REFUSED);
@@ -171,7 +140,7 @@ static void plain_writes_of_one_row_keep_their_order(conf *c)
         if (i == 3)
             unit_write(t[i].unit, &ADD, key, VALUES(NAME("test.v"), db_int(100)));
     }
-    one_batch(&b, t, 6);
+    bench_batch(&b, t, 6);
     for (int i = 0; i < 6; i++)
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
     assert_int_equal(look(&b, "test.v"), ((((1 + 1) * 2 + 3) * 4 + 100) + 5) * 6);
@@ -203,7 +172,7 @@ static void a_write_that_reads_sees_the_writes_before_it(conf *c)
             db_value values[] = {db_int(run), db_int(i), NAME("row"), db_null()};
             unit_write(t[i].unit, sql, unit_key("journal", run), values, (int)strlen(sql->binds));
         }
-        one_batch(&b, t, UNITS);
+        bench_batch(&b, t, UNITS);
         for (int i = 0; i < UNITS; i++) {
             CONF_ANSWER(&t[i], UNIT_COMMITTED);
             if (i % 3 != 2)
@@ -236,7 +205,7 @@ static void refuse_some(bench *b, int64_t run, uint64_t first_key, uint64_t seco
         append(t[i].unit, run, i);
         version += !is_bad[i];
     }
-    one_batch(b, t, UNITS);
+    bench_batch(b, t, UNITS);
     for (int i = 0; i < UNITS; i++) {
         CONF_ANSWER(&t[i], is_bad[i] ? UNIT_REFUSED : UNIT_COMMITTED);
         if (is_bad[i]) {
@@ -281,7 +250,7 @@ static void who_fails_fails_alone(conf *c)
                 unit_write(t[i].unit, &NONSENSE, 0, VALUES(db_int(1)));
             unit_write(t[i].unit, &BUMP, unit_key("meta", 1), VALUES(NAME("test.v")));
         }
-        one_batch(&b, t, UNITS);
+        bench_batch(&b, t, UNITS);
         for (int i = 0; i < UNITS; i++)
             CONF_ANSWER(&t[i], i == bad ? UNIT_FAILED : UNIT_COMMITTED);
         assert_int_equal(conf_rows(b.db, 1 + bad), UNITS - 1);
@@ -331,7 +300,7 @@ static void tell_in_one_unit(bench *b, int number, int keyed)
     }
     for (const char *p = steps; *p; p++)
         add_step(t[1].unit, *p, keyed ? unit_key_text("meta", name.s) : 0, name);
-    one_batch(b, t, 3);
+    bench_batch(b, t, 3);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     CONF_ANSWER(&t[1], there < 0 ? UNIT_FAILED : UNIT_COMMITTED);
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
@@ -365,7 +334,7 @@ static void a_row_comes_and_goes_in_several_units(conf *c)
             append(t[n].unit, 1 + i, (int64_t)n);
             add_step(t[n].unit, STORIES[i].steps[n], unit_key_text("meta", name.s), name);
         }
-        one_batch(&b, t, steps);
+        bench_batch(&b, t, steps);
         for (size_t n = 0; n < steps; n++) {
             int fails = STORIES[i].steps[n] == 'p' && there;
             CONF_ANSWER(&t[n], fails ? UNIT_FAILED : UNIT_COMMITTED);

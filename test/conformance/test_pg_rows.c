@@ -14,45 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/bench.h"
 
 static const db_sql PUT_BACK = {
     "INSERT INTO {meta} (name, number) VALUES ($1, $2) RETURNING number, name", "ti"};
 static const db_sql RAISE = {
     "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
 /* ---- Helpers ---- */
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
-/* Hand in all and commit them in one batch. */
-static void one_batch(bench *b, conf_ticket *tickets, size_t count)
-{
-    int64_t before = committer_stats_now(b->k).batches;
-    for (size_t i = 0; i < count; i++)
-        committer_submit(b->k, tickets[i].unit);
-    conf_drive(b->k, NULL, tickets, count);
-    assert_int_equal(committer_stats_now(b->k).batches, before + 1);
-}
 
 static void open_tickets(conf_ticket *tickets, size_t count)
 {
@@ -94,7 +63,7 @@ static void everybody_gets_his_own_rows(conf *c)
             unit_write(t[i].unit, &PUT_BACK, unit_key_text("meta", name.s),
                        VALUES(name, db_int(1000 + i)));
     }
-    one_batch(&b, t, UNITS);
+    bench_batch(&b, t, UNITS);
     db_conn *reader = conf_connect(b.db, DB_READER);
     conf_begin(reader);
     for (int i = 0; i < UNITS; i++) {
@@ -157,7 +126,7 @@ static void try_large(bench *b, int64_t run, size_t limit, large_kind kind, int 
     int64_t rows = kind == LARGE_FOUND ? 0 : kind == LARGE_WRITE ? 2 : 1;
     for (int i = 0; i < units; i++)
         make_large(&t[i], i == bad ? limit : 0, kind, run + i, data);
-    one_batch(b, t, (size_t)units);
+    bench_batch(b, t, (size_t)units);
     for (int i = 0; i < units; i++) {
         CONF_ANSWER(&t[i], i == bad ? UNIT_FAILED : good);
         if (i == bad && t[i].unit->code != PAWL_LIMIT)
@@ -252,7 +221,7 @@ static void values_come_back_equal(conf *c)
         memcpy(values[i], all, sizeof all);
         unit_write(t[i].unit, &WRITE_ALL, unit_key("inbox", i), all, COLUMNS);
     }
-    one_batch(&b, t, UNITS);
+    bench_batch(&b, t, UNITS);
     db_conn *reader = conf_connect(b.db, DB_READER);
     conf_begin(reader);
     for (int i = 0; i < UNITS; i++) {
@@ -289,7 +258,7 @@ static void text_that_is_none_fails_its_unit(conf *c)
             unit_write(t[n].unit, &CONF_APPEND, unit_key("journal", run),
                        VALUES(db_int(run), db_int(n),
                               n == bad ? db_text(BAD[i % KINDS]) : NAME("x"), db_null()));
-        one_batch(&b, t, (size_t)units);
+        bench_batch(&b, t, (size_t)units);
         for (int n = 0; n < units; n++) {
             CONF_ANSWER(&t[n], n == bad ? UNIT_FAILED : UNIT_COMMITTED);
             assert_int_equal(t[n].unit->code, n == bad ? PAWL_DATA : PAWL_OK);

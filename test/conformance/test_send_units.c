@@ -12,27 +12,9 @@
 
 #include "core/outbox.h"
 #include "core/send.h"
-#include "support/conf.h"
+#include "support/bench.h"
 
 enum { NOW = 5000, LARGE = 3000 };
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
 
 static void apply(bench *b, conf_ticket *tickets, size_t count)
 {

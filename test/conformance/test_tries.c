@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/bench.h"
 
 static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
                            " ON CONFLICT (name) DO UPDATE SET number = excluded.number",
@@ -32,36 +32,6 @@ static const db_sql POST = {"INSERT INTO {inbox} (run, seq, kind, name, at)"
 static const db_sql POSTED = {"SELECT count(*) FROM {inbox} WHERE run = $1", "i"};
 static const db_sql SEQ = {"SELECT seq FROM {inbox} WHERE run = $1 AND name = $2", "it"};
 static const db_sql MAIL_OF = {"SELECT mail FROM {runs} WHERE run = $1", "i"};
-
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
-static void one_batch(bench *b, conf_ticket *tickets, size_t count)
-{
-    int64_t before = committer_stats_now(b->k).batches;
-    for (size_t i = 0; i < count; i++)
-        committer_submit(b->k, tickets[i].unit);
-    conf_drive(b->k, NULL, tickets, count);
-    assert_int_equal(committer_stats_now(b->k).batches, before + 1);
-}
 
 static void expect_refused(const conf_ticket *t, const char *guard)
 {
@@ -106,7 +76,7 @@ static void a_try_gives_its_row(conf *c)
     conf_ticket_open(&t, 0);
     int mail = tell(t.unit, 1, "letter");
     append(t.unit, 9, 1);
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_non_null(unit_rows(t.unit, mail));
     assert_int_equal(unit_rows(t.unit, mail)->values[0].i, 7);
@@ -136,7 +106,7 @@ static void without_a_row_only_what_hangs_on_it_is_left_out(conf *c)
             if (round == 1)
                 unit_guards_first(t[i].unit);
         }
-        one_batch(&b, t + first, (size_t)count);
+        bench_batch(&b, t + first, (size_t)count);
         for (int i = first; i < first + count; i++) {
             int64_t run = 100 * round + 10 + i;
             CONF_ANSWER(&t[i], UNIT_COMMITTED);
@@ -175,7 +145,7 @@ static void leaving_out_goes_on(conf *c)
                    VALUES(db_int(3), db_from(other, 0), NAME("other"), db_null()));
     }
     for (int i = 0; i < 2; i++) {
-        one_batch(&b, &t[i], 1);
+        bench_batch(&b, &t[i], 1);
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
         assert_int_equal(look(&b, "test.seven"), i == 0 ? 7 : 8);
         assert_int_equal(conf_rows(b.db, 1), i);
@@ -202,7 +172,7 @@ static void a_guard_that_hangs_on_nothing_refuses(conf *c)
         unit_found(t[i].unit, &LOOK, VALUES(NAME("test.v")));
         unit_guards_first(t[i].unit);
     }
-    one_batch(&b, t, 2);
+    bench_batch(&b, t, 2);
     expect_refused(&t[0], "v");
     assert_non_null(t[0].unit->found);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
@@ -233,7 +203,7 @@ static void tries_of_one_row_chain(conf *c)
                 tell(u, run, "letter");
             }
         }
-        one_batch(&b, t, 2);
+        bench_batch(&b, t, 2);
         for (int i = 0; i < 2; i++) {
             CONF_ANSWER(&t[i], UNIT_COMMITTED);
             assert_int_equal(unit_rows(t[i].unit, 0)->values[0].i, 7 + i);
@@ -256,7 +226,7 @@ static void a_try_sees_what_came_before(conf *c)
     unit_try(t[1].unit, &RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(3)));
     unit_write(t[2].unit, &SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
     unit_try(t[2].unit, &RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
-    one_batch(&b, t, 3);
+    bench_batch(&b, t, 3);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_non_null(unit_rows(t[1].unit, 0));
     assert_non_null(unit_rows(t[2].unit, 1));
@@ -288,7 +258,7 @@ static void a_refusal_leaves_nothing_of_tries(conf *c)
             if (round == 2)
                 unit_guards_first(u);
         }
-        one_batch(&b, t, 3);
+        bench_batch(&b, t, 3);
         CONF_ANSWER(&t[0], UNIT_COMMITTED);
         expect_refused(&t[1], "no");
         CONF_ANSWER(&t[2], UNIT_COMMITTED);
@@ -338,7 +308,7 @@ static void guards_go_first_and_numbers_stay(conf *c)
     build_turn(t[0].unit, 1, TOLD, 4, 1);
     build_turn(t[1].unit, 1, TOLD, 4, 9); /* refused */
     build_turn(t[2].unit, 3, TOLD, 4, 2);
-    one_batch(&b, t, 3);
+    bench_batch(&b, t, 3);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     expect_refused(&t[1], "fence");
     assert_non_null(t[1].unit->found);
@@ -379,7 +349,7 @@ static void nothing_goes_before_what_it_takes(conf *c)
     int guard = unit_guard(u, &RAISE, "v", unit_key("meta", 1),
                            VALUES(NAME("test.v"), db_from(free_try, 0)));
     unit_guards_first(u);
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(unit_rows(u, take)->values[0].i, 40);
     assert_int_equal(unit_rows(u, guard)->values[0].i, 42);
@@ -401,7 +371,7 @@ static void many_tries_in_one_unit(conf *c)
     for (int i = 0; i < MANY; i++)
         tell(t.unit, 10 + i, "letter");
     unit_guards_first(t.unit);
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     for (int i = 0; i < MANY; i++) {
         const unit_row *row = unit_rows(t.unit, 2 * i + 1);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/bench.h"
 
 /* A row of {meta} stands for whatever can be contended for. */
 static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
@@ -25,37 +25,6 @@ static const db_sql RAISE = {
 static const db_sql LOOK = {"SELECT number FROM {meta} WHERE name = $1", "t"};
 static const db_sql DROP = {"DELETE FROM {meta} WHERE name = $1", "t"};
 static const db_sql COUNT = {"SELECT count(*) FROM {meta} WHERE name = $1", "t"};
-
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
-/* Hand in all and commit them in one batch. */
-static void one_batch(bench *b, conf_ticket *tickets, size_t count)
-{
-    int64_t before = committer_stats_now(b->k).batches;
-    for (size_t i = 0; i < count; i++)
-        committer_submit(b->k, tickets[i].unit);
-    conf_drive(b->k, NULL, tickets, count);
-    assert_int_equal(committer_stats_now(b->k).batches, before + 1);
-}
 
 static void expect_refused(const conf_ticket *t, const char *guard)
 {
@@ -81,7 +50,7 @@ static void a_guard_that_holds_lets_the_unit_in(conf *c)
     int guard = unit_guard(t.unit, &RAISE, "version", unit_key("meta", 1),
                            VALUES(NAME("test.v"), db_int(3)));
     assert_int_equal(guard, 1);
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(t.unit->code, PAWL_OK);
     assert_null(t.unit->refused);
@@ -107,7 +76,7 @@ static void a_guard_without_a_row_refuses_by_name(conf *c)
     unit_guard(t.unit, &RAISE, "version", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(9)));
     unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1),
                VALUES(db_int(1), db_int(1), NAME("row"), db_null()));
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     expect_refused(&t, "version");
     assert_int_equal(conf_rows(b.db, 1), 0);
     assert_int_equal(look(&b, "test.v"), 3);
@@ -129,7 +98,7 @@ static void what_was_found_is_told_on_refusal_only(conf *c)
         unit_guard(u, &RAISE, "b", unit_key("meta", 2), VALUES(NAME("test.b"), db_int(70)));
         unit_found(u, &LOOK, VALUES(NAME("test.b")));
     }
-    one_batch(&b, t, 2);
+    bench_batch(&b, t, 2);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     assert_null(t[0].unit->found);
     assert_null(unit_rows(t[0].unit, 1));
@@ -154,7 +123,7 @@ static void a_refused_unit_leaves_nothing_of_its_guards(conf *c)
                    VALUES(NAME("test.v"), db_int(1)));
     }
     unit_guard(t[0].unit, &RAISE, "other", unit_key("meta", 2), VALUES(NAME("test.no"), db_int(1)));
-    one_batch(&b, t, 2);
+    bench_batch(&b, t, 2);
     expect_refused(&t[0], "other");
     CONF_ANSWER(&t[1], UNIT_COMMITTED); /* it finds the 1 that the first one had raised */
     assert_int_equal(look(&b, "test.v"), 2);
@@ -175,7 +144,7 @@ static void several_rows_come_back(conf *c)
     conf_ticket t;
     conf_ticket_open(&t, 0);
     unit_write(t.unit, &TOUCH, unit_key("journal", 1), VALUES(db_int(1)));
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     int seen = 0;
     for (const unit_row *row = unit_rows(t.unit, 0); row; row = row->next) {
@@ -210,7 +179,7 @@ static void mail_is_numbered_in_queue_order(conf *c)
         unit_write(u, &POST, unit_key("inbox", 1),
                    VALUES(db_int(1), db_from(mail, 0), db_text(slice_of(NAMES[i]))));
     }
-    one_batch(&b, t, 2);
+    bench_batch(&b, t, 2);
     for (int i = 0; i < 2; i++) {
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
         assert_int_equal(unit_rows(t[i].unit, 0)->values[0].i, 7 + i);
@@ -240,7 +209,7 @@ static void values_of_all_types_are_handed_on(conf *c)
     unit_write(u, &CONF_APPEND, unit_key("journal", 2),
                VALUES(db_int(2), db_from(0, 0), db_from(0, 1), db_from(0, 2)));
     int back = unit_write(u, &BACK, unit_key("journal", 2), NULL, 0);
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     const unit_row *row = unit_rows(u, back);
     assert_non_null(row);
@@ -271,7 +240,7 @@ static void of_two_rivals_exactly_one_wins(conf *c)
         unit_write(u, &CONF_APPEND, unit_key("journal", i),
                    VALUES(db_int(i), db_int(1), NAME("row"), db_null()));
     }
-    one_batch(&b, t, 4);
+    bench_batch(&b, t, 4);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     expect_refused(&t[1], "taken");
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
@@ -295,7 +264,7 @@ static void guards_see_what_came_before(conf *c)
     unit_guard(t[1].unit, &RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(1)));
     unit_write(t[2].unit, &DROP, unit_key("meta", 1), VALUES(NAME("test.v")));
     unit_guard(t[3].unit, &RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(2)));
-    one_batch(&b, t, 4);
+    bench_batch(&b, t, 4);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
@@ -324,7 +293,7 @@ static void an_error_hits_its_own_unit_only(conf *c)
                    VALUES(db_int(i == GUILTY ? 1 : 2), db_int(i == GUILTY ? 1 : i + 1), NAME("row"),
                           db_null()));
     }
-    one_batch(&b, t, COUNT_UNITS);
+    bench_batch(&b, t, COUNT_UNITS);
     for (int i = 0; i < COUNT_UNITS; i++)
         CONF_ANSWER(&t[i], i == GUILTY ? UNIT_FAILED : UNIT_COMMITTED);
     assert_int_equal(t[GUILTY].unit->code, PAWL_DATA);
@@ -355,7 +324,7 @@ static void guilt_at_the_edges_of_a_batch(conf *c)
             conf_ticket_append(&t[i], run, guilty ? 0 : i + 1, NULL);
             good += !guilty;
         }
-        one_batch(&b, t, (size_t)SHAPES[s].count);
+        bench_batch(&b, t, (size_t)SHAPES[s].count);
         for (int i = 0; i < SHAPES[s].count; i++)
             CONF_ANSWER(&t[i], (SHAPES[s].guilty >> i) & 1 ? UNIT_FAILED : UNIT_COMMITTED);
         assert_int_equal(conf_rows(b.db, run), 1 + good);
@@ -373,7 +342,7 @@ static void a_unit_fails_as_a_whole(conf *c)
                VALUES(db_int(1), db_int(2), NAME("row"), db_null()));
     unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1),
                VALUES(db_int(1), db_int(2), NAME("again"), db_null()));
-    one_batch(&b, &t, 1);
+    bench_batch(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_FAILED);
     assert_int_equal(conf_rows(b.db, 1), 0);
     conf_ticket_free(&t);

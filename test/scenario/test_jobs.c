@@ -11,43 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/served.h"
 
 enum { INSIDE, MOST, LET_GO, TOLD };
-
-typedef struct served {
-    stage *stage;
-    pawl *p;
-    pthread_t thread;
-} served;
-
-static served serve(conf *c, const pawl_options *options)
-{
-    served v = {.stage = stage_new(c)};
-    stage_go(v.stage);
-    v.p = stage_open(v.stage, options);
-    return v;
-}
-
-static void begin(served *v)
-{
-    assert_int_equal(pthread_create(&v->thread, NULL, stage_serve, v->p), 0);
-}
-
-static void stop(served *v)
-{
-    void *failed;
-    pawl_stop(v->p);
-    assert_int_equal(pthread_join(v->thread, &failed), 0);
-    assert_null(failed);
-}
-
-static void end(served *v)
-{
-    stop(v);
-    pawl_close(v->p);
-    stage_free(v->stage);
-}
 
 static int64_t number(stage *s, int which)
 {
@@ -95,17 +61,17 @@ static const char *beside(pawl_run *run, const char *input)
 /* One thread is enough to begin with: those who stand in a function get company. */
 static void they_run_beside_each_other(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 1, .threads_max = 8));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 1, .threads_max = 8));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, beside);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "beside", "run", "0");
     TMP_AWAIT(number(s, INSIDE) == 4); /* the step that the function waits for is one of them */
     atomic_store(stage_number(s, LET_GO), 1);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     for (int i = 0; i < 3; i++)
         assert_int_equal(stage_count(s, (const char *[]){"a", "b", "c"}[i]), 1);
-    end(&v);
+    served_end(&v);
 }
 
 static const char *limited(pawl_run *run, const char *input)
@@ -119,12 +85,12 @@ static const char *limited(pawl_run *run, const char *input)
 
 static void places_are_limited(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 6));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 6));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, limited);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "narrow", stand, PAWL_WORK(.arg = s, .at_most = 2)),
                PAWL_OK);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "limited", "one", "0");
     stage_start(s, v.p, "limited", "two", "0");
     TMP_AWAIT(number(s, INSIDE) == 2);
@@ -133,7 +99,7 @@ static void places_are_limited(conf *c)
     STAGE_CODE(s, v.p, pawl_wait(v.p, "two", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, MOST), 2);
     assert_int_equal(stage_count(s, "narrow"), 40);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Attempts ---- */
@@ -207,11 +173,11 @@ static const char *hurried(pawl_run *run, const char *input)
 /* The run goes on; what the function gives later is dropped. */
 static void an_attempt_has_a_limit(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 2));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
     stage *s = v.stage;
     pawl_outcome *o = NULL;
     STAGE_REGISTER(s, v.p, hurried);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "hurried", "run", "7");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
     assert_int_equal(pawl_get_int(pawl_outcome_value(o), "/1", 0), PAWL_TIMEOUT);
@@ -220,7 +186,7 @@ static void an_attempt_has_a_limit(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     STAGE_HISTORY(s, v.p, "run", "step-later:x failed");
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Losing ---- */
@@ -236,16 +202,16 @@ static const char *losing(pawl_run *run, const char *input)
 /* It is told, and what it gives is in nobody's journal. */
 static void a_loser_is_told(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 2));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, losing);
     atomic_store(stage_number(s, TOLD), -1);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "losing", "run", "7");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     TMP_AWAIT(stage_count(s, "slow-told") == 1);
     STAGE_HISTORY(s, v.p, "run", "step-later:slow sleep woken abandon step:after");
-    end(&v);
+    served_end(&v);
 }
 
 /* Those who wait for a place are not called any more. */
@@ -276,12 +242,12 @@ static int waits_for_its_end(pawl *p)
 
 static void who_waits_for_a_place_is_not_called(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 3));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, queued);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "narrow", stand, PAWL_WORK(.arg = s, .at_most = 1)),
                PAWL_OK);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "queued", "run", "0");
     TMP_AWAIT(number(s, INSIDE) == 1);
     STAGE_CODE(s, v.p, pawl_send(v.p, "run", "enough", "1", NULL), PAWL_OK);
@@ -293,24 +259,24 @@ static void who_waits_for_a_place_is_not_called(conf *c)
     assert_int_equal(stage_count(s, "narrow") + stage_count(s, "narrow-told"), 2);
     STAGE_CODE(s, v.p, pawl_send(v.p, "run", "end", "1", NULL), PAWL_OK);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    end(&v);
+    served_end(&v);
 }
 
 static void what_is_queued_goes_with_its_run(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 3));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, queued);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "narrow", stand, PAWL_WORK(.arg = s, .at_most = 1)),
                PAWL_OK);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "queued", "run", "0");
     TMP_AWAIT(number(s, INSIDE) == 1);
     STAGE_CODE(s, v.p, pawl_cancel(v.p, "run", "enough"), PAWL_OK);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_CANCELLED);
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
-    stop(&v);
+    served_stop(&v);
     assert_int_equal(stage_count(s, "narrow") + stage_count(s, "narrow-told"), 1);
     pawl_close(v.p);
     stage_free(s);
@@ -355,16 +321,16 @@ static const char *changing(pawl_run *run, const char *input)
 /* Who was asked in, and does not come any more, leaves the place to the next. */
 static void a_place_is_passed_on(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, changing);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "narrow", narrow, PAWL_WORK(.arg = s, .at_most = 1)),
                PAWL_OK);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "wide", wide, PAWL_WORK(.arg = s)), PAWL_OK);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "changing", "run", "7");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 20000, NULL), PAWL_OK);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Dropping and stopping ---- */
@@ -383,10 +349,10 @@ static const char *dropped(pawl_run *run, const char *input)
 /* The fiber goes while the function is being called: it finds its job again. */
 static void a_job_outlives_the_fiber(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, dropped);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "dropped", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 1);
     for (int i = 0; i < 5; i++)
@@ -395,7 +361,7 @@ static void a_job_outlives_the_fiber(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(stage_count(s, "job"), 1);
-    end(&v);
+    served_end(&v);
 }
 
 static const char *three(pawl_run *run, const char *input)
@@ -418,14 +384,14 @@ static void *let_go_later(void *arg)
 static void a_stop_waits_for_jobs(conf *c)
 {
     pthread_t other;
-    served v = serve(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 60000));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 60000));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, three);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "three", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 3);
     assert_int_equal(pthread_create(&other, NULL, let_go_later, s), 0);
-    stop(&v);
+    served_stop(&v);
     pthread_join(other, NULL);
     pawl_close(v.p);
     v.p = stage_open(s, NULL);
@@ -441,13 +407,13 @@ static void a_stop_waits_for_jobs(conf *c)
 /* And if it takes too long, it is called again: nobody knows what came of it. */
 static void a_stop_does_not_wait_for_ever(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 1));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 1));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, three);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "three", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 3);
-    stop(&v);
+    served_stop(&v);
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     pawl_close(v.p);
@@ -471,14 +437,14 @@ static const char *stepping(pawl_run *run, const char *input)
 static void a_stop_begins_with_nothing(conf *c)
 {
     pthread_t other;
-    served v = serve(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 60000));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 60000));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, stepping);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "stepping", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 2);
     assert_int_equal(pthread_create(&other, NULL, let_go_later, s), 0);
-    stop(&v);
+    served_stop(&v);
     pthread_join(other, NULL);
     assert_int_equal(stage_count(s, "second"), 0);
     pawl_close(v.p);
@@ -498,13 +464,13 @@ static const char *only_once(pawl_run *run, const char *input)
 /* That the process went away is no fault of the attempt, and does not count as one. */
 static void a_stop_is_no_failure(conf *c)
 {
-    served v = serve(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, only_once);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "only_once", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    stop(&v);
+    served_stop(&v);
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     pawl_close(v.p);

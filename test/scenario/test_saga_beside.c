@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/served.h"
 
 enum { INSIDE, LET_GO, LISTENS }; /* numbers of the stage */
 
@@ -82,12 +82,6 @@ static const char *clean(pawl_run *run, const char *input)
 
 /* ---- The engine ---- */
 
-typedef struct served {
-    stage *stage;
-    pawl *p;
-    pthread_t thread;
-} served;
-
 static void open_engine(served *v, const pawl_options *options)
 {
     stage *s = v->stage;
@@ -108,23 +102,8 @@ static served serve(conf *c, int64_t drain_ms)
     served v = {.stage = stage_new(c)};
     stage_go(v.stage);
     open_engine(&v, PAWL_OPTIONS(.threads = 3, .drain_ms = drain_ms));
-    assert_int_equal(pthread_create(&v.thread, NULL, stage_serve, v.p), 0);
+    served_begin(&v);
     return v;
-}
-
-static void stop(served *v)
-{
-    void *failed;
-    pawl_stop(v->p);
-    assert_int_equal(pthread_join(v->thread, &failed), 0);
-    assert_null(failed);
-}
-
-static void end(served *v)
-{
-    stop(v);
-    pawl_close(v->p);
-    stage_free(v->stage);
 }
 
 /* Its function was left: it fails, or has failed. */
@@ -155,7 +134,7 @@ static void what_is_undone_has_returned(conf *c)
     STAGE_HISTORY(s, v.p, "run",
                   "undo-of:unflight call:flight undo-of:unhotel call:hotel failed ending:failed "
                   "done clean-up:unhotel done clean-up:unflight done");
-    end(&v);
+    served_end(&v);
 }
 
 /* Who listens does not keep anybody waiting. */
@@ -167,7 +146,7 @@ static void it_is_told(conf *c)
     stage_start(s, v.p, "trip", "run", "7");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
     STAGE_NOTES(s, "flight hotel " UNDONE("unhotel", "null") " " UNDONE("unflight", "null"));
-    end(&v);
+    served_end(&v);
 }
 
 static void it_is_not_waited_for_for_ever(conf *c)
@@ -180,7 +159,7 @@ static void it_is_not_waited_for_for_ever(conf *c)
     STAGE_NOTES(s, "flight " UNDONE("unhotel", "null") " " UNDONE("unflight", "null"));
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
-    end(&v);
+    served_end(&v);
 }
 
 static void nor_is_one_that_was_abandoned_forgotten(conf *c)
@@ -196,7 +175,7 @@ static void nor_is_one_that_was_abandoned_forgotten(conf *c)
     STAGE_HISTORY(s, v.p, "run",
                   "undo-of:unhotel call:hotel receive:begun message abandon ending:failed "
                   "clean-up:unhotel done");
-    end(&v);
+    served_end(&v);
 }
 
 static void a_finally_comes_after_all(conf *c)
@@ -209,7 +188,7 @@ static void a_finally_comes_after_all(conf *c)
     let_go(&v);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     STAGE_NOTES(s, "hotel sweep:1");
-    end(&v);
+    served_end(&v);
 }
 
 static void *let_go_of_it(void *arg)
@@ -228,7 +207,7 @@ static void what_it_gave_outlives_the_process(conf *c)
     stage_start(s, v.p, "trip", "run", "7");
     TMP_AWAIT(is_left(&v));
     assert_int_equal(pthread_create(&other, NULL, let_go_of_it, s), 0);
-    stop(&v);
+    served_stop(&v);
     pthread_join(other, NULL);
     pawl_close(v.p);
     STAGE_NOTES(s, "flight hotel");

@@ -12,39 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/served.h"
 
 /* What the numbers of the stage are for. */
 enum { INSIDE, MOST, LET_GO, LATE, LAPS };
 
 /* An engine that serves on its threads. */
-typedef struct served {
-    stage *stage;
-    pawl *p;
-    pthread_t thread;
-} served;
-
 static served serve(conf *c, int64_t threads, int64_t threads_max)
 {
-    served v = {.stage = stage_new(c)};
-    stage_go(v.stage);
-    v.p = stage_open(v.stage, PAWL_OPTIONS(.threads = threads, .threads_max = threads_max));
-    return v;
-}
-
-static void begin(served *v)
-{
-    assert_int_equal(pthread_create(&v->thread, NULL, stage_serve, v->p), 0);
-}
-
-static void end(served *v)
-{
-    void *failed;
-    pawl_stop(v->p);
-    assert_int_equal(pthread_join(v->thread, &failed), 0);
-    assert_null(failed);
-    pawl_close(v->p);
-    stage_free(v->stage);
+    return served_open(c, PAWL_OPTIONS(.threads = threads, .threads_max = threads_max));
 }
 
 static int64_t number(stage *s, int which)
@@ -123,7 +99,7 @@ static void who_stands_still_holds_up_nobody(conf *c)
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, blocked);
     STAGE_REGISTER(s, v.p, timed);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "timed", "run", "7");
     TMP_AWAIT(stage_wakes(s, v.p, "run") > stage_now(s));
     start_many(s, v.p, "blocked", BLOCKED);
@@ -137,7 +113,7 @@ static void who_stands_still_holds_up_nobody(conf *c)
     assert_int_equal(stage_count(s, "moved"), 0);
     atomic_store(stage_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
-    end(&v);
+    served_end(&v);
 }
 
 /* No more threads than were allowed; the rest waits for its turn. */
@@ -147,7 +123,7 @@ static void there_is_a_limit_of_threads(conf *c)
     served v = serve(c, 1, LIMIT);
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, blocked);
-    begin(&v);
+    served_begin(&v);
     start_many(s, v.p, "blocked", BLOCKED);
     TMP_AWAIT(number(s, INSIDE) == LIMIT);
     stage_advance(s, 3000);
@@ -155,7 +131,7 @@ static void there_is_a_limit_of_threads(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
     assert_int_equal(number(s, MOST), LIMIT);
-    end(&v);
+    served_end(&v);
 }
 
 /* There is no room for more than so many, whatever was asked for. */
@@ -165,7 +141,7 @@ static void more_threads_than_there_can_be(conf *c)
     served v = serve(c, 1, 1000);
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, blocked);
-    begin(&v);
+    served_begin(&v);
     start_many(s, v.p, "blocked", BLOCKED);
     TMP_AWAIT(number(s, INSIDE) == LIMIT);
     int64_t until = stage_now(s) + 200; /* in which there would be more */
@@ -173,7 +149,7 @@ static void more_threads_than_there_can_be(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
     assert_int_equal(number(s, MOST), LIMIT);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- A limit of its own ---- */
@@ -220,7 +196,7 @@ static void no_more_than_may_be(conf *c)
     served v = serve(c, 2, 4);
     stage *s = v.stage;
     register_crowd(&v, AT_MOST);
-    begin(&v);
+    served_begin(&v);
     start_many(s, v.p, "crowded", RUNS);
     TMP_AWAIT(number(s, INSIDE) == AT_MOST);
     stage_start(s, v.p, "timed", "run", "7"); /* there is a thread for this */
@@ -231,7 +207,7 @@ static void no_more_than_may_be(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     finish_many(s, v.p, "crowded", RUNS);
     assert_int_equal(number(s, MOST), AT_MOST);
-    end(&v);
+    served_end(&v);
 }
 
 /* More than can be kept warm: they are dropped while they wait, and replayed. */
@@ -243,13 +219,13 @@ static void a_long_line(conf *c)
     stage_go(s);
     v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
     register_crowd(&v, 1);
-    begin(&v);
+    served_begin(&v);
     start_many(s, v.p, "crowded", RUNS);
     TMP_AWAIT(number(s, INSIDE) == 1);
     atomic_store(stage_number(s, LET_GO), 1);
     finish_many(s, v.p, "crowded", RUNS);
     assert_int_equal(number(s, MOST), 1);
-    end(&v);
+    served_end(&v);
 }
 
 /* Who is held while he waits does not come when he is asked in: then the next one does. */
@@ -258,7 +234,7 @@ static void the_next_one_is_asked_in(conf *c)
     served v = serve(c, 1, 0);
     stage *s = v.stage;
     register_crowd(&v, 1);
-    begin(&v);
+    served_begin(&v);
     for (int i = 0; i < 3; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
@@ -273,7 +249,7 @@ static void the_next_one_is_asked_in(conf *c)
     STAGE_CODE(s, v.p, pawl_release(v.p, "run-1"), PAWL_OK);
     TMP_AWAIT(pawl_wait(v.p, "run-1", 1000, NULL) == PAWL_OK);
     assert_int_equal(number(s, MOST), 1);
-    end(&v);
+    served_end(&v);
 }
 
 /* A function whose time is over is still in it. */
@@ -282,7 +258,7 @@ static void who_is_late_has_his_place(conf *c)
     served v = serve(c, 1, 0);
     stage *s = v.stage;
     register_crowd(&v, 1);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "hurried", "late", "1");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
     assert_int_equal(number(s, INSIDE), 1);
@@ -291,7 +267,7 @@ static void who_is_late_has_his_place(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "next", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, MOST), 1);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Attempts that run out of time ---- */
@@ -330,7 +306,7 @@ static void a_late_return_is_dropped(conf *c)
     stage *s = v.stage;
     pawl_outcome *o = NULL;
     STAGE_REGISTER(s, v.p, impatient);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "impatient", "run", "1");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
     assert_string_equal(pawl_outcome_value(o), "2");
@@ -341,7 +317,7 @@ static void a_late_return_is_dropped(conf *c)
     TMP_AWAIT(number(s, LATE) == 1);
     STAGE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
     pawl_outcome_free(o);
-    end(&v);
+    served_end(&v);
 }
 
 static const char *stands_for_ever(pawl_run *run, const char *input)
@@ -358,7 +334,7 @@ static void a_cancel_does_not_wait_for_ever(conf *c)
     stage_go(s);
     v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
     STAGE_REGISTER(s, v.p, stands_for_ever);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "stands_for_ever", "run", "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
     STAGE_CODE(s, v.p, pawl_cancel(v.p, "run", "enough"), PAWL_OK);
@@ -368,7 +344,7 @@ static void a_cancel_does_not_wait_for_ever(conf *c)
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     pawl_outcome_free(o);
-    end(&v);
+    served_end(&v);
 }
 
 static const char *given_up(pawl_run *run, const char *input)
@@ -384,7 +360,7 @@ static void a_last_attempt_is_given_up(conf *c)
     stage *s = v.stage;
     pawl_outcome *o = NULL;
     STAGE_REGISTER(s, v.p, given_up);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "given_up", "run", "1");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_FAILED);
     assert_string_equal(pawl_outcome_name(o), "timeout");
@@ -394,7 +370,7 @@ static void a_last_attempt_is_given_up(conf *c)
     TMP_AWAIT(number(s, INSIDE) == 0);
     STAGE_HISTORY(s, v.p, "run", "step-failed:stand");
     pawl_outcome_free(o);
-    end(&v);
+    served_end(&v);
 }
 
 /* Its time is over before anybody would call it slow, and there is no other thread: the run waits
@@ -421,13 +397,13 @@ static void late_on_the_only_thread(conf *c)
     pawl_outcome *o = NULL;
     v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = 1));
     STAGE_REGISTER(s, v.p, very_impatient);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "very_impatient", "run", "1");
     TMP_AWAIT((stage_advance(s, 1), pawl_wait(v.p, "run", 0, NULL) != PAWL_TIMEOUT));
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, &o), PAWL_FAILED);
     assert_string_equal(pawl_outcome_name(o), "timeout");
     pawl_outcome_free(o);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Many, and one ---- */
@@ -465,7 +441,7 @@ static void each_once(conf *c, int64_t threads, int64_t threads_max, int runs)
     served v = serve(c, threads, threads_max);
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, everything);
-    begin(&v);
+    served_begin(&v);
     start_many(s, v.p, "everything", runs);
     finish_many(s, v.p, "everything", runs);
     for (int i = 0; i < runs; i++) {
@@ -475,7 +451,7 @@ static void each_once(conf *c, int64_t threads, int64_t threads_max, int runs)
             assert_int_equal(stage_count(s, name), 1);
         }
     }
-    end(&v);
+    served_end(&v);
 }
 
 static void one_thread_does_everything(conf *c)
@@ -522,7 +498,7 @@ static void many_start_the_same(conf *c)
     int64_t created = 0;
     served v = serve(c, 2, 0);
     STAGE_REGISTER(v.stage, v.p, everything);
-    begin(&v);
+    served_begin(&v);
     for (int i = 0; i < STARTERS; i++) {
         starters[i] = (starter){.p = v.p};
         assert_int_equal(pthread_create(&starters[i].thread, NULL, start_all, &starters[i]), 0);
@@ -533,7 +509,7 @@ static void many_start_the_same(conf *c)
         created += starters[i].created;
     }
     assert_int_equal(created, STARTS);
-    end(&v);
+    served_end(&v);
 }
 
 /* ---- Stopping ---- */
@@ -545,7 +521,7 @@ static void a_step_under_way_is_not_lost(conf *c)
     stage *s = v.stage;
     void *failed;
     STAGE_REGISTER(s, v.p, blocked);
-    begin(&v);
+    served_begin(&v);
     stage_start(s, v.p, "blocked", "run", "5");
     TMP_AWAIT(number(s, INSIDE) == 1);
     pawl_stop(v.p);
@@ -554,10 +530,10 @@ static void a_step_under_way_is_not_lost(conf *c)
     assert_null(failed);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, NULL), PAWL_OK);
     STAGE_HISTORY(s, v.p, "run", "step:stand");
-    begin(&v); /* and it can begin again */
+    served_begin(&v); /* and it can begin again */
     stage_start(s, v.p, "blocked", "other", "6");
     STAGE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
-    end(&v);
+    served_end(&v);
 }
 
 static const conf_case CASES[] = {
