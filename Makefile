@@ -66,19 +66,24 @@ Q := $(if $(V),,@)
 
 # ---- what there is -----------------------------------------------------------------------------
 
-LIB_DIRS := base fiber db core
+LIB_DIRS := base fiber db handle journal rows run sched query api
 TIERS := unit conformance interleave scenario crash header cli examples
 
-# The programs in bench/ and tools/; the other files there are linked into each of them.
+# The programs in bench/ and tools/. The other files of bench/ are linked into each of its programs,
+# those of tools/ into tidy.
 BENCHES := commit engine
 TOOLS := tidy demo
 
 # The public header is the only place that states the version.
 VERSION := $(shell sed -n 's/^\#define PAWL_VERSION "\(.*\)"/\1/p' include/pawl.h 2>/dev/null)
 VERSION := $(or $(VERSION),0.0.0)
-MAJOR := $(firstword $(subst ., ,$(VERSION)))
-SONAME := libpawl.so.$(MAJOR)
-PG_SONAME := libpawl-pg.so.$(MAJOR)
+# The part of it that programs are bound to, by the soname: until 1.0 each minor version may change
+# signatures, so that a program that was linked with another one must not start.
+NUMBERS := $(subst ., ,$(VERSION))
+MAJOR := $(firstword $(NUMBERS))
+ABI := $(if $(filter 0,$(MAJOR)),$(MAJOR).$(word 2,$(NUMBERS)),$(MAJOR))
+SONAME := libpawl.so.$(ABI)
+PG_SONAME := libpawl-pg.so.$(ABI)
 
 LIB_FOLDERS := $(wildcard $(LIB_DIRS:%=src/%))
 LIB_SRCS := $(wildcard $(LIB_FOLDERS:%=%/*.c))
@@ -90,7 +95,7 @@ LIB_SO := $(B)/libpawl.so.$(VERSION)
 PG_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard src/pg/*.c))
 PG_SO := $(if $(PG_LIBS),$(B)/libpawl-pg.so.$(VERSION))
 
-# The tool `pawl`, for those who look from outside.
+# The tool `pawl`, the command-line client.
 PAWL := $(B)/pawl
 PAWL_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard src/cli/*.c))
 
@@ -120,22 +125,30 @@ SOURCES = $(shell find include src test bench tools examples -name '*.[ch]' 2>/d
 
 # ---- targets -----------------------------------------------------------------------------------
 
-.PHONY: all tests bench tools install clean format format-check lint help
+.PHONY: all test tests examples bench tools install uninstall clean format format-check lint help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: $(LIB_A) $(LIB_SO) $(PG_SO) $(PAWL)
 tests: $(TEST_BINS) $(SHIMS) $(SIM) $(EXAMPLES) $(PG_SO) $(PAWL)
+examples: $(EXAMPLES)
 bench: $(BENCH_BINS) $(PG_SO)
 tools: $(TOOL_BINS)
+
+# One way to test: the script builds every variant that it needs.
+test:
+	./run test
 
 help:
 	@echo "make [BUILD=release|debug|asan|tsan|replay] [CC=gcc|clang] [V=1] [TARGET...]"
 	@echo "  all           libpawl.a, libpawl.so, where libpq is libpawl-pg.so, and pawl in $(B)/"
 	@echo "  tests         the test programs, $(B)/test/TIER/NAME, and the examples, $(B)/examples/NAME"
+	@echo "  test          all of ./run test, which also installs what the tests need"
+	@echo "  examples      the examples alone"
 	@echo "  bench         the benchmarks, $(B)/bench/NAME"
 	@echo "  tools         the tools, $(B)/tools/NAME"
 	@echo "  install       headers, libraries, pawl and pawl.pc under DESTDIR/PREFIX ($(PREFIX))"
+	@echo "  uninstall     remove what install has put there"
 	@echo "  format        lay out all sources with clang-format"
 	@echo "  format-check  say which sources are laid out differently"
 	@echo "  lint          clang-tidy over src/"
@@ -193,7 +206,7 @@ $(B)/test/support.a: $(SUPPORT_OBJS) $(wildcard test/support)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(SUPPORT_OBJS)
 
 # Where tests find libpawl-pg.so. The old kind of tag: a sanitizer opens libraries in the program's
-# name, and the new kind counts only for who opens.
+# name, and the new kind counts only for the file that calls dlopen().
 TEST_RPATH := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../..'
 
 # Tests see the helpers as "support/...".
@@ -206,9 +219,12 @@ $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A) | $(PG_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PG_LIBS) $(PAWL_LIBS) $(TEST_RPATH)
 
+# What threads are made of is played by the simulator itself (test/sim/threads.c).
+SIM_PLAYS := pthread_create pthread_join pthread_self pthread_mutex_lock pthread_cond_wait \
+	pthread_cond_signal pthread_cond_broadcast poll
 $(SIM): $(SIM_OBJS) $(LIB_A)
 	@echo "  LD    $@"
-	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
+	$(Q)$(LINK) -o $@ $(SIM_PLAYS:%=-Wl,--wrap=%) $^ $(PAWL_LIBS)
 
 # Libraries for servers that tests start: loaded before all others, so without the sanitizers.
 $(B)/test/shim/%.so: test/shim/%.c Makefile
@@ -236,9 +252,10 @@ $(PAWL): $(PAWL_OBJS) $(LIB_SO) src/cli
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $(PAWL_OBJS) $(LIB_SO) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
 
-# tidy stands alone: it has to speak when the library does not compile.
+# tidy stands alone, on files of its own: it has to speak when the library does not compile.
 $(filter-out $(B)/tools/tidy,$(TOOL_BINS)): $(LIB_A)
-$(TOOL_BINS): $(B)/%: $(B)/%.o $(TOOL_SHARED)
+$(B)/tools/tidy: $(TOOL_SHARED)
+$(TOOL_BINS): $(B)/%: $(B)/%.o
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ $(PAWL_LIBS)
 
@@ -256,6 +273,12 @@ install: all
 	$(if $(PG_SO),ln -sf libpawl-pg.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(PG_SONAME))
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' \
 		pawl.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/pawl.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/pawl $(DESTDIR)$(PREFIX)/lib/pkgconfig/pawl.pc \
+		$(addprefix $(DESTDIR)$(PREFIX)/include/,$(notdir $(wildcard include/*.h))) \
+		$(addprefix $(DESTDIR)$(PREFIX)/lib/,libpawl.a libpawl.so $(SONAME) libpawl.so.$(VERSION) \
+		$(PG_SONAME) libpawl-pg.so.$(VERSION))
 
 clean:
 	rm -rf build

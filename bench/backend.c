@@ -66,3 +66,17 @@ const backend *const BACKENDS[] = {
 #endif
     NULL,
 };
+
+enum { COMMITS = 300 };
+
+double backend_commit_us(const bench_db *source)
+{
+    const backend *on = source->backend;
+    bench_db fresh = on->named("floor");
+    floor_rows *rows = on->floor->read(source);
+    on->fresh(&fresh);
+    double us = on->floor->commit_us(&fresh, rows, COMMITS);
+    on->remove(&fresh);
+    floor_free(rows);
+    return us;
+}

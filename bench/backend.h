@@ -39,6 +39,9 @@ typedef struct backend {
 /* All of them, in the order in which they are measured; NULL ends the list. */
 extern const backend *const BACKENDS[];
 
+/* What one commit of one row costs, of the rows of this database. */
+double backend_commit_us(const bench_db *source);
+
 extern const backend BACKEND_SQLITE;
 extern const backend BACKEND_POSTGRES; /* only where libpq is: BENCH_POSTGRES */
 

@@ -148,7 +148,7 @@ static bench_db to_look_at(const crash_task *t)
 }
 
 static const db_sql ROWS = {
-    "SELECT r.id, count(j.pos), max(r.status) FROM {runs} AS r LEFT JOIN {journal} AS j"
+    "SELECT r.id, count(j.pos), max(r.phase) FROM {runs} AS r LEFT JOIN {journal} AS j"
     " ON j.run = r.run AND j.kind = 2 GROUP BY r.run, r.id",
     ""};
 

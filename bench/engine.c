@@ -5,7 +5,9 @@
  *                               long     1000 runs of 100 steps
  *                               one      runs of one step, one at a time, start to result
  *                               timers   10,000 runs that sleep for a second
+ *                               due      100,000 runs that are due at one moment
  *                               crash    10,000 runs half-way, SIGKILL, on to the end
+ *                               takeover 200 runs of a second, one of two processes is killed
  *                               memory   what runs cost in RAM and on disk, and the first result
  *                               wake     a message into a run that waits, one at a time
  *                               children one run with 10,000 children
@@ -20,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAYLOAD = 100, COMMITS = 300, TIMERS = 10000, SECOND_MS = 1000 };
+enum { PAYLOAD = 100, TIMERS = 10000, SECOND_MS = 1000 };
 
 /* ---- Rates ---- */
 
@@ -93,19 +95,7 @@ static void child_floor(const void *arg, int number, void *result)
     out->floor = on->floor->write(&fresh, rows, t->load->batch);
     on->remove(&fresh);
     floor_free(rows);
-    out->commit_us = engine_commit_us(&t->db);
-}
-
-double engine_commit_us(const bench_db *source)
-{
-    const backend *on = source->backend;
-    bench_db fresh = on->named("floor");
-    floor_rows *rows = on->floor->read(source);
-    on->fresh(&fresh);
-    double us = on->floor->commit_us(&fresh, rows, COMMITS);
-    on->remove(&fresh);
-    floor_free(rows);
-    return us;
+    out->commit_us = backend_commit_us(&t->db);
 }
 
 static void set_rate(report *r, int round, const rate_task *t, const rate_result *high,
@@ -203,7 +193,7 @@ static void child_commit(const void *arg, int number, void *result)
 {
     const rate_task *t = arg;
     (void)number;
-    *(double *)result = engine_commit_us(&t->db);
+    *(double *)result = backend_commit_us(&t->db);
 }
 
 static void case_one(const bench_case *c, const backend *on)
@@ -286,9 +276,12 @@ static const bench_case CASES[] = {
     {.name = "long", .run = case_rate, .load = &LONG},
     {.name = "one", .run = case_one, .load = &ONE},
     {.name = "timers", .run = case_timers},
+    {.name = "due", .run = case_due},
     {.name = "crash", .run = case_crash},
+    {.name = "takeover", .run = case_takeover},
     {.name = "memory", .run = case_memory},
     {.name = "wake", .run = case_one, .load = &LOAD_WAKE},
+    {.name = "loop", .run = case_loop},
     {.name = "children", .run = case_rate, .load = &LOAD_CHILDREN},
     {.name = "futures", .run = case_futures},
     {.name = "messages", .run = case_rate, .load = &LOAD_MESSAGES},

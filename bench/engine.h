@@ -1,5 +1,5 @@
 /* The cases of bench engine. Those that are more than a loop over rounds are in files of their own:
- * crash.c, memory.c, and talk.c for runs that talk with others. */
+ * crash.c, takeover.c, memory.c, due.c, loop.c, and talk.c for runs that talk with others. */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H
 
@@ -45,12 +45,12 @@ typedef struct engine_floor {
     double commit_us;
 } engine_floor;
 
-/* What one commit of one row costs, of the rows of this database. */
-double engine_commit_us(const bench_db *source);
-
 void case_crash(const bench_case *c, const backend *on);
+void case_takeover(const bench_case *c, const backend *on);
 void case_memory(const bench_case *c, const backend *on);
+void case_due(const bench_case *c, const backend *on);
 void case_futures(const bench_case *c, const backend *on);
+void case_loop(const bench_case *c, const backend *on);
 
 /* Runs that talk (talk.c): for case_rate() and case_one() of engine.c. */
 extern const engine_load LOAD_WAKE, LOAD_CHILDREN, LOAD_MESSAGES, LOAD_MESSAGES_EACH, LOAD_TRANSACT;

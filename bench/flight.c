@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backend.h"
-#include "core/node.h"
 #include "db/unit.h"
+#include "rows/node.h"
 
 enum { FENCE = 1, FLIERS_MAX = 2 };
 
@@ -369,7 +369,7 @@ static void flight_join(flight *g, db *d)
     bench_check(db_clock_measure(&g->clock, c, &err), &err, "ask for the time");
     bench_check(node_join(&g->node, committers_at(g->committers, 0), c, &g->clock, &options, &err),
                 &err, "join");
-    committers_set_node(g->committers, g->node.id, 1);
+    committers_set_node(g->committers, g->node.id, 1, g->node.token);
     db_disconnect(c);
 }
 

@@ -62,13 +62,13 @@ static slice column_text(sqlite3_stmt *s, int column)
 
 static void runs_read(sqlite3 *file, floor_rows *r)
 {
-    sqlite3_stmt *s = prepare(file, "SELECT run, status, created_at, finished_at, parent, "
+    sqlite3_stmt *s = prepare(file, "SELECT run, phase, created_at, finished_at, parent, "
                                     "parent_generation, parent_op, tenant, id, workflow, version, "
                                     "by, input, output, error FROM pawl_runs "
                                     "ORDER BY run");
     for (size_t i = 0; i < r->life_count; i++) {
         floor_run *run = &r->lives[i];
-        int64_t *numbers[] = {&run->run,         &run->status, &run->created_ms,
+        int64_t *numbers[] = {&run->run,         &run->phase,  &run->created_ms,
                               &run->finished_ms, &run->parent, &run->parent_generation,
                               &run->parent_op};
         floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,
@@ -276,7 +276,7 @@ static const char RUN_START[] =
     "workflow, version, by, input, parent, parent_generation, parent_op) "
     "VALUES (?1, ?2, 1, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 static const char RUN_END[] =
-    "UPDATE pawl_runs SET status = ?2, owner = 0, wake_at = NULL, updated_at = ?3, "
+    "UPDATE pawl_runs SET phase = ?2, owner = 0, wake_at = NULL, updated_at = ?3, "
     "finished_at = ?3, output = ?4, error = ?5 WHERE run = ?1";
 
 /* `own`: there are rows of the application. */
@@ -368,7 +368,7 @@ static void run_start(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor
 static void run_end(bare *b, sqlite3_stmt *s, const floor_rows *r, const floor_run *run)
 {
     sqlite3_bind_int64(s, 1, run->run);
-    sqlite3_bind_int64(s, 2, run->status);
+    sqlite3_bind_int64(s, 2, run->phase);
     sqlite3_bind_int64(s, 3, run->finished_ms);
     bind_blob(s, 4, r, run->output);
     bind_text(s, 5, r, run->error);

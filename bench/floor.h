@@ -78,7 +78,7 @@ typedef struct floor_text {
 /* A run, as its beginning and its end write it. Its owner in between is made up. */
 enum { FLOOR_OWNER = 2 };
 typedef struct floor_run {
-    int64_t run, status, created_ms, finished_ms;
+    int64_t run, phase, created_ms, finished_ms;
     int64_t parent, parent_generation, parent_op; /* 0: NULL */
     floor_text tenant, id, workflow, version, by, input, output, error;
 } floor_run;

@@ -144,11 +144,11 @@ static const statement STATEMENTS[] = {
                      "$5::text, $6::text, $7::text, $8::text, $9::bytea, $10::bigint, "
                      "$11::bigint, $12::bigint)"},
     [FLOOR_END] = {"end", "iiibt",
-                   "UPDATE pawl.runs AS r SET status = s.status, owner = 0, wake_at = NULL, "
+                   "UPDATE pawl.runs AS r SET phase = s.phase, owner = 0, wake_at = NULL, "
                    "updated_at = s.at, finished_at = s.at, output = s.output, error = s.error "
                    "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], "
-                   "$5::text[]) AS s (run, status, at, output, error) WHERE r.run = s.run",
-                   "UPDATE pawl.runs SET status = $2::bigint, owner = 0, wake_at = NULL, "
+                   "$5::text[]) AS s (run, phase, at, output, error) WHERE r.run = s.run",
+                   "UPDATE pawl.runs SET phase = $2::bigint, owner = 0, wake_at = NULL, "
                    "updated_at = $3::bigint, finished_at = $3, output = $4::bytea, "
                    "error = $5::text WHERE run = $1::bigint AND fence = 1"},
     [FLOOR_OWN] = {"own", "it",
@@ -201,7 +201,7 @@ static void row_values(const floor_rows *r, const floor_row *row, value out[COLU
         memcpy(out, all, sizeof all);
     } else {
         const value all[] = {
-            {.number = run->run},  {.number = run->status}, {.number = run->finished_ms},
+            {.number = run->run},  {.number = run->phase}, {.number = run->finished_ms},
             {.text = run->output}, {.text = run->error},
         };
         memcpy(out, all, sizeof all);

@@ -89,14 +89,14 @@ static void own_read(PGconn *conn, floor_rows *r)
 static void lives_read(PGconn *conn, floor_rows *r)
 {
     static const char sql[] =
-        "SELECT run, status, created_at, finished_at, coalesce(parent, 0), "
+        "SELECT run, phase, created_at, finished_at, coalesce(parent, 0), "
         "coalesce(parent_generation, 0), coalesce(parent_op, 0), tenant, id, workflow, version, "
         "by, input, output, error FROM pawl.runs ORDER BY run";
     PGresult *result = pq_check(conn, PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 1), sql);
     floor_lives_new(r, (size_t)PQntuples(result));
     for (size_t i = 0; i < r->life_count; i++) {
         floor_run *run = &r->lives[i];
-        int64_t *numbers[] = {&run->run,         &run->status, &run->created_ms,
+        int64_t *numbers[] = {&run->run,         &run->phase,  &run->created_ms,
                               &run->finished_ms, &run->parent, &run->parent_generation,
                               &run->parent_op};
         floor_text *texts[] = {&run->tenant, &run->id,    &run->workflow, &run->version,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backend.h"
-#include "core/op.h"
 #include "floor.h"
+#include "journal/op.h"
 
 floor_rows *floor_rows_new(size_t count, size_t bytes)
 {

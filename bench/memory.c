@@ -24,7 +24,7 @@ typedef struct memory_park {
 } memory_park;
 
 static const db_sql PARKED = {
-    "SELECT count(*) FROM {runs} WHERE wake_at > created_at + 1000000 AND status = 0", ""};
+    "SELECT count(*) FROM {runs} WHERE wake_at > created_at + 1000000 AND phase = 0", ""};
 
 static void await_parked(rig *r, int64_t count)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/drive.h"
-#include "core/engine.h"
+#include "handle/handle.h"
+#include "sched/sched.h"
 
 enum { PAYLOAD_MAX = 1000, CLIENTS_MAX = 1024, CLIENT_STACK = 256 * 1024, STEPS_NAMED = 8 };
 
@@ -125,10 +125,10 @@ rig *rig_open(const bench_db *d, const plan *p)
     r->plan = *p;
     rig_good(r, pawl_open(&r->pawl, d->url, NULL), "open");
     rig_good(r, pawl_register_workflow(r->pawl, "flow", flow, PAWL_WORKFLOW(.arg = r)), "register");
-    bench_check(db_connect(engine_db(r->pawl), DB_READER, &r->reader, &err), &err, "connect");
+    bench_check(db_connect(handle_db(r->pawl), DB_READER, &r->reader, &err), &err, "connect");
     if (pthread_create(&r->server, NULL, serve, r) != 0)
         bench_die("no thread");
-    while (engine_node(r->pawl) == 0)
+    while (handle_node(r->pawl) == 0)
         bench_sleep_ns(LOOK_NS);
     return r;
 }
@@ -203,7 +203,7 @@ void rig_run(rig *r, int number)
 /* ---- The end ---- */
 
 static const db_sql LIVE = {"SELECT run FROM {runs} WHERE wake_at IS NOT NULL LIMIT 1", ""};
-static const db_sql DONE = {"SELECT count(*) FROM {runs} WHERE status = 1", ""};
+static const db_sql DONE = {"SELECT count(*) FROM {runs} WHERE phase = 1", ""};
 static const db_sql ALL = {"SELECT count(*) FROM {runs}", ""};
 
 int64_t rig_number(rig *r, const db_sql *sql)
@@ -247,5 +247,5 @@ void rig_check(rig *r, int64_t runs)
 
 committer_stats rig_commits(rig *r)
 {
-    return committers_stats_now(engine_drive(r->pawl)->options.committers);
+    return committers_stats_now(handle_sched(r->pawl)->options.committers);
 }

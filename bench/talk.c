@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/op.h"
 #include "engine.h"
+#include "journal/op.h"
 #ifdef BENCH_POSTGRES
 #include "pq.h"
 #endif

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     if (rc == PAWL_OK)
         rc = carry_out(p, verb, argv[2]);
     if (rc != PAWL_OK)
-        fprintf(stderr, "approval: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "approval: %s\n", pawl_errtext(p));
     pawl_close(p);
     return rc != PAWL_OK;
 }

@@ -3,7 +3,12 @@
  *     event_loop          then type "20 the tea is ready"; stop it, start it: no reminder is lost
  *
  * The descriptor of pawl_fd() becomes readable when there is something to do, pawl_timeout() says
- * when something will be due, and pawl_poll() does it, in this thread, and returns. Linux. */
+ * when something will be due, and pawl_poll() does it, in this thread, and returns. Another process
+ * may start reminders too, and is heard at once:
+ *
+ *     PAWL_DB=reminders.db pawl start reminder "the bread is ready" '{"seconds":5}'
+ *
+ * Linux. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +64,7 @@ static pawl_code loop(pawl *p, int epoll)
         if (!fgets(line, sizeof line, stdin))
             return PAWL_OK;
         if (remind(p, line) != PAWL_OK)
-            fprintf(stderr, "event_loop: %s\n", pawl_errmsg(p));
+            fprintf(stderr, "event_loop: %s\n", pawl_errtext(p));
     }
     return rc;
 }
@@ -76,7 +81,8 @@ int main(void)
         close(epoll);
     }
     if (rc != PAWL_OK)
-        fprintf(stderr, "event_loop: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "event_loop: %s\n",
+                pawl_errcode(p) == rc ? pawl_errtext(p) : pawl_code_text(rc));
     pawl_close(p);
     return rc != PAWL_OK;
 }

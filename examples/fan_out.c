@@ -1,10 +1,11 @@
 /* Many things at once: a run counts the primes below a million in parts, and adds them up.
  *
  *     fan_out 10         ten parts
- *     fan_out serve      in as many other terminals as you like: nodes that take parts too
+ *     fan_out serve      in another terminal: goes on with the run if the first is killed
  *
- * Each part is a task, done by whichever node takes it first. Kill any of them: a part that was
- * recorded is never counted again, and one that was under way is done by another node. */
+ * The parts are counted beside each other by the process that drives the run. Kill it: a part that
+ * was recorded is never counted again, and one that was under way is counted by the process that
+ * goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ int main(int argc, char **argv)
     if (rc == PAWL_OK)
         rc = serve ? pawl_serve(p) : count_all(p, argc > 1 ? strtol(argv[1], NULL, 10) : 10);
     if (rc != PAWL_OK)
-        fprintf(stderr, "fan_out: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "fan_out: %s\n", pawl_errtext(p));
     pawl_close(p);
     return rc != PAWL_OK;
 }

@@ -24,7 +24,7 @@ static const char *heart(pawl_run *run, const char *state)
     long long count = pawl_get_int(state, "/count", 0);
     int64_t every_ms = pawl_get_int(state, "/every_ms", PAWL_SECONDS(10));
 
-    while (!pawl_should_continue(run)) {
+    while (!pawl_should_continue_as_new(run)) {
         const char *message;
         if (pawl_receive(run, "control", every_ms, &message) == PAWL_OK) {
             if (pawl_get_bool(message, "/stop", 0))
@@ -34,7 +34,7 @@ static const char *heart(pawl_run *run, const char *state)
         }
         pawl_step(run, "beat", beat, pawl_json(run, "%lld", ++count), NULL);
     }
-    return pawl_again(
+    return pawl_continue_as_new(
         run, pawl_json(run, "{'count':%lld,'every_ms':%lld}", count, (long long)every_ms), NULL);
 }
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     if (rc == PAWL_OK)
         rc = argc > 1 ? pawl_send(p, "heart", "control", argv[1], NULL) : serve(p);
     if (rc != PAWL_OK)
-        fprintf(stderr, "heartbeat_loop: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "heartbeat_loop: %s\n", pawl_errtext(p));
     pawl_close(p);
     return rc != PAWL_OK;
 }

@@ -34,7 +34,7 @@ int main(void)
     if (rc == PAWL_OK)
         puts(pawl_outcome_value(end));
     else
-        fprintf(stderr, "hello: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "hello: %s\n", pawl_errtext(p));
     pawl_outcome_free(end);
     pawl_close(p);
     return rc != PAWL_OK;

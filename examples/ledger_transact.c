@@ -56,7 +56,7 @@ static pawl_code submit(pawl *p, sqlite3 *db, const char *id, const char *cents)
         rc = PAWL_STORAGE;
     if (rc != PAWL_OK)
         sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-    return rc == PAWL_OK ? pawl_kick(p) : rc;
+    return rc == PAWL_OK ? pawl_outbox_flush(p) : rc;
 }
 
 int main(int argc, char **argv)
@@ -82,7 +82,8 @@ int main(int argc, char **argv)
     if (rc == PAWL_OK)
         printf("%s is booked\n", argv[1]);
     else
-        fprintf(stderr, "ledger_transact: %s. %s\n", pawl_code_text(rc), pawl_errmsg(p));
+        fprintf(stderr, "ledger_transact: %s\n",
+                pawl_errcode(p) == rc ? pawl_errtext(p) : pawl_code_text(rc));
     sqlite3_close(db);
     pawl_close(p);
     return rc != PAWL_OK;

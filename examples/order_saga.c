@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     else if (end)
         printf("%s: %s: %s\n", id, pawl_outcome_name(end), pawl_outcome_message(end));
     else
-        fprintf(stderr, "order_saga: %s\n", pawl_errmsg(p));
+        fprintf(stderr, "order_saga: %s\n", pawl_errtext(p));
     pawl_outcome_free(end);
     pawl_close(p);
     pawl_free(order);

@@ -1,4 +1,4 @@
-/* pawl and jansson: JSON values as trees, for those who would rather walk them than point.
+/* pawl and jansson: JSON values as trees, for programs that walk trees instead of using pointers.
  *
  * A header and nothing more: pawl itself does not need jansson, your program links it (-ljansson).
  *

@@ -1,7 +1,7 @@
 /* pawl_test: tests for programs that use pawl.
  *
  * A workflow that waits a month is tested in a millisecond, and one that must survive a crash is
- * crashed at each of its writes. Everything is in memory and in one thread, and the same each time.
+ * crashed at each of its writes. Everything is in memory, in one thread, and deterministic.
  *
  *     pawl *p;
  *     pawl_test *t;

@@ -21,7 +21,7 @@
 
 /* ---- The worker ---- */
 
-/* What would be a call of another system. It says so, and takes its time. */
+/* Stands for a call of another system: prints its name, and takes some time. */
 static const char *outside(pawl_work *work, const char *input)
 {
     printf("    %-8s called, attempt %d\n", pawl_work_name(work), (int)pawl_work_attempt(work));
@@ -57,7 +57,7 @@ static pawl_code set_up(pawl *p)
 }
 
 /* The order is to fail, and to leave nothing behind. */
-static int work(const char *url)
+static int run_worker(const char *url)
 {
     pawl *p;
     pawl_outcome *end = NULL;
@@ -123,7 +123,7 @@ static void show(stage *s, const char *verb)
 }
 
 /* Run the worker; kill it when it has begun this step. NULL: let it end. Gives its status. */
-static int live(stage *s, const char *until)
+static int run_until_step(stage *s, const char *until)
 {
     char *argv[] = {s->self, "work", s->url, NULL};
     int from;
@@ -174,18 +174,18 @@ static void find_names(stage *s)
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "work") == 0)
-        return work(argv[2]);
+        return run_worker(argv[2]);
     stage s;
     find_names(&s);
     printf("An order: reserve, charge, a second's sleep, ship, deliver.\n\n");
-    live(&s, "ship     called, attempt 2");
+    run_until_step(&s, "ship     called, attempt 2");
     show(&s, "history");
     show(&s, "why");
     printf("\nThe same program again, on the same database:\n\n");
-    live(&s, "refund");
+    run_until_step(&s, "refund");
     show(&s, "why");
     printf("\nAnd once more:\n\n");
-    int status = live(&s, NULL);
+    int status = run_until_step(&s, NULL);
     show(&s, "history");
     clean_up(&s);
     if (status != 0) {

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *read_all(const char *path, size_t *size);
 static void separate(const char *text, size_t size, char *code, char *notes);
 static size_t cut(struct view *view, size_t size);
 
@@ -42,7 +41,7 @@ void source_close(struct source *source)
     }
 }
 
-static char *read_all(const char *path, size_t *size)
+char *read_all(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)

@@ -18,7 +18,7 @@ struct view {
 
 struct source {
     const char *path;
-    size_t findings; /* a count for whoever reads it */
+    size_t findings; /* a count for the checks */
     size_t line_count;
     struct view text;  /* as written */
     struct view code;  /* comments and literals blanked */
@@ -28,6 +28,9 @@ struct source {
 /* Keeps path. Returns false when the file cannot be read; then there is nothing to close. */
 bool source_open(struct source *source, const char *path);
 void source_close(struct source *source);
+
+/* All bytes of a file, with a NUL behind them; NULL: it cannot be read. Adds to *size. */
+char *read_all(const char *path, size_t *size);
 
 bool starts_with(const char *text, const char *prefix);
 bool is_blank(const char *text);

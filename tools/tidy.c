@@ -1,13 +1,12 @@
 /*
  * tidy: reads the project's sources and reports what a compiler does not look at: the direction
- * of includes, lengths, calls that are not welcome here, missing explanations, shared state.
+ * of includes and calls, lengths, calls that are not welcome here, missing explanations, shared
+ * state, words that say too little.
  *
  * It works on lines, not on a syntax tree. That is enough because clang-format has been there
  * before (a function's braces stand in column 0) and because source.h tells code from comments.
  * It is run from the top folder of the project, and prints "file:line: what (way out)".
  */
-#include "source.h"
-
 #include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -18,119 +17,158 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    MAX_FILE_LINES = 600,
-    MAX_FUNCTION_LINES = 70,
-    MAX_COLUMNS = 100,
-    MIN_OPENING_LINES = 2,
-    MAX_PATH = 4096,
+#include "tidy.h"
+
+enum { MAX_PATH = 4096 };
+
+struct options {
+    bool figures;
+    bool counts;
+    bool shrink;
 };
 
-struct tally {
-    size_t files;
-    size_t findings;
-};
+static int read_options(int argc, char **argv, struct options *options, struct tidy *tidy);
+static void open_lists(struct tidy *tidy);
+static void close_lists(struct tidy *tidy);
+static void judge(struct tidy *tidy, const struct options *options, bool whole);
+static void check_places(struct tidy *tidy);
 
-/* The height of each folder under src. A folder that is not listed is a module. */
-enum height { GROUND, PARTS, ENGINE, MODULE, OUTSIDE };
-
-struct layer {
-    const char *folder;
-    enum height height;
-};
-
-static const struct layer LAYERS[] = {
-    {"base", GROUND},   {"fiber", PARTS},    {"db", PARTS},    {"core", ENGINE},
-    {"story", OUTSIDE}, {"server", OUTSIDE}, {"cli", OUTSIDE},
-};
-
-/* Where a call is banned. */
-enum where { ANYWHERE, OUTSIDE_CLOCK, IN_SRC, IN_LIBRARY, IN_SRC_AND_TEST };
-
-struct banned {
-    const char *call;
-    enum where where;
-    const char *way_out;
-};
-
-static const struct banned BANNED[] = {
-    {"strcpy", ANYWHERE, "copy a slice of known length"},
-    {"strcat", ANYWHERE, "append to a buf"},
-    {"strncpy", ANYWHERE, "copy a slice of known length"},
-    {"strncat", ANYWHERE, "append to a buf"},
-    {"sprintf", ANYWHERE, "use snprintf and look at its result"},
-    {"vsprintf", ANYWHERE, "use vsnprintf and look at its result"},
-    {"gets", ANYWHERE, "use fgets or getline"},
-    {"strtok", ANYWHERE, "cut slices"},
-    {"atoi", ANYWHERE, "use strtol and check what it read"},
-    {"atol", ANYWHERE, "use strtol and check what it read"},
-    {"rand", ANYWHERE, "take random numbers from a seeded generator"},
-    {"srand", ANYWHERE, "take random numbers from a seeded generator"},
-    {"signal", ANYWHERE, "use sigaction"},
-    {"alloca", ANYWHERE, "use an arena"},
-    {"time", OUTSIDE_CLOCK, "ask the clock of src/base/clock.c"},
-    {"gettimeofday", OUTSIDE_CLOCK, "ask the clock of src/base/clock.c"},
-    {"system", IN_SRC, "a library starts no shells"},
-    {"printf", IN_LIBRARY, "a library does not write to stdout: log it"},
-    {"vprintf", IN_LIBRARY, "a library does not write to stdout: log it"},
-    {"puts", IN_LIBRARY, "a library does not write to stdout: log it"},
-    {"putchar", IN_LIBRARY, "a library does not write to stdout: log it"},
-    {"exit", IN_LIBRARY, "a library does not end its process: return an error"},
-    {"sleep", IN_SRC_AND_TEST, "await a condition"},
-    {"usleep", IN_SRC_AND_TEST, "await a condition"},
-};
-
-static void visit(const char *path, struct tally *tally);
-static void visit_folder(const char *folder, struct tally *tally);
-static void visit_file(const char *path, struct tally *tally);
+static void visit(const char *path, struct tidy *tidy);
+static void visit_folder(const char *folder, struct tidy *tidy);
+static void visit_file(const char *path, struct tidy *tidy);
+static void check_floors(struct tidy *tidy, struct source *source);
 static bool is_source(const char *name);
-
-static void check_opening(struct source *source);
-static void check_layout(struct source *source);
-static void check_lengths(struct source *source);
-static void check_leftovers(struct source *source);
-static void check_includes(struct source *source);
-static void check_include(struct source *source, size_t line, char delimiter, const char *name);
-static const struct layer *layer_of(const char *path);
-static void check_calls(struct source *source);
-static bool is_banned_in(enum where where, const char *path);
-static bool has_call(const char *code, const char *call);
-static void check_statics(struct source *source);
-static bool is_mutable(const struct source *source, size_t line);
-static bool is_excused(const struct source *source, size_t line);
-
-static void report(struct source *source, size_t line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 int main(int argc, char **argv)
 {
     static const char *const FOLDERS[] = {"include", "src", "test", "bench", "tools", "examples"};
-    struct tally tally = {0};
+    struct tidy tidy = {.objects = "build/release-gcc"};
+    struct options options = {0};
+    int first = read_options(argc, argv, &options, &tidy);
+    if (first == 0)
+        return 2;
 
-    for (int i = 1; i < argc; i++)
-        visit(starts_with(argv[i], "./") ? argv[i] + 2 : argv[i], &tally);
-    for (size_t i = 0; argc == 1 && i < sizeof FOLDERS / sizeof *FOLDERS; i++)
-        visit(FOLDERS[i], &tally);
+    open_lists(&tidy);
+    for (int i = first; i < argc; i++)
+        visit(starts_with(argv[i], "./") ? argv[i] + 2 : argv[i], &tidy);
+    for (size_t i = 0; first == argc && i < sizeof FOLDERS / sizeof *FOLDERS; i++)
+        visit(FOLDERS[i], &tidy);
+    judge(&tidy, &options, first == argc);
+    close_lists(&tidy);
 
-    printf("%zu findings in %zu files\n", tally.findings, tally.files);
-    /* To find nothing in nothing is no success: it was started in the wrong place. */
-    return tally.findings > 0 || tally.files == 0;
+    printf("%zu findings in %zu files\n", tidy.findings, tidy.files);
+    /* Without any file there is no success either: tidy was started in the wrong folder. */
+    return tidy.findings > 0 || tidy.files == 0;
+}
+
+/* Gives the number of the first argument that is a path; 0: an option cannot be understood. */
+static int read_options(int argc, char **argv, struct options *options, struct tidy *tidy)
+{
+    int i = 1;
+    for (; i < argc && starts_with(argv[i], "--"); i++) {
+        if (strcmp(argv[i], "--figures") == 0) {
+            options->figures = true;
+        } else if (strcmp(argv[i], "--counts") == 0) {
+            options->counts = true;
+        } else if (strcmp(argv[i], "--shrink") == 0) {
+            options->shrink = true;
+        } else if (strcmp(argv[i], "--objects") == 0 && i + 1 < argc) {
+            tidy->objects = argv[++i];
+            tidy->needs_objects = true;
+        } else {
+            fprintf(stderr,
+                    "usage: tidy [--figures] [--counts] [--shrink] [--objects FOLDER] [PATH...]\n"
+                    "  --figures  print how the floors are doing\n"
+                    "  --counts   print what there is, as tools/ratchet has it\n"
+                    "  --shrink   lower the numbers of tools/ratchet to what there is\n"
+                    "  --objects  the build whose symbols are read, and must be there;\n"
+                    "             otherwise build/release-gcc, if it is there\n");
+            return 0;
+        }
+    }
+    return i;
+}
+
+static void open_lists(struct tidy *tidy)
+{
+    static const char *const WORDS = "tools/words";
+    if (!floors_open(&tidy->floors, "tools/floors")) {
+        printf("tools/floors:1: cannot be read (it says which folder may use which)\n");
+        tidy->findings++;
+    }
+    if (!list_open(&tidy->words, WORDS)) {
+        printf("%s:1: cannot be read (it says which words are not welcome)\n", WORDS);
+        tidy->findings++;
+    }
+    ratchet_open(&tidy->ratchet, "tools/ratchet");
+}
+
+static void close_lists(struct tidy *tidy)
+{
+    floors_close(&tidy->floors);
+    list_close(&tidy->words);
+    ratchet_close(&tidy->ratchet);
+    tree_close(&tidy->tree);
+    free(tidy->symbols.uses);
+    free(tidy->symbols.output);
+}
+
+/* Checks over all files, once they were read; given only some of them, fewer checks. */
+static void judge(struct tidy *tidy, const struct options *options, bool whole)
+{
+    if (whole) {
+        tree_connect(&tidy->tree);
+        check_places(tidy);
+        check_symbols(tidy);
+        check_structs(tidy);
+        tidy->findings += floors_judge(&tidy->floors);
+    }
+    if (whole && options->figures)
+        print_figures(tidy);
+    if (whole && options->counts)
+        ratchet_print(&tidy->ratchet);
+    if (whole && options->shrink && !ratchet_shrink(&tidy->ratchet))
+        printf("tools/ratchet:1: cannot be written (mind its permissions)\n");
+    tidy->findings += ratchet_judge(&tidy->ratchet, whole && !options->shrink);
+}
+
+/* No two files may be meant for the same place. */
+static void check_places(struct tidy *tidy)
+{
+    for (size_t i = 0; i < tidy->tree.count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct tree_file *file = &tidy->tree.files[i];
+            struct source itself = {.path = file->path};
+            if (strcmp(file->home.place, tidy->tree.files[k].home.place) != 0)
+                continue;
+            report(&itself, 1, "src/%s is the place of %s too (change a name in tools/floors)",
+                   file->home.place, tidy->tree.files[k].path);
+            tidy->findings += itself.findings;
+        }
+}
+
+const char *list_name(struct tidy *tidy, const char *path, struct home *room)
+{
+    if (!starts_with(path, "src/"))
+        return path;
+    floors_home(&tidy->floors, path, room);
+    return room->place;
 }
 
 /* ---- finding the files ---------------------------------------------------------------------- */
 
-static void visit(const char *path, struct tally *tally)
+static void visit(const char *path, struct tidy *tidy)
 {
     struct stat info;
     if (lstat(path, &info) != 0)
         return;
     if (S_ISDIR(info.st_mode))
-        visit_folder(path, tally);
+        visit_folder(path, tidy);
     else if (S_ISREG(info.st_mode) && is_source(path))
-        visit_file(path, tally);
+        visit_file(path, tidy);
 }
 
-static void visit_folder(const char *folder, struct tally *tally)
+static void visit_folder(const char *folder, struct tidy *tidy)
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, NULL, alphasort);
@@ -146,7 +184,7 @@ static void visit_folder(const char *folder, struct tally *tally)
         has_sources |= is_source(name);
         has_readme |= strcmp(name, "README.md") == 0;
         if (name[0] != '.')
-            visit(path, tally);
+            visit(path, tidy);
         free(entries[i]);
     }
     free(entries);
@@ -155,27 +193,39 @@ static void visit_folder(const char *folder, struct tally *tally)
     if (has_sources && !has_readme && strcmp(folder, "include") != 0) {
         struct source itself = {.path = folder};
         report(&itself, 1, "no README.md (say what the folder is for, a line per file)");
-        tally->findings += itself.findings;
+        tidy->findings += itself.findings;
     }
 }
 
-static void visit_file(const char *path, struct tally *tally)
+static void visit_file(const char *path, struct tidy *tidy)
 {
-    static void (*const CHECKS[])(struct source *) = {
-        check_opening,  check_layout, check_lengths, check_leftovers,
-        check_includes, check_calls,  check_statics,
-    };
     struct source source;
 
     if (source_open(&source, path)) {
-        for (size_t i = 0; i < sizeof CHECKS / sizeof *CHECKS; i++)
-            CHECKS[i](&source);
+        check_rules(&source);
+        check_floors(tidy, &source);
+        check_words(tidy, &source);
+        check_sql(&source);
         source_close(&source);
     } else {
         report(&source, 1, "cannot be read (mind its permissions)");
     }
-    tally->files++;
-    tally->findings += source.findings;
+    tidy->files++;
+    tidy->findings += source.findings;
+}
+
+/* A file of src is noted down in the tree, with its floor and its includes. */
+static void check_floors(struct tidy *tidy, struct source *source)
+{
+    struct home home;
+    struct tree_file *file = NULL;
+    if (starts_with(source->path, "src/")) {
+        if (!floors_home(&tidy->floors, source->path, &home))
+            report(source, 1, "no floor (add a line to tools/floors: where will the file lie?)");
+        else
+            file = tree_add(&tidy->tree, source, &home);
+    }
+    check_includes(tidy, source, file);
 }
 
 static bool is_source(const char *name)
@@ -184,235 +234,7 @@ static bool is_source(const char *name)
     return dot != NULL && (strcmp(dot, ".c") == 0 || strcmp(dot, ".h") == 0);
 }
 
-/* ---- checks --------------------------------------------------------------------------------- */
-
-static void check_opening(struct source *source)
-{
-    /* Asking for extensions has to come before everything else, so it may stand first. */
-    size_t i = 0;
-    while (i < source->line_count &&
-           (is_blank(source->text.lines[i]) || starts_with(source->code.lines[i], "#define _")))
-        i++;
-
-    size_t said = 0;
-    for (; i < source->line_count && is_blank(source->code.lines[i]); i++) {
-        const char *note = source->notes.lines[i];
-        if (is_blank(note))
-            break;
-        said += has_letters(note);
-    }
-    if (said < MIN_OPENING_LINES)
-        report(source, 1, "no opening comment (say in two lines or more what the file is for)");
-}
-
-static void check_layout(struct source *source)
-{
-    for (size_t i = 0; i < source->line_count; i++) {
-        const char *text = source->text.lines[i];
-        size_t columns = 0;
-        for (const char *at = text; *at != '\0'; at++)
-            columns += ((unsigned char)*at & 0xC0) != 0x80; /* characters, not bytes of UTF-8 */
-
-        if (columns > MAX_COLUMNS)
-            report(source, i + 1, "%zu columns (wrap at %d)", columns, MAX_COLUMNS);
-        if (strchr(text, '\t') != NULL)
-            report(source, i + 1, "tab (indent with spaces)");
-        size_t length = strlen(text);
-        if (length > 0 && isspace((unsigned char)text[length - 1]))
-            report(source, i + 1, "trailing white space (remove it)");
-    }
-}
-
-/* A public header is the manual, and a manual is as long as what it has to say. */
-static bool is_manual(const struct source *source)
-{
-    return strncmp(source->path, "include/", 8) == 0;
-}
-
-static void check_lengths(struct source *source)
-{
-    if (source->line_count > MAX_FILE_LINES && !is_manual(source))
-        report(source, source->line_count, "file of %zu lines (split it, at most %d)",
-               source->line_count, MAX_FILE_LINES);
-
-    bool inside = false;
-    size_t start = 0;
-    for (size_t i = 0; i < source->line_count; i++) {
-        char first = source->code.lines[i][0];
-        if (first == '{') {
-            inside = true;
-            start = i;
-        } else if (first == '}' && inside) {
-            inside = false;
-            if (i + 1 - start > MAX_FUNCTION_LINES)
-                report(source, start + 1, "function of %zu lines (split it, at most %d)",
-                       i + 1 - start, MAX_FUNCTION_LINES);
-        }
-    }
-}
-
-static void check_leftovers(struct source *source)
-{
-    static const char *const WORDS[] = {"TODO", "FIXME", "XXX", "HACK"};
-
-    for (size_t i = 0; i < source->line_count; i++)
-        for (size_t w = 0; w < sizeof WORDS / sizeof *WORDS; w++)
-            if (find_word(source->notes.lines[i], WORDS[w]) != NULL)
-                report(source, i + 1, "%s (do it, or leave it out)", WORDS[w]);
-}
-
-static void check_includes(struct source *source)
-{
-    for (size_t i = 0; i < source->line_count; i++) {
-        const char *code = source->code.lines[i] + strspn(source->code.lines[i], " \t");
-        if (*code != '#' || !starts_with(code + 1 + strspn(code + 1, " \t"), "include"))
-            continue;
-
-        const char *delimiter = strpbrk(source->text.lines[i], "<\"");
-        if (delimiter == NULL)
-            continue;
-        char name[MAX_PATH];
-        int length = (int)strcspn(delimiter + 1, ">\"");
-        snprintf(name, sizeof name, "%.*s", length, delimiter + 1);
-        check_include(source, i + 1, *delimiter, name);
-    }
-}
-
-/* Code may include its own folder and the layers below it; who stands outside, only its own. */
-static void check_include(struct source *source, size_t line, char delimiter, const char *name)
-{
-    const char *slash = strchr(name, '/');
-    const struct layer *theirs = layer_of(name);
-    bool system = delimiter == '<' && (slash == NULL || theirs == NULL);
-    bool in_src = starts_with(source->path, "src/");
-
-    if (system) {
-        return;
-    } else if (starts_with(source->path, "include/")) {
-        report(source, line, "public header includes \"%s\" (use only public headers)", name);
-    } else if (starts_with(source->path, "examples/") && slash != NULL) {
-        report(source, line, "example includes \"%s\" (use only <pawl.h> and its like)", name);
-    } else if (in_src && (slash == NULL || name[0] == '.')) {
-        report(source, line, "\"%s\" has no folder (write \"folder/%s\", or <pawl.h>)", name, name);
-    } else if (in_src) {
-        const char *own = source->path + strlen("src/");
-        size_t length = (size_t)(slash - name) + 1;
-        const struct layer *ours = layer_of(own);
-        enum height height = ours != NULL ? ours->height : MODULE;
-        bool below = height != OUTSIDE && (theirs != NULL ? theirs->height : MODULE) < height;
-
-        if (strncmp(own, name, length) != 0 && !below)
-            report(source, line, "src/%.*s must not include \"%s\" (%s)", (int)strcspn(own, "/"),
-                   own, name,
-                   height == OUTSIDE ? "use only <pawl.h> and its like" : "includes point down");
-    }
-}
-
-static const struct layer *layer_of(const char *path)
-{
-    size_t length = strcspn(path, "/");
-    for (size_t i = 0; i < sizeof LAYERS / sizeof *LAYERS; i++)
-        if (strlen(LAYERS[i].folder) == length && strncmp(LAYERS[i].folder, path, length) == 0)
-            return &LAYERS[i];
-    return NULL;
-}
-
-static void check_calls(struct source *source)
-{
-    for (size_t b = 0; b < sizeof BANNED / sizeof *BANNED; b++) {
-        if (!is_banned_in(BANNED[b].where, source->path))
-            continue;
-        for (size_t i = 0; i < source->line_count; i++)
-            if (has_call(source->code.lines[i], BANNED[b].call))
-                report(source, i + 1, "call of %s (%s)", BANNED[b].call, BANNED[b].way_out);
-    }
-}
-
-static bool is_banned_in(enum where where, const char *path)
-{
-    bool in_src = starts_with(path, "src/");
-    switch (where) {
-    case ANYWHERE:
-        return true;
-    case OUTSIDE_CLOCK:
-        return strcmp(path, "src/base/clock.c") != 0;
-    case IN_SRC:
-        return in_src;
-    case IN_LIBRARY:
-        return in_src && !starts_with(path, "src/cli/");
-    case IN_SRC_AND_TEST:
-        return in_src || starts_with(path, "test/");
-    }
-    return true;
-}
-
-/* A member of that name, as in clock->sleep(), is somebody else. */
-static bool has_call(const char *code, const char *call)
-{
-    for (const char *at = code; (at = find_word(at, call)) != NULL; at += strlen(call)) {
-        const char *after = at + strlen(call);
-        bool member =
-            (at > code && at[-1] == '.') || (at - code > 1 && at[-2] == '-' && at[-1] == '>');
-        if (after[strspn(after, " ")] == '(' && !member)
-            return true;
-    }
-    return false;
-}
-
-static void check_statics(struct source *source)
-{
-    if (!starts_with(source->path, "src/"))
-        return;
-    for (size_t i = 0; i < source->line_count; i++) {
-        const char *code = source->code.lines[i];
-        if (starts_with(code + strspn(code, " "), "static ") && is_mutable(source, i) &&
-            !is_excused(source, i))
-            report(source, i + 1,
-                   "variable shared by the whole process (make it const, put it into a struct, or "
-                   "write a comment \"tidy: shared\" with the reason)");
-    }
-}
-
-/* Is the static declaration that begins on this line a variable that can change? */
-static bool is_mutable(const struct source *source, size_t line)
-{
-    /* Collect it up to the character that tells a variable from a function. */
-    char head[512];
-    size_t length = 0;
-    char end = '\0';
-    for (; line < source->line_count && end == '\0'; line++) {
-        for (const char *at = source->code.lines[line]; *at != '\0' && end == '\0'; at++) {
-            bool pointer_to_function = starts_with(at, "(*");
-            if (strchr(";={()", *at) != NULL && !pointer_to_function)
-                end = *at;
-            else if (length < sizeof head - 2)
-                head[length++] = *at;
-        }
-        head[length++] = ' ';
-        if (length >= sizeof head - 1)
-            break;
-    }
-    head[length] = '\0';
-
-    /* With a pointer, it is the const behind the last star that makes the variable constant. */
-    const char *star = strrchr(head, '*');
-    bool constant = find_word(star != NULL ? star : head, "const") != NULL;
-    return end != '(' && end != '\0' && !constant;
-}
-
-/* The reason may stand at the end of the line or in the line before. */
-static bool is_excused(const struct source *source, size_t line)
-{
-    static const char MARK[] = "tidy: shared";
-    for (size_t i = line > 0 ? line - 1 : 0; i <= line; i++) {
-        const char *mark = strstr(source->notes.lines[i], MARK);
-        if (mark != NULL && has_letters(mark + strlen(MARK)))
-            return true;
-    }
-    return false;
-}
-
-static void report(struct source *source, size_t line, const char *format, ...)
+void report(struct source *source, size_t line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -92,8 +92,8 @@ static char *new_chunk(arena *a, size_t size)
     return c->bytes;
 }
 
-/* Memory as it comes; arena_alloc() zeroes it, arena_copy() has no need to. */
-static char *take(arena *a, size_t size)
+/* Uninitialised memory; arena_alloc() zeroes it, arena_copy() has no need to. */
+static char *alloc_raw(arena *a, size_t size)
 {
     if (size == 0)
         size = 1; /* so that each allocation has an address, and a total, of its own */
@@ -118,7 +118,7 @@ static char *take(arena *a, size_t size)
 
 void *arena_alloc(arena *a, size_t size)
 {
-    char *at = take(a, size);
+    char *at = alloc_raw(a, size);
     return at ? memset(at, 0, size) : NULL;
 }
 
@@ -126,7 +126,7 @@ char *arena_copy(arena *a, slice s)
 {
     if (s.size == SIZE_MAX)
         return NULL;
-    char *at = take(a, s.size + 1);
+    char *at = alloc_raw(a, s.size + 1);
     if (!at)
         return NULL;
     if (s.size > 0)

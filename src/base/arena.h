@@ -1,9 +1,9 @@
-/* An arena: memory with one lifetime.
+/* An arena, or region allocator: memory with one lifetime.
  *
- * Things that go together are allocated together and freed at once: a unit with its values and
- * the rows of its answer, a page of results. An arena has a byte limit, so that hostile input
- * ends in an error instead of an empty machine; and deferred clean-ups, so that what is not
- * memory (a descriptor, a statement) goes with it too, last first.
+ * Things that go together are allocated together and freed at once: a unit with its values and the
+ * rows of its answer, a page of results. An arena has a byte limit, so that hostile input ends in
+ * an error instead of using up the machine's memory; and deferred clean-ups, so that what is not
+ * memory (a descriptor, a statement) is released with it too, last first.
  *
  * An arena is used by one thread at a time. */
 #ifndef BASE_ARENA_H
@@ -15,7 +15,7 @@
 
 typedef struct arena arena;
 
-/* A point to go back to. */
+/* A point that arena_rewind() goes back to. */
 typedef struct arena_mark {
     void *chunk;
     size_t used;
@@ -28,8 +28,8 @@ arena *arena_new(size_t limit);
 /* Runs the clean-ups, frees everything. NULL is allowed. */
 void arena_free(arena *a);
 
-/* Runs the clean-ups and makes the arena empty; keeps its first chunk, so that an arena used
- * again and again neither grows nor asks the allocator. */
+/* Runs the clean-ups and makes the arena empty; keeps its first chunk, so that an arena that is
+ * reused neither grows nor calls malloc(). */
 void arena_reset(arena *a);
 
 /* Zeroed memory, aligned for anything. NULL when the limit is reached or memory is out. */

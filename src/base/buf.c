@@ -55,7 +55,7 @@ static int reserve(buf *b, size_t more)
         room = b->max + 1;
     char *at = realloc(b->at, room);
     if (!at) {
-        b->failed = 1;
+        b->failed = b->no_memory = 1;
         return -1;
     }
     b->at = at;

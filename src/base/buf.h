@@ -17,7 +17,8 @@ typedef struct buf {
     size_t room;
     size_t max;
     int failed;
-    int fixed; /* the bytes belong to the caller and do not grow */
+    int no_memory; /* it failed because memory was out, and not at its bound */
+    int fixed;     /* the bytes belong to the caller and do not grow */
 } buf;
 
 /* An empty buffer of at most `max` bytes. Nothing is allocated yet. */

@@ -36,8 +36,8 @@ static void find_in_notes(const char *at, size_t size, buf *out)
     }
 }
 
-/* 1: enough, for only the first one is the executable. */
-static int look(struct dl_phdr_info *info, size_t size, void *arg)
+/* Returns 1 to end the iteration: only the first one is the executable. */
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -54,7 +54,7 @@ const char *build_id(arena *a)
     buf b;
     struct stat st;
     buf_init_fixed(&b, text, sizeof text);
-    dl_iterate_phdr(look, &b);
+    dl_iterate_phdr(find_build_id, &b);
     if (b.size == 0 && stat("/proc/self/exe", &st) == 0)
         buf_printf(&b, "%lld-%lld", (long long)st.st_size, (long long)st.st_mtime);
     return arena_copy(a, (slice){text, b.size});

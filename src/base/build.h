@@ -1,5 +1,5 @@
-/* Which build of the program this is: a text that another build of it does not have. By it a run
- * that this build cannot go on with is left to others. */
+/* The build id of the program: a text that another build of it does not have. By it a node
+ * recognises a run that this very build could not go on with, and leaves it to other nodes. */
 #ifndef BASE_BUILD_H
 #define BASE_BUILD_H
 

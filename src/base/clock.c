@@ -1,5 +1,5 @@
-/* The system's clocks. Waiting uses the monotonic clock, so that somebody setting the date neither
- * wakes every waiter nor puts it to sleep for a year; that is why conditions must be made with
+/* The system's clocks. Waiting uses the monotonic clock, so that setting the date neither wakes
+ * every waiter nor puts it to sleep for a year; that is why conditions must be made with
  * clock_cond_init(), as the default for a condition is the clock that can be set. */
 #include "base/clock.h"
 

@@ -1,8 +1,8 @@
 /* Time and randomness, handed in from outside.
  *
  * Nothing in the engine asks the system for the time, not even when it waits on a condition: it
- * asks its clock. Tests and the simulator hand in a clock that they move by hand, so that logic
- * with time is tested in no time and the same way each run. Names say the unit: _ms or _ns. */
+ * asks its clock. Tests and the simulator hand in a fake clock that they move by hand, so that
+ * logic with time is tested quickly and deterministically. Names say the unit: _ms or _ns. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

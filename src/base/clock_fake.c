@@ -1,16 +1,18 @@
-/* The clock that is moved by hand. A waiting thread puts a record with its condition and mutex on
- * a list; whoever moves the clock tells each thread whose deadline has come.
+/* The fake clock, which is moved by hand. A waiting thread puts a record with its condition and
+ * mutex on a list; the thread that moves the clock (the mover) wakes each waiter whose deadline has
+ * come.
  *
- * No wake-up is lost: a thread enlists while it holds its mutex and gives that up only inside
- * pthread_cond_wait(). The mover takes the same mutex to tell it, and so comes when the thread is
- * already asleep (the broadcast wakes it) or has woken otherwise (and needs none).
+ * No wake-up is lost: a waiter enlists while it holds its mutex and releases that only inside
+ * pthread_cond_wait(). The mover takes the same mutex before it broadcasts, so the waiter is either
+ * asleep then (and is woken) or has woken otherwise (and needs no wake-up).
  *
- * No deadlock: the order is a waiter's mutex, then the clock's. So the mover lets go of the clock
- * before it takes a waiter's mutex, and the waiter lets go of its own before it waits to be let
- * off the list.
+ * No deadlock: the lock order is a waiter's mutex, then the clock's. So the mover releases the
+ * clock before it takes a waiter's mutex, and the waiter releases its own before it waits for its
+ * record to be free.
  *
- * Nothing vanishes: between the two, the record is marked TELLING, and a thread does not leave
- * the wait - after which its condition may be gone - while its record is so marked. */
+ * No use after free: between the two locks the record is marked TELLING, and a waiter does not
+ * return from the wait (after which its condition may be destroyed) while its record is so
+ * marked. */
 #include "base/clock.h"
 
 #include <assert.h>
@@ -68,7 +70,7 @@ static int enlist(clock_fake *f, waiter *w)
     return early;
 }
 
-/* Take the record off the list once nobody looks at it. 1 if its time has come. */
+/* Take the record off the list once the mover does not use it. 1 if its time has come. */
 static int delist(clock_fake *f, waiter *w)
 {
     pthread_mutex_lock(&f->mutex);
@@ -92,7 +94,7 @@ static int fake_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mut
         return 1;
     pthread_cond_wait(cond, mutex);
 
-    /* To the caller this is one longer sleep: it looks at its condition again anyway. */
+    /* To the caller this is one longer sleep: it checks its condition again anyway. */
     pthread_mutex_unlock(mutex);
     int passed = delist(f, &w);
     pthread_mutex_lock(mutex);
@@ -149,8 +151,8 @@ void clock_fake_advance(clock_fake *f, int64_t ms)
     f->now_ms += ms;
     f->mono_ns += ms * NS_PER_MS;
 
-    /* The list may change while the clock is let go, so each search begins anew. It ends: nobody
-     * is told twice, and nobody enlists with a deadline that has passed. */
+    /* The list may change while the clock's lock is released, so each search starts again. It ends:
+     * no waiter is woken twice, and none enlists with a deadline that has passed. */
     waiter *w;
     while ((w = due_and_asleep(f)) != NULL) {
         w->state = TELLING;

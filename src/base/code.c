@@ -5,7 +5,7 @@
 const char *pawl_code_name(pawl_code code)
 {
     switch ((int)code) {
-#define NAME(name, number, retry, http, exit_code, text)                                           \
+#define NAME(name, number, retry, exit_code, text)                                                 \
     case PAWL_##name:                                                                              \
         return "PAWL_" #name;
         PAWL_CODES(NAME)
@@ -17,7 +17,7 @@ const char *pawl_code_name(pawl_code code)
 const char *pawl_code_text(pawl_code code)
 {
     switch ((int)code) {
-#define TEXT(name, number, retry, http, exit_code, text)                                           \
+#define TEXT(name, number, retry, exit_code, text)                                                 \
     case PAWL_##name:                                                                              \
         return text;
         PAWL_CODES(TEXT)
@@ -29,7 +29,7 @@ const char *pawl_code_text(pawl_code code)
 int pawl_code_retryable(pawl_code code)
 {
     switch ((int)code) {
-#define RETRY(name, number, retry, http, exit_code, text)                                          \
+#define RETRY(name, number, retry, exit_code, text)                                                \
     case PAWL_##name:                                                                              \
         return retry;
         PAWL_CODES(RETRY)

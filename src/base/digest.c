@@ -1,5 +1,5 @@
 /* SHA-256 as the standard has it, for whole bytes. It is here so that libpawl needs no library for
- * one function; nothing in it is secret, so nothing has to take the same time. */
+ * one function; nothing that it hashes is secret, so it need not run in constant time. */
 #include "base/digest.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static const uint32_t K[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int by)
+static uint32_t rotate_right(uint32_t x, int by)
 {
     return (x >> by) | (x << (32 - by));
 }
@@ -33,23 +33,23 @@ static void store(unsigned char *p, uint32_t x)
     p[3] = (unsigned char)x;
 }
 
-static void take_block(digest *d, const unsigned char *block)
+static void add_block(digest *d, const unsigned char *block)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
         w[i] = load(block + (size_t)i * 4);
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
-               (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
     }
     memcpy(s, d->state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t e = s[4], a = s[0];
-        uint32_t t1 = s[7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & s[5]) ^ (~e & s[6])) +
-                      K[i] + w[i];
-        uint32_t t2 =
-            (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
+        uint32_t t1 = s[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                      ((e & s[5]) ^ (~e & s[6])) + K[i] + w[i];
+        uint32_t t2 = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
+                      ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, sizeof s - sizeof s[0]);
         s[4] += t1;
         s[0] = t1 + t2;
@@ -74,13 +74,13 @@ void digest_add(digest *d, slice s)
     if (have > 0 && have + left >= sizeof d->block) {
         size_t more = sizeof d->block - have;
         memcpy(d->block + have, at, more);
-        take_block(d, d->block);
+        add_block(d, d->block);
         at += more;
         left -= more;
         have = 0;
     }
     for (; have == 0 && left >= sizeof d->block; left -= sizeof d->block, at += sizeof d->block)
-        take_block(d, at);
+        add_block(d, at);
     if (left > 0)
         memcpy(d->block + have, at, left);
 }

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4): is this what was said before?
+/* SHA-256 (FIPS 180-4), by which a repeated request is recognised (idempotency).
  *
  * A receipt has to tell the same message from another one for as long as the run lives, and must
  * not keep the message for that. */

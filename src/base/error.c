@@ -1,10 +1,10 @@
 /* A text is made in a buffer of its own and then copied, so that an error may be wrapped by one
  * that quotes it. What does not fit is cut between two characters: a text that was UTF-8 stays so.
  *
- * A store keeps one record per thread id, made at the thread's first error and never moved, so
- * the pointer that was handed out stays good while other threads add theirs. Only its own thread
- * writes a record. Records of ended threads stay until the store goes; the system gives their ids
- * to new threads, and with the ids the records. */
+ * A store keeps one record per thread id, made at the thread's first error and never moved, so the
+ * pointer that was handed out stays good while other threads add theirs. Only its own thread writes
+ * a record. Records of ended threads stay until the store is freed; the system reuses their ids for
+ * new threads, which then reuse the records. */
 #include "base/error.h"
 
 #include <assert.h>
@@ -66,6 +66,11 @@ pawl_code error_set(error *err, pawl_code code, const char *format, ...)
     err->detail[0] = '\0';
     err->hint[0] = '\0';
     return code;
+}
+
+pawl_code error_nomem(error *err)
+{
+    return error_set(err, PAWL_NOMEM, "out of memory");
 }
 
 void error_detail(error *err, const char *format, ...)

@@ -20,6 +20,9 @@ typedef struct error {
 pawl_code error_set(error *err, pawl_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* PAWL_NOMEM, "out of memory". */
+pawl_code error_nomem(error *err);
+
 /* Add to the error set last; a second call replaces what the first one added. Text that does not
  * fit is cut at the end, between two characters. */
 void error_detail(error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,8 +1,8 @@
 /* Has this process been forked?
  *
- * A child has everything of its parent but its threads: its connections, which are still the
- * parent's, and code that believes to be the parent. Asking the system who one is costs as much as
- * a short step; a number that every child counts up costs nothing. */
+ * A child has everything of its parent but its threads: connections, which are still the parent's,
+ * and state that says that it is the parent. A getpid() for each step would cost as much as a short
+ * step; a number that every child counts up costs nothing. */
 #ifndef BASE_FORKS_H
 #define BASE_FORKS_H
 

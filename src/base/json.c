@@ -24,7 +24,7 @@ static char peek(const scan *s)
     return (char)(s->at < s->end ? *s->at : 0);
 }
 
-static int take(scan *s, char c)
+static int accept_char(scan *s, char c)
 {
     if (s->at == s->end || *s->at != c)
         return -1;
@@ -119,7 +119,7 @@ static int scan_escape(scan *s)
             return -1;
         if (unit < 0xD800 || unit > 0xDBFF)
             return 0;
-        return take(s, '\\') == 0 && take(s, 'u') == 0 ? scan_unit(s, 1, &unit) : -1;
+        return accept_char(s, '\\') == 0 && accept_char(s, 'u') == 0 ? scan_unit(s, 1, &unit) : -1;
     default:
         return -1;
     }
@@ -127,13 +127,13 @@ static int scan_escape(scan *s)
 
 static int scan_string(scan *s)
 {
-    if (take(s, '"') != 0)
+    if (accept_char(s, '"') != 0)
         return -1;
     for (;;) {
         skip_plain(s);
-        if (take(s, '"') == 0)
+        if (accept_char(s, '"') == 0)
             return 0;
-        if (take(s, '\\') == 0) {
+        if (accept_char(s, '\\') == 0) {
             if (scan_escape(s) != 0)
                 return -1;
             continue;
@@ -158,14 +158,14 @@ static int scan_digits(scan *s)
 
 static int scan_number(scan *s)
 {
-    take(s, '-');
-    if (take(s, '0') != 0 && scan_digits(s) != 0)
+    accept_char(s, '-');
+    if (accept_char(s, '0') != 0 && scan_digits(s) != 0)
         return -1;
-    if (take(s, '.') == 0 && scan_digits(s) != 0)
+    if (accept_char(s, '.') == 0 && scan_digits(s) != 0)
         return -1;
-    if (take(s, 'e') == 0 || take(s, 'E') == 0) {
-        if (take(s, '+') != 0)
-            take(s, '-');
+    if (accept_char(s, 'e') == 0 || accept_char(s, 'E') == 0) {
+        if (accept_char(s, '+') != 0)
+            accept_char(s, '-');
         return scan_digits(s);
     }
     return 0;
@@ -174,7 +174,7 @@ static int scan_number(scan *s)
 static int scan_word(scan *s, const char *word)
 {
     for (; *word; word++)
-        if (take(s, *word) != 0)
+        if (accept_char(s, *word) != 0)
             return -1;
     return 0;
 }
@@ -203,7 +203,7 @@ static int scan_key(scan *s)
     if (scan_string(s) != 0)
         return -1;
     skip_space(s);
-    return take(s, ':');
+    return accept_char(s, ':');
 }
 
 /* Goes in: past the bracket, and past the first key of an object. An empty one is left again at
@@ -215,7 +215,7 @@ static pawl_code scan_open(scan *s, int *whole)
         return PAWL_LIMIT;
     s->at++;
     skip_space(s);
-    *whole = take(s, closing) == 0;
+    *whole = accept_char(s, closing) == 0;
     if (*whole)
         return PAWL_OK;
     s->closing[s->depth++] = closing;
@@ -231,11 +231,11 @@ static pawl_code scan_behind(scan *s)
         if (s->depth == 0)
             return s->at == s->end ? PAWL_OK : PAWL_INVALID;
         char closing = s->closing[s->depth - 1];
-        if (take(s, closing) == 0) {
+        if (accept_char(s, closing) == 0) {
             s->depth--;
             continue;
         }
-        if (take(s, ',') != 0)
+        if (accept_char(s, ',') != 0)
             return PAWL_INVALID;
         return closing == ']' || scan_key(s) == 0 ? PAWL_OK : PAWL_INVALID;
     }

@@ -1,8 +1,8 @@
 /* JSON as text: is it JSON, and what is at a pointer?
  *
  * Payloads stay the text that they came as. They are checked once, at the edge, in one pass without
- * a tree or an allocation, and read where they lie. So a value costs what is asked of it, and what
- * was written is what is recorded, byte for byte.
+ * a tree or an allocation, and read where they lie. So only what is read of a value costs time, and
+ * what was written is what is recorded, byte for byte.
  *
  * A *part* is a value inside a text, from its first byte to its last, without the white space
  * around it; it lives as long as the text. All functions but value_check() are meant for text that
@@ -37,6 +37,13 @@ pawl_kind value_get(const char *json, const char *pointer, slice *part);
 /* Walk over the members of an object: *at is 0 at first. The key is a part too, to be unescaped. 0:
  * there are no more. */
 int value_member(slice object, size_t *at, slice *key, slice *part);
+
+/* The same over the elements of an array. */
+int value_element(slice array, size_t *at, slice *part);
+
+/* The next byte of the inside of a string, or all bytes of an escape, taken from *rest: how many;
+ * 0 at the end. */
+size_t value_next_char(slice *rest, char out[4]);
 
 /* How many elements or members an array or object has; -1 for anything else. */
 int64_t value_count(slice part);

@@ -345,6 +345,27 @@ int value_member(slice object, size_t *at, slice *key, slice *part)
     return 1;
 }
 
+int value_element(slice array, size_t *at, slice *part)
+{
+    reader r = {array.at + *at, array.at + array.size};
+    int more = *at ? next(&r) : is_at(&r, '[') && first(&r);
+    part->at = r.at;
+    if (!more || skip_value(&r) != 0)
+        return 0;
+    part->size = (size_t)(r.at - part->at);
+    *at = (size_t)(r.at - array.at);
+    return 1;
+}
+
+size_t value_next_char(slice *rest, char out[4])
+{
+    reader r = {rest->at, rest->at + rest->size};
+    size_t size = read_bytes(&r, out);
+    rest->size -= (size_t)(r.at - rest->at);
+    rest->at = r.at;
+    return size;
+}
+
 /* ---- values ---- */
 
 int64_t value_count(slice part)
@@ -399,7 +420,7 @@ typedef struct sink {
 } sink;
 
 /* A piece that does not fit is cut between characters, and from there on nothing fits. */
-static void put(sink *s, const char *bytes, size_t size)
+static void put_bytes(sink *s, const char *bytes, size_t size)
 {
     s->size += size;
     size_t fits = s->room - s->used;
@@ -418,7 +439,7 @@ static void put(sink *s, const char *bytes, size_t size)
 size_t value_copy(slice part, char *out, size_t room)
 {
     sink s = {.at = out, .room = room > 0 ? room - 1 : 0};
-    put(&s, part.at, part.size);
+    put_bytes(&s, part.at, part.size);
     if (room > 0)
         out[s.used] = '\0';
     return s.size;
@@ -432,11 +453,11 @@ size_t value_unescape(slice part, char *out, size_t room)
         while (r.at < r.end) {
             const char *escape = memchr(r.at, '\\', (size_t)(r.end - r.at));
             size_t plain = (size_t)((escape ? escape : r.end) - r.at);
-            put(&s, r.at, plain);
+            put_bytes(&s, r.at, plain);
             r.at += plain;
             char bytes[4];
             size_t size = read_bytes(&r, bytes);
-            put(&s, bytes, size);
+            put_bytes(&s, bytes, size);
         }
     }
     if (room > 0)

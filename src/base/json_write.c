@@ -13,7 +13,14 @@ typedef struct writer {
     const char *at; /* in the format */
     int quoted;     /* inside a string */
     va_list args;
+    const char *wrong; /* what is, in words */
 } writer;
+
+static pawl_code is_wrong(writer *w, const char *what)
+{
+    w->wrong = what;
+    return PAWL_INVALID;
+}
 
 /* ---- strings ---- */
 
@@ -68,12 +75,15 @@ static void write_string(writer *w, const char *text)
 static pawl_code write_json(writer *w, const char *json)
 {
     if (w->quoted)
-        return PAWL_INVALID;
+        return is_wrong(w, "%j stands inside quotes");
     slice text =
         json ? (slice){json, strnlen(json, (size_t)PAWL_MAX_PAYLOAD + 1)} : SLICE_LIT("null");
     pawl_code rc = value_check(text, NULL);
     if (rc == PAWL_OK)
         buf_add(w->out, text);
+    else
+        w->wrong = rc == PAWL_LIMIT ? "the argument of %j is too large, or nested too deeply"
+                                    : "the argument of %j is not JSON";
     return rc;
 }
 
@@ -81,7 +91,7 @@ static pawl_code write_real(writer *w, double value)
 {
     char text[NUMBER_ROOM];
     if (number_write(value, text) != 0)
-        return PAWL_INVALID;
+        return is_wrong(w, "the argument of %g is not a finite number");
     buf_text(w->out, text);
     return PAWL_OK;
 }
@@ -95,7 +105,7 @@ static pawl_code write_integer(writer *w)
     else if (w->at[1] == 'l' && w->at[2] == 'd')
         buf_printf(w->out, "%lld", va_arg(w->args, long long));
     else
-        return PAWL_INVALID;
+        return is_wrong(w, "there is no such conversion");
     w->at += strspn(w->at, "l") + 1;
     return PAWL_OK;
 }
@@ -108,9 +118,8 @@ static pawl_code write_argument(writer *w)
     case 'l':
         return write_integer(w);
     case 'i':
-        w->at++;
-        buf_printf(w->out, "%lld", (long long)va_arg(w->args, int64_t));
-        return PAWL_OK;
+        /* RULE an-i-is-no-conversion-of-pawl-json */
+        return is_wrong(w, "%i is no conversion: write %lld with a cast to long long, or PRId64");
     case 's':
         w->at++;
         write_string(w, va_arg(w->args, const char *));
@@ -130,7 +139,7 @@ static pawl_code write_argument(writer *w)
         buf_char(w->out, '%');
         return PAWL_OK;
     default:
-        return PAWL_INVALID;
+        return is_wrong(w, "there is no such conversion");
     }
 }
 
@@ -140,7 +149,7 @@ static pawl_code write_backslash(writer *w)
 {
     char c = *w->at;
     if (c == '\0')
-        return PAWL_INVALID;
+        return is_wrong(w, "nothing follows the backslash");
     if (c != '\'')
         buf_char(w->out, '\\');
     buf_char(w->out, c);
@@ -165,32 +174,54 @@ static pawl_code write_next(writer *w)
     return PAWL_OK;
 }
 
-pawl_code value_write(buf *b, const char *format, va_list args)
+static pawl_code why_full(const buf *b, error *err)
+{
+    if (b->no_memory)
+        return error_nomem(err);
+    return error_set(err, PAWL_LIMIT, "the value would be larger than %zu bytes", b->max);
+}
+
+static pawl_code why_not(pawl_code rc, size_t at, error *err)
+{
+    if (rc == PAWL_LIMIT)
+        return error_set(err, rc, "the value is nested too deeply, or too large");
+    return error_set(err, rc, "the value is not JSON (at its byte %zu)", at);
+}
+
+pawl_code value_write_why(buf *b, const char *format, va_list args, error *err)
 {
     if (!format)
-        return PAWL_INVALID;
+        return error_set(err, PAWL_INVALID, "the format is NULL");
     writer w = {.out = b, .at = format};
-    size_t begin = b->size;
+    size_t begin = b->size, at = 0;
     va_copy(w.args, args);
     pawl_code rc = PAWL_OK;
     while (rc == PAWL_OK && *w.at && !b->failed)
         rc = write_next(&w);
     va_end(w.args);
     if (rc != PAWL_OK)
-        return rc;
-    return b->failed ? PAWL_LIMIT : value_check((slice){buf_str(b) + begin, b->size - begin}, NULL);
+        return error_set(err, rc, "%s, before byte %zu of the format", w.wrong,
+                         (size_t)(w.at - format));
+    if (b->failed)
+        return why_full(b, err);
+    rc = value_check((slice){buf_str(b) + begin, b->size - begin}, &at);
+    return rc == PAWL_OK ? rc : why_not(rc, at, err);
 }
 
-char *value_write_arena(arena *a, pawl_code *rc, const char *format, va_list args)
+pawl_code value_write(buf *b, const char *format, va_list args)
+{
+    pawl_code rc = value_write_why(b, format, args, NULL);
+    return rc == PAWL_NOMEM ? PAWL_LIMIT : rc;
+}
+
+char *value_write_arena(arena *a, error *err, const char *format, va_list args)
 {
     buf b;
     buf_init(&b, PAWL_MAX_PAYLOAD);
-    pawl_code code = value_write(&b, format, args);
+    pawl_code code = value_write_why(&b, format, args, err);
     char *out = code == PAWL_OK ? arena_copy(a, (slice){b.at, b.size}) : NULL;
     if (code == PAWL_OK && !out)
-        code = PAWL_NOMEM;
+        error_nomem(err);
     buf_free(&b);
-    if (rc)
-        *rc = code;
     return out;
 }

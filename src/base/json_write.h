@@ -11,13 +11,18 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/error.h"
 
 /* Appends to `b`. PAWL_INVALID for a format or an argument that does not make JSON; PAWL_LIMIT when
  * the result is too large, and when memory is out. After an error there may be a piece of it. */
 pawl_code value_write(buf *b, const char *format, va_list args);
 
-/* The same, in the arena. NULL on error; *rc, if not NULL, says which. */
-char *value_write_arena(arena *a, pawl_code *rc, const char *format, va_list args);
+/* The same, and `err`, if not NULL, says what is wrong and where in the format. PAWL_NOMEM is told
+ * from PAWL_LIMIT. Neither the format nor an argument is repeated. */
+pawl_code value_write_why(buf *b, const char *format, va_list args, error *err);
+
+/* The same, in the arena. NULL on error; `err`, if not NULL, says which. */
+char *value_write_arena(arena *a, error *err, const char *format, va_list args);
 
 /* Text as the inside of a JSON string, escaped, without quotes. */
 void value_escape(buf *b, slice text);

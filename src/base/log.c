@@ -138,5 +138,5 @@ void log_event(const log_sink *sink, log_level level, const char *event, const l
             break; /* a later, shorter field would look as if none had been left out */
     }
     l.at[l.size] = '\0';
-    sink->write(sink->arg, (int)level, event, l.at);
+    sink->write((int)level, event, l.at, sink->arg);
 }

@@ -11,7 +11,7 @@
 typedef enum { LOG_DEBUG = 0, LOG_INFO = 1, LOG_WARNING = 2, LOG_ERROR = 3 } log_level;
 
 typedef struct log_sink {
-    void (*write)(void *arg, int level, const char *event, const char *fields);
+    void (*write)(int level, const char *event, const char *fields, void *arg);
     void *arg;
 } log_sink;
 

@@ -1,8 +1,8 @@
-/* The thread speaks the "C" locale for the moment of one call. uselocale() touches this thread
- * only, and the C library keeps the "C" locale ready, so that nothing is allocated for it.
+/* The thread is switched to the "C" locale for the time of one call. uselocale() touches this
+ * thread only, and the C library keeps the "C" locale ready, so that nothing is allocated for it.
  *
- * Fifteen digits are enough for every number that a person has typed, seventeen for any double;
- * so the shortest form is found in three attempts at most. */
+ * Fifteen digits are enough for every number that a person has typed, seventeen for any double; so
+ * the shortest form is found in three attempts at most. */
 #include "base/number.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ typedef struct spoken {
     int before_errno;
 } spoken;
 
-static int speak_c(spoken *s)
+static int enter_c_locale(spoken *s)
 {
     s->before_errno = errno;
     s->c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -29,7 +29,7 @@ static int speak_c(spoken *s)
     return 0;
 }
 
-static void speak_as_before(spoken *s)
+static void restore_locale(spoken *s)
 {
     uselocale(s->before);
     freelocale(s->c);
@@ -39,11 +39,11 @@ static void speak_as_before(spoken *s)
 int number_read(slice number, double *out)
 {
     spoken s;
-    if (speak_c(&s) != 0)
+    if (enter_c_locale(&s) != 0)
         return -1;
     char *end;
     double value = strtod(number.at, &end);
-    speak_as_before(&s);
+    restore_locale(&s);
     if (end != number.at + number.size || !isfinite(value))
         return -1;
     *out = value;
@@ -53,13 +53,13 @@ int number_read(slice number, double *out)
 int number_write(double value, char out[NUMBER_ROOM])
 {
     spoken s;
-    if (!isfinite(value) || speak_c(&s) != 0)
+    if (!isfinite(value) || enter_c_locale(&s) != 0)
         return -1;
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, NUMBER_ROOM, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
             break;
     }
-    speak_as_before(&s);
+    restore_locale(&s);
     return 0;
 }

@@ -1,8 +1,8 @@
-/* A slice: bytes that somebody else owns, with their length.
+/* A slice: borrowed bytes, with their length.
  *
  * Everything that comes in from outside becomes a slice at the edge and is never measured with
- * strlen() again. A slice says nothing about how long its bytes live: the function that takes
- * one says so. */
+ * strlen() again. A slice says nothing about how long its bytes live: the function that takes one
+ * says so. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 

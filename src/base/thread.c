@@ -1,5 +1,5 @@
-/* A new thread inherits the signal mask of its maker; so the mask is filled for the moment of
- * making it, and put back. */
+/* A new thread inherits the signal mask of the thread that makes it; so all signals are blocked for
+ * that moment, and the mask is restored. */
 #include "base/thread.h"
 
 #include <signal.h>

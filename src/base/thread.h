@@ -1,7 +1,7 @@
 /* Starting a thread of the library's own.
  *
- * Signals are the application's affair: our threads block them all, so that its handlers never
- * run on a thread that it does not know. */
+ * Signals belong to the application: threads of the library block them all, so that its handlers
+ * never run on a thread that it does not know. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 

@@ -112,6 +112,7 @@ static const option OPTIONS[] = {
     {"tenant", AT(tenant), TEXT, 1},
     {"oldest", AT(oldest_first), SWITCH, 0},
     {"whole", AT(whole), SWITCH, 0},
+    {"force", AT(force), SWITCH, 0},
     {"workflow", AT(workflow), TEXT, 0},
     {"prefix", AT(prefix), TEXT, 0},
     {"after", AT(after), TEXT, 0},
@@ -254,11 +255,16 @@ void arguments_help(const arguments *a)
           "  show ID      what is known about a run\n"
           "  history ID   what a run has recorded\n"
           "  why ID       what a run waits for, and what would make it go on\n"
+          "  tree ID      a run and its children\n"
+          "  nodes        the processes that drive runs\n"
           "  start WORKFLOW ID [INPUT]   start a run\n"
           "  send ID MAILBOX [MESSAGE]   send a message to a run\n"
           "  wait ID      wait for the end of a run\n"
           "  cancel ID    ask a run to stop\n"
-          "  redrive ID   have a failed, cancelled or held run go on\n"
+          "  hold ID      stop driving a run\n"
+          "  release ID   let a held run go on where it was, with the same idempotency keys\n"
+          "  redrive ID   have a failed, cancelled or held run go on as a new generation\n"
+          "  rm ID        delete a run that has ended, with its children\n"
           "options of all commands:\n"
           "  --db URL       the database: a file name, sqlite:PATH, postgres://…; or set PAWL_DB,\n"
           "                 which other users of this machine do not see\n"

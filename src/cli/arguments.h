@@ -1,4 +1,4 @@
-/* The words behind `pawl`, read and checked: which command, for which database, with which of its
+/* The command line, parsed and checked: which command, for which database, with which of its
  * options. Nothing here opens anything. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
@@ -11,7 +11,7 @@ enum { ARGUMENTS_WORDS = 3 };
 
 typedef struct arguments {
     const command *command;
-    const char *words[ARGUMENTS_WORDS]; /* behind its name; NULL: not given */
+    const char *words[ARGUMENTS_WORDS]; /* its positional arguments; NULL: not given */
     int count;
     unsigned given; /* bits: which options */
     const char *db; /* never to be printed: it may hold a password */
@@ -37,6 +37,7 @@ typedef struct arguments {
     int64_t after_seq;
     int oldest_first;
     int whole;
+    int force;
     int json;
     int help;
     int version;

@@ -1,5 +1,5 @@
-/* ls, show, history, why, and the table of all commands: text for people, or JSON for programs,
- * whose keys stay as they are.
+/* ls, show, history, why, tree, nodes, and the table of all commands: text for people, or JSON for
+ * programs, whose keys stay as they are.
  *
  * Written on the public header only. Times are ISO 8601 in UTC; what is not known is left out for
  * people, and null for programs. */
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/acts.h"
+#include "cli/cmd_write.h"
 #include "cli/out.h"
-#include "cli/pieces.h"
+#include "cli/print.h"
 
 enum { LIMIT = 100, DATA = 200, COLUMN_PHASE = 10, COLUMN_WORKFLOW = 24, COLUMN_KIND = 12 };
 
@@ -69,7 +69,7 @@ static void list_text(listing *l, const pawl_info *i)
     fputc('\n', stdout);
 }
 
-static int list_one(void *arg, const pawl_info *i)
+static int list_one(const pawl_info *i, void *arg)
 {
     listing *l = arg;
     if (l->left == 0) {
@@ -88,7 +88,7 @@ static int list_one(void *arg, const pawl_info *i)
     return 0;
 }
 
-/* One more than is wanted is asked for, so that nobody takes a part for the whole. */
+/* One run more than the limit is read, to know whether the list is complete. */
 static pawl_code ls(pawl *p, const arguments *a)
 {
     listing l = {.arguments = a, .left = a->limit ? a->limit : LIMIT};
@@ -147,7 +147,7 @@ static pawl_code show(pawl *p, const arguments *a)
 {
     pawl_info *i = NULL;
     pawl_outcome *end = NULL;
-    pawl_code rc = pawl_status(p, a->words[0], &i);
+    pawl_code rc = pawl_inspect(p, a->words[0], &i);
     if (rc != PAWL_OK)
         return rc;
     if (has_ended(i)) /* it may have been pruned meanwhile: then there is no outcome */
@@ -163,11 +163,11 @@ static pawl_code show(pawl *p, const arguments *a)
 
 /* ---- history ---- */
 
-static int event_json(void *arg, const pawl_event *e)
+static int event_json(const pawl_event *e, void *arg)
 {
     (void)arg;
-    printf("{\"seq\":%lld,\"generation\":%lld", (long long)pawl_event_seq(e),
-           (long long)pawl_event_generation(e));
+    printf("{\"seq\":%lld,\"generation\":%lld,\"op\":%lld", (long long)pawl_event_seq(e),
+           (long long)pawl_event_generation(e), (long long)pawl_event_op(e));
     put_member("kind", pawl_event_kind(e));
     put_member("name", pawl_event_name(e));
     put_time("at", pawl_event_at_ms(e));
@@ -177,7 +177,7 @@ static int event_json(void *arg, const pawl_event *e)
     return 0;
 }
 
-/* People read moments, not numbers. */
+/* A time is shown as a date, not as a number. */
 static void event_data(const pawl_event *e)
 {
     char time[OUT_TIME];
@@ -191,13 +191,15 @@ static void event_data(const pawl_event *e)
     printf("until %s", time);
 }
 
-static int event_text(void *arg, const pawl_event *e)
+static int event_text(const pawl_event *e, void *arg)
 {
     char time[OUT_TIME];
     (void)arg;
     out_time(time, pawl_event_at_ms(e));
     printf("%6lld  %s  ", (long long)pawl_event_seq(e), time);
     out_column(stdout, pawl_event_kind(e), COLUMN_KIND);
+    if (pawl_event_op(e))
+        printf("of %lld  ", (long long)pawl_event_op(e));
     out_text(stdout, pawl_event_name(e), 0);
     fputs(pawl_event_name(e)[0] ? "  " : "", stdout);
     event_data(e);
@@ -225,7 +227,7 @@ static void put_sentences(char *text, int json)
             out_string(stdout, text);
             between = ",";
         } else {
-            out_text(stdout, text, 0);
+            out_sentence(stdout, text);
             fputc('\n', stdout);
         }
         text = last ? end : end + 1;
@@ -250,63 +252,142 @@ static pawl_code why(pawl *p, const arguments *a)
     return PAWL_OK;
 }
 
+/* ---- tree, nodes ---- */
+
+static int tree_one(const pawl_info *i, void *arg)
+{
+    const arguments *a = arg;
+    if (a->json) {
+        put_info(i);
+        printf(",\"depth\":%lld}\n", (long long)pawl_info_depth(i));
+        return 0;
+    }
+    for (int64_t depth = pawl_info_depth(i); depth > 0; depth--)
+        fputs("  ", stdout);
+    out_text(stdout, pawl_info_id(i), 0);
+    fputs("  ", stdout);
+    out_text(stdout, pawl_info_workflow(i), 0);
+    printf("  %s", pawl_phase_name(pawl_info_phase(i)));
+    if (pawl_info_held(i)[0]) {
+        fputs("  (", stdout);
+        out_text(stdout, pawl_info_held(i), DATA);
+        fputc(')', stdout);
+    }
+    fputc('\n', stdout);
+    return 0;
+}
+
+static pawl_code tree(pawl *p, const arguments *a)
+{
+    return pawl_tree(p, a->words[0], tree_one, (void *)a);
+}
+
+static int node_one(int64_t node, const char *name, const char *build, int64_t since_ms, void *arg)
+{
+    const arguments *a = arg;
+    char time[OUT_TIME];
+    if (a->json) {
+        printf("{\"node\":%lld", (long long)node);
+        put_member("name", name);
+        put_member("build", build);
+        put_time("since", since_ms);
+        fputs("}\n", stdout);
+        return 0;
+    }
+    out_time(time, since_ms);
+    printf("%6lld  %s  ", (long long)node, time);
+    out_text(stdout, name, 0);
+    fputs("  ", stdout);
+    out_text(stdout, build, 0);
+    fputc('\n', stdout);
+    return 0;
+}
+
+static pawl_code nodes(pawl *p, const arguments *a)
+{
+    return pawl_nodes(p, node_one, (void *)a);
+}
+
 /* ---- The table ---- */
+
+static const command COMMANDS[] = {
+    {"ls", ls, 0, 0, 1, " workflow phase prefix attribute limit after oldest ",
+     "usage: pawl ls [OPTION…]     list runs, the newest first\n"
+     "  --workflow NAME         of this workflow\n"
+     "  --phase PHASE[,PHASE…]  live, done, failed, cancelled, failing, held\n"
+     "  --prefix TEXT           whose id begins with this\n"
+     "  --attribute NAME=JSON   that have this attribute\n"
+     "  --limit N               at most so many (100)\n"
+     "  --after ID              go on behind this run of an earlier list\n"
+     "  --oldest                the oldest first\n"
+     "  --json                  a JSON object to a line\n"},
+    {"show", show, 1, 1, 1, " ",
+     "usage: pawl show ID     what is known about a run\n"
+     "  --json                one JSON object\n"},
+    {"history", history, 1, 1, 1, " generation after ",
+     "usage: pawl history ID   what a run has recorded\n"
+     "  --generation N         of this generation (the current one)\n"
+     "  --after SEQ            from behind this row\n"
+     "  --json                 a JSON object to a line, with all of its data\n"},
+    {"why", why, 1, 1, 1, " ",
+     "usage: pawl why ID   what a run waits for, and what would make it go on\n"
+     "  --json             one JSON object with the sentences\n"},
+    {"tree", tree, 1, 1, 1, " ",
+     "usage: pawl tree ID   a run and its children, parents first\n"
+     "  --json              a JSON object to a line, with the depth of each\n"},
+    {"nodes", nodes, 0, 0, 1, " ",
+     "usage: pawl nodes   the live nodes: number, since when, build, name\n"
+     "  --json            a JSON object to a line\n"},
+    {"start", act_start, 2, 3, 0, " pin attributes delay deadline ",
+     "usage: pawl start WORKFLOW ID [INPUT]   start a run, unless it is there already\n"
+     "  ID may be -: a fresh one, which is printed. INPUT is JSON (null); -: from stdin\n"
+     "  --pin VERSION      of the workflow (what the nodes have)\n"
+     "  --attributes JSON  an object: what the run is found by\n"
+     "  --delay TIME       not before: 500ms, 30s, 5m, 2h, 1d\n"
+     "  --deadline TIME    cancelled, with its clean-ups, so long after its start\n"
+     "  --json             one JSON object\n"},
+    {"send", act_send, 2, 3, 0, " key start input pin attributes ",
+     "usage: pawl send ID MAILBOX [MESSAGE]   send a message to a run\n"
+     "  MESSAGE is JSON (null); -: from stdin\n"
+     "  --key KEY          delivered once, however often it is sent\n"
+     "  --start WORKFLOW   start the run with it, if there is none\n"
+     "  --input JSON       of that start (null); also --pin, --attributes as of start\n"
+     "  --json             one JSON object\n"},
+    {"wait", act_wait, 1, 1, 0, " timeout ",
+     "usage: pawl wait ID   wait for the end of a run, and print how it has ended\n"
+     "  --timeout TIME      not longer than: 500ms, 30s, 5m, 2h, 1d, or 0 (for ever)\n"
+     "  --json              one JSON object\n"},
+    {"cancel", act_cancel, 1, 1, 0, " reason ",
+     "usage: pawl cancel ID   ask a run to stop; its clean-ups are carried out\n"
+     "  --reason TEXT         for people\n"
+     "  --json                one JSON object\n"},
+    {"redrive", act_redrive, 1, 1, 0, " key from whole pin ",
+     "usage: pawl redrive ID   have a failed, cancelled or held run go on, as a new "
+     "generation\n"
+     "  What was under way is begun anew, with a new idempotency key. A held run keeps its\n"
+     "  keys if it is let go on by pawl release.\n"
+     "  --from OP              from this op on (the first that has failed)\n"
+     "  --whole                everything anew\n"
+     "  --pin VERSION          in this version of the workflow (the one it has)\n"
+     "  --key KEY              once, however often it is asked\n"
+     "  --json                 one JSON object\n"},
+    {"hold", act_hold, 1, 1, 0, " reason ",
+     "usage: pawl hold ID   stop driving a run until pawl release; what it is in ends first\n"
+     "  --reason TEXT       for people\n"
+     "  --json              one JSON object\n"},
+    {"release", act_release, 1, 1, 0, " ",
+     "usage: pawl release ID   let a held run go on where it was\n"
+     "  What was under way is tried again with the same idempotency key.\n"
+     "  --json                 one JSON object\n"},
+    {"rm", act_rm, 1, 1, 0, " force ",
+     "usage: pawl rm ID   delete a run that has ended, with its children and all their "
+     "records\n"
+     "  --force           a live one too, without any clean-up\n"
+     "  --json            one JSON object\n"},
+};
 
 const command *command_find(const char *name)
 {
-    static const command COMMANDS[] = {
-        {"ls", ls, 0, 0, " workflow phase prefix attribute limit after oldest ",
-         "usage: pawl ls [OPTION…]     list runs, the newest first\n"
-         "  --workflow NAME         of this workflow\n"
-         "  --phase PHASE[,PHASE…]  live, done, failed, cancelled, failing, held\n"
-         "  --prefix TEXT           whose id begins with this\n"
-         "  --attribute NAME=JSON   that have this attribute\n"
-         "  --limit N               at most so many (100)\n"
-         "  --after ID              go on behind this run of an earlier list\n"
-         "  --oldest                the oldest first\n"
-         "  --json                  a JSON object to a line\n"},
-        {"show", show, 1, 1, " ",
-         "usage: pawl show ID     what is known about a run\n"
-         "  --json                one JSON object\n"},
-        {"history", history, 1, 1, " generation after ",
-         "usage: pawl history ID   what a run has recorded\n"
-         "  --generation N         of this generation (the current one)\n"
-         "  --after SEQ            from behind this row\n"
-         "  --json                 a JSON object to a line, with all of its data\n"},
-        {"why", why, 1, 1, " ",
-         "usage: pawl why ID   what a run waits for, and what would make it go on\n"
-         "  --json             one JSON object with the sentences\n"},
-        {"start", act_start, 2, 3, " pin attributes delay deadline ",
-         "usage: pawl start WORKFLOW ID [INPUT]   start a run, unless it is there already\n"
-         "  ID may be -: a fresh one, which is printed. INPUT is JSON (null); -: from stdin\n"
-         "  --pin VERSION      of the workflow (what the nodes have)\n"
-         "  --attributes JSON  an object: what the run is found by\n"
-         "  --delay TIME       not before: 500ms, 30s, 5m, 2h, 1d\n"
-         "  --deadline TIME    cancelled, with its clean-ups, so long after its start\n"
-         "  --json             one JSON object\n"},
-        {"send", act_send, 2, 3, " key start input pin attributes ",
-         "usage: pawl send ID MAILBOX [MESSAGE]   send a message to a run\n"
-         "  MESSAGE is JSON (null); -: from stdin\n"
-         "  --key KEY          delivered once, however often it is sent\n"
-         "  --start WORKFLOW   start the run with it, if there is none\n"
-         "  --input JSON       of that start (null); also --pin, --attributes as of start\n"
-         "  --json             one JSON object\n"},
-        {"wait", act_wait, 1, 1, " timeout ",
-         "usage: pawl wait ID   wait for the end of a run, and print how it has ended\n"
-         "  --timeout TIME      not longer than: 500ms, 30s, 5m, 2h, 1d, or 0 (for ever)\n"
-         "  --json              one JSON object\n"},
-        {"cancel", act_cancel, 1, 1, " reason ",
-         "usage: pawl cancel ID   ask a run to stop; its clean-ups are carried out\n"
-         "  --reason TEXT         for people\n"
-         "  --json                one JSON object\n"},
-        {"redrive", act_redrive, 1, 1, " key from whole pin ",
-         "usage: pawl redrive ID   have a failed, cancelled or held run go on\n"
-         "  --from OP              from this op on (the first that has failed)\n"
-         "  --whole                everything anew\n"
-         "  --pin VERSION          in this version of the workflow (the one it has)\n"
-         "  --key KEY              once, however often it is asked\n"
-         "  --json                 one JSON object\n"},
-    };
     for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (strcmp(name, COMMANDS[i].name) == 0)
             return &COMMANDS[i];

@@ -10,8 +10,9 @@
 struct command {
     const char *name;
     pawl_code (*run)(pawl *p, const arguments *a);
-    int least;           /* words behind its name … */
+    int least;           /* positional arguments … */
     int most;            /* … at most ARGUMENTS_WORDS */
+    int looks;           /* 1: it only reads, and the database is opened read-only */
     const char *options; /* names of those that it takes, with blanks around */
     const char *usage;
 };

@@ -1,7 +1,7 @@
-/* pawl: looks at runs from outside their programs.
+/* pawl, the command-line client: inspects and changes runs from outside their programs.
  *
- * It opens the database, asks one thing, prints it, and ends with the exit code that the table of
- * codes in pawl.h has for the answer. To look never makes a database: a misspelt name is an error
+ * It opens the database, executes one command, prints the answer, and ends with the exit code that
+ * the table of codes in pawl.h has for it. It never makes a database: a misspelt name is an error
  * here, although pawl_open() would make the file. */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 static int exit_code(pawl_code code)
 {
     switch (code) {
-#define EXIT_CODE(name, number, retry, http, exit_code, text)                                      \
+#define EXIT_CODE(name, number, retry, exit_code, text)                                            \
     case PAWL_##name:                                                                              \
         return exit_code;
         PAWL_CODES(EXIT_CODE)
@@ -82,12 +82,13 @@ static int is_missing(const char *url)
     return missing;
 }
 
-static int run(const arguments *a)
+static int run_command(const arguments *a)
 {
     pawl *p = NULL;
     if (is_missing(a->db))
         return exit_code(PAWL_CANTOPEN);
-    pawl_code rc = pawl_open(&p, a->db, PAWL_OPTIONS(.tenant = a->tenant));
+    pawl_code rc =
+        pawl_open(&p, a->db, PAWL_OPTIONS(.tenant = a->tenant, .look_only = a->command->looks));
     if (rc == PAWL_OK)
         rc = a->command->run(p, a);
     int result = rc == PAWL_OK ? 0 : fail(p, rc);
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
     else if (a.help)
         arguments_help(&a);
     else
-        result = run(&a);
+        result = run_command(&a);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         put_error("the output cannot be written", strerror(errno), "");
         return exit_code(PAWL_IO);

@@ -29,7 +29,7 @@ static uint32_t next_character(const unsigned char **at)
 }
 
 /* Would a terminal obey it, or a reader not see it? */
-static int is_sly(uint32_t c)
+static int is_unsafe(uint32_t c)
 {
     static const struct {
         uint32_t first;
@@ -63,7 +63,7 @@ static size_t put_one(FILE *to, const unsigned char **at)
         fputs(short_form, to);
         return 2;
     }
-    if (c == NO_CHARACTER || is_sly(c))
+    if (c == NO_CHARACTER || is_unsafe(c))
         return put_escape(to, c, from[0]);
     fwrite(from, 1, (size_t)(*at - from), to);
     return 1;
@@ -81,6 +81,17 @@ size_t out_text(FILE *to, const char *text, size_t most)
         columns += put_one(to, &at);
     }
     return columns;
+}
+
+void out_sentence(FILE *to, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        if (*at == '\\')
+            fputc(*at++, to);
+        else
+            put_one(to, &at);
+    }
 }
 
 void out_column(FILE *to, const char *text, size_t columns)
@@ -111,7 +122,7 @@ void out_string(FILE *to, const char *text)
             fprintf(to, "\\%c", (int)c);
         else if (c == NO_CHARACTER)
             put_unicode(to, 0xFFFD);
-        else if (is_sly(c))
+        else if (is_unsafe(c))
             put_unicode(to, c);
         else
             fwrite(from, 1, (size_t)(at - from), to);
@@ -119,8 +130,8 @@ void out_string(FILE *to, const char *text)
     fputc('"', to);
 }
 
-/* In JSON, control characters stand between values only, as white space; all else that is sly
- * stands in strings, where it may be written as an escape. */
+/* In JSON, control characters occur between values only, as white space; all other unsafe
+ * characters are in strings, where they may be written as escapes. */
 void out_json(FILE *to, const char *json)
 {
     const unsigned char *at = (const unsigned char *)json;
@@ -133,7 +144,7 @@ void out_json(FILE *to, const char *json)
         uint32_t c = next_character(&at);
         if (c < 0x20)
             fputc(' ', to);
-        else if (is_sly(c))
+        else if (is_unsafe(c))
             put_unicode(to, c);
         else
             fwrite(from, 1, (size_t)(at - from), to);

@@ -1,8 +1,8 @@
 /* What the tool prints, safely.
  *
- * Ids, names, errors and payloads were written by anybody. A terminal obeys control characters, and
- * some characters turn text around or hide it; so in text for people all of these are shown as
- * escapes, and in JSON they are written as JSON's own escapes. */
+ * Ids, names, errors and payloads are untrusted. A terminal obeys control characters, and some
+ * characters turn text around or hide it; so in text for people all of these are shown as escapes,
+ * and in JSON they are written as JSON's own escapes. */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H
 
@@ -14,7 +14,10 @@
  * all. */
 size_t out_text(FILE *to, const char *text, size_t most);
 
-/* The same, filled up with blanks to so many columns. */
+/* A sentence of pawl_why(), in which names are escaped already: a \ is printed as it is. */
+void out_sentence(FILE *to, const char *text);
+
+/* As out_text(), filled up with blanks to so many columns. */
 void out_column(FILE *to, const char *text, size_t columns);
 
 /* A JSON string. */

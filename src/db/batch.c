@@ -1,15 +1,15 @@
 /* One transaction, many units, each as if it were alone.
  *
- * A savepoint lets a unit that is refused or fails go without a trace. Only those units need one in
+ * A savepoint removes every trace of a unit that is refused or fails. Only those units need one in
  * which something is written before a guard: otherwise a refusal has written nothing yet.
  * (Savepoints for all were a fifth of all instructions.) A failure without one costs the
  * transaction; but plain writes do not fail every day.
  *
  * What a savepoint cannot help against is that the database throws the whole transaction away by
- * itself (SQLite does, when the disk is full or cannot be read): then everything before the guilty
- * unit is gone too, and whatever came after would be committed alone and without its neighbours. So
- * after any error the question is whether the transaction is still there; if not, the batch starts
- * again, cut just before the guilty unit, which is then tried alone.
+ * itself (SQLite does, when the disk is full or cannot be read): then the writes before the guilty
+ * unit are gone too, and the units after it would be committed without them. So after any error the
+ * driver is asked whether the transaction is still open; if not, the batch starts again, cut just
+ * before the guilty unit, which is then tried alone.
  *
  * Until the commit is answered, all answers are provisional. A refusal counts no more than a
  * success then: it may rest on a row of a neighbour that turns out not to be there. */
@@ -20,6 +20,7 @@
 
 static const db_sql MARK = {"SAVEPOINT pawl_unit", ""};
 static const db_sql KEEP = {"RELEASE pawl_unit", ""};
+/* RULE A4-a-refused-unit-leaves-nothing */
 static const db_sql DROP = {"ROLLBACK TO pawl_unit", ""};
 
 typedef struct pass {
@@ -27,7 +28,9 @@ typedef struct pass {
     uint64_t number;
     int marks; /* a savepoint per unit: not needed when there is one unit only */
     error *err;
-    int feed; /* is the change feed written? 1: no; 2: yes; 0: not asked yet */
+    int feed;       /* is the change feed written? 1: no; 2: yes; 0: not asked yet */
+    int writes;     /* something was done that is more than appending to journals; … */
+    db_append last; /* … and what was appended last */
 } pass;
 
 /* ---- Answers ---- */
@@ -56,12 +59,13 @@ void batch_fail(unit *u, const error *err)
     u->message = copy ? copy : pawl_code_text(err->code);
 }
 
-/* A closed node refuses everything that it is asked: it is no fault of the unit. */
+/* All units of a closed node are refused, and so are those of an engine whose database was rewound:
+ * it is no fault of the unit. */
 void batch_fail_all(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (err->code == PAWL_FENCED)
-            batch_refuse(units[i], "node");
+        if (err->code == PAWL_FENCED || err->code == PAWL_REWOUND)
+            batch_refuse(units[i], err->code == PAWL_FENCED ? "node" : "back");
         else
             batch_fail(units[i], err);
     }
@@ -73,7 +77,8 @@ void batch_refuse(unit *u, const char *why)
     u->refused = why;
 }
 
-/* Where its arena was before the first attempt: what an attempt adds goes before the next one. */
+/* Marks the unit's arena before the first attempt: what an attempt allocates is released before the
+ * next one. */
 void batch_remember(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -151,7 +156,7 @@ static pawl_code bind_all(const unit_stmt *what, db_stmt *s, error *err)
     return PAWL_OK;
 }
 
-static pawl_code run(pass *p, unit *u, unit_stmt *what)
+static pawl_code run_stmt(pass *p, unit *u, unit_stmt *what)
 {
     db_stmt *s;
     pawl_code rc = db_prepare(p->conn, what->sql, &s, p->err);
@@ -182,9 +187,9 @@ static pawl_code give_row(unit *u, unit_stmt *s, slice value, error *err)
     return PAWL_OK;
 }
 
-/* What was lent is looked at in any case. A guest that wants nothing to stay may leave a failed
- * transaction behind, but not one that it has ended. */
-static pawl_code call(pass *p, unit *u, unit_stmt *s)
+/* The transaction is checked whatever the guest returns. A guest that gives no value wants nothing
+ * to be kept: it may leave a failed transaction behind, but not one that it has ended. */
+static pawl_code call_guest(pass *p, unit *u, unit_stmt *s)
 {
     const db_driver *driver = p->conn->driver;
     void *native;
@@ -192,7 +197,7 @@ static pawl_code call(pass *p, unit *u, unit_stmt *s)
     if (rc != PAWL_OK)
         return rc;
     slice value = s->guest->call(native, s->guest->arg);
-    rc = driver->take_back(p->conn, p->err);
+    rc = driver->take_back(p->conn, p->err); /* RULE A8-the-transaction-is-looked-at-afterwards */
     s->guest->misused = rc == PAWL_MISUSE && (value.at || !driver->in_transaction(p->conn));
     if (s->guest->misused || !value.at)
         return PAWL_OK;
@@ -206,10 +211,11 @@ static int must_give(const unit_stmt *s)
     return s->kind == UNIT_GUARD || s->kind == UNIT_CALL;
 }
 
-/* Who asks for the feed first says so in a transaction before this one, or behind it. Several that
- * write at a time could not know of each other: there it is always written. If it cannot be asked
- * the unit fails: the transaction may have gone with it. */
-static pawl_code ask_feed(pass *p)
+/* The change feed is written only once a reader has asked for it, which it does in a transaction
+ * before or after this one. Where several transactions write at a time they would not see that in
+ * time: there the feed is always written. If the row cannot be read the unit fails, since the
+ * transaction may be gone. */
+static pawl_code read_feed_switch(pass *p)
 {
     static const db_sql FEED = {"SELECT number FROM {meta} WHERE name = 'feed'", ""};
     int64_t until = 0;
@@ -222,12 +228,21 @@ static pawl_code ask_feed(pass *p)
     return rc;
 }
 
+static void record_append(pass *p, const unit_stmt *s)
+{
+    if (s->appends)
+        p->last = (db_append){s->values[0].i, s->values[1].i, s->values[2].i, s->values[6].i};
+    else
+        p->writes |= s->kind == UNIT_CALL || unit_stmt_writes(s);
+}
+
 static pawl_code run_one(pass *p, unit *u, unit_stmt *s)
 {
-    pawl_code rc = s->note ? ask_feed(p) : PAWL_OK;
+    pawl_code rc = s->note ? read_feed_switch(p) : PAWL_OK;
     if (rc != PAWL_OK || unit_leaves_out(s) || (s->note && p->feed == 1))
         return rc;
-    return s->kind == UNIT_CALL ? call(p, u, s) : run(p, u, s);
+    record_append(p, s);
+    return s->kind == UNIT_CALL ? call_guest(p, u, s) : run_stmt(p, u, s);
 }
 
 /* Run the statements in order, up to the first guard that gives no row. */
@@ -239,11 +254,11 @@ static pawl_code run_all(pass *p, unit *u)
         pawl_code rc = run_one(p, u, s);
         if (rc != PAWL_OK)
             return rc;
-        if (!must_give(s) || s->rows)
+        if (!must_give(s) || s->rows) /* RULE A4-a-guard-without-rows-refuses */
             continue;
         batch_refuse(u, s->name);
         if (s->next && s->next->kind == UNIT_FOUND && !unit_leaves_out(s->next)) {
-            rc = run(p, u, s->next);
+            rc = run_stmt(p, u, s->next);
             u->found = s->next->rows;
         }
         return rc;
@@ -252,10 +267,11 @@ static pawl_code run_all(pass *p, unit *u)
     return PAWL_OK;
 }
 
-/* Leave nothing of the unit in the transaction. Where that cannot be had, the transaction goes;
- * where it has gone by itself, the driver still has to hear of its end. */
-static void drop(pass *p, int marked)
+/* Leave nothing of the unit in the transaction. Without a savepoint the whole transaction is rolled
+ * back; where the database has already ended it, the driver still has to be told of its end. */
+static void drop_unit(pass *p, int marked)
 {
+    /* RULE A4-the-end-of-a-lost-transaction-is-told */
     if (!marked || !p->conn->driver->in_transaction(p->conn) ||
         db_run(p->conn, &DROP, NULL, 0, NULL) != PAWL_OK ||
         db_run(p->conn, &KEEP, NULL, 0, NULL) != PAWL_OK)
@@ -266,6 +282,7 @@ static void drop(pass *p, int marked)
 static int apply(pass *p, unit *u)
 {
     submitter *owner = u->submitter;
+    /* RULE A4-a-failed-unit-breaks-its-submitter-in-the-pass */
     if (owner && (unit_is_cut_off(u) || owner->broken_in == p->number)) {
         batch_refuse(u, "prefix");
         return 1;
@@ -284,7 +301,8 @@ static int apply(pass *p, unit *u)
         return 1; /* refused before anything was written */
     if (rc != PAWL_OK)
         batch_fail(u, p->err);
-    drop(p, mark);
+    drop_unit(p, mark);
+    /* RULE A4-after-an-error-ask-for-the-transaction */
     return p->conn->driver->in_transaction(p->conn);
 }
 
@@ -292,17 +310,21 @@ static int apply(pass *p, unit *u)
 
 typedef enum { PASS_DONE, PASS_LATER, PASS_GONE, PASS_SPOILT, PASS_UNDECIDED } pass_end;
 
-/* A lone unit that was refused or has failed needs no transaction at all: its answer stands. */
+/* A unit that is alone in its transaction and was refused or has failed needs no commit: its answer
+ * is final. */
 static int lone_answer(const pass *p, const unit *u)
 {
     return !p->marks && (u->answer == UNIT_REFUSED || u->answer == UNIT_FAILED);
 }
 
-/* Some rules of the database are looked at only by the commit. It does not say who broke one, so
- * all are to be tried alone; the one that breaks it alone is told. */
+/* Deferred constraints are checked by the commit only. It does not say which unit broke one, so all
+ * units are tried again alone; the one that breaks it then fails. */
 static pass_end end_pass(pass *p, unit **units, size_t count)
 {
-    pawl_code rc = db_commit(p->conn, p->err);
+    for (size_t i = 0; i < count; i++) /* what it has appended may have been taken back */
+        p->writes |= units[i]->answer != UNIT_COMMITTED;
+    p->conn->appended = p->writes ? (db_append){.run = 0} : p->last;
+    pawl_code rc = db_commit(p->conn, p->err); /* RULE 5-answers-come-after-the-commit */
     if (rc == PAWL_OK)
         return PASS_DONE;
     if (rc != PAWL_BUSY && rc != PAWL_DATA)
@@ -347,6 +369,7 @@ void batch_break_submitters(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (units[i]->answer != UNIT_COMMITTED)
+            /* RULE A4-a-failed-unit-breaks-its-submitter-for-good */
             unit_break_submitter(units[i]);
 }
 
@@ -354,7 +377,7 @@ void batch_break_submitters(unit **units, size_t count)
 void batch_undecided(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        units[i]->provisional = units[i]->answer;
+        units[i]->provisional = units[i]->answer; /* RULE A5-refusals-are-undecided-too */
         units[i]->provisional_code = units[i]->code;
         answer(units[i], UNIT_UNDECIDED, PAWL_UNDECIDED);
         units[i]->cause = err->code;
@@ -371,7 +394,7 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *passe
         size_t n = left < most ? left : most;
         unit **some = units + r.taken;
         size_t guilty = 0;
-        pass p = {c, ++*passes, n > 1, err, 0};
+        pass p = {.conn = c, .number = ++*passes, .marks = n > 1, .err = err};
         pass_end end = run_pass(&p, some, n, &guilty);
         if (end == PASS_LATER) {
             r.code = err->code;

@@ -1,7 +1,7 @@
 /* A batch: units applied one after the other in one transaction.
  *
- * This is the mechanism under the committer, for databases that do one thing at a time. It knows
- * nothing of queues, threads or time. */
+ * This is the mechanism under group commit, for databases that execute one statement at a time. It
+ * knows nothing of queues, threads or time. */
 #ifndef DB_BATCH_H
 #define DB_BATCH_H
 
@@ -13,16 +13,19 @@ typedef struct batch_result {
     pawl_code code;   /* the rest was not applied, come back later: PAWL_BUSY, PAWL_UNREACHABLE;
                          or PAWL_OK */
     int restarts;     /* how often the database threw a transaction away */
+    int locked;       /* the unit after those taken, tried alone, waits for a row lock of a foreign
+                   transaction: the others can go on without it; code is PAWL_OK */
 } batch_result;
 
 /* Apply `count` units in order. Each unit's guards see the writes of the units before it; a unit
- * that is refused or fails leaves nothing behind and harms no other. Answers are written into
- * the units; nobody is called. `pass` counts passes over the life of the connection. */
+ * that is refused or fails leaves nothing behind and harms no other. Answers are written into the
+ * units; no callback is called. `pass` counts passes over the life of the connection. */
 batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *pass, error *err);
 
 /* ---- What drivers with an apply() of their own share with it ---- */
 
-/* Somebody else is in the way, or the server is; nothing was written, and it may work later. */
+/* A transient failure: another writer is in the way, or the server cannot be reached. Nothing was
+ * written, and a later attempt may succeed. */
 int batch_is_passing(pawl_code code);
 
 /* Before the first attempt of a batch; and before each attempt at a unit: forget the last one. */

@@ -1,10 +1,20 @@
-/* The queue, and who leads. committer.h has the rules; their numbers are used here.
+/* Group commit: accepting units, and electing the leader. committer.h has the rules; their numbers
+ * are used here.
  *
- * One lock guards the queue and everything in `struct committer`. The thread that leads lets go
- * of it while it applies a batch; `leading` keeps all others from the connection meanwhile. Who
- * waits for a unit is in the list of waiters, and sleeps on a condition of its own, so that an
- * answer wakes exactly the thread that wants it. When a leader is done it asks one of those who
- * still wait: that one leads next, or, if its answer came first, hands that on. */
+ * One lock guards the queue and everything in `struct committer`. The lead passes from
+ * thread to thread like this:
+ *   1. The leader sets `leading`, which keeps all others from the connection, and releases the lock
+ *      while it applies a batch.
+ *   2. Every follower is in the list of waiters and sleeps on a condition of its own, so that an
+ *      answer wakes exactly the thread that waits for it.
+ *   3. A leader that is done asks one remaining waiter to lead. If that waiter's answer has come
+ *      first, it asks the next one.
+ *
+ * A unit that is queued by a thread which neither waits for it nor calls committer_leave() must be
+ * committed too (rule 7). So the first unit after a quiet time starts the watch: the helper polls
+ * the queue every WATCH_MS, and leads if units stand in it and no thread has led since its last
+ * poll. When the queue is empty and no thread has led, the watch ends. A busy committer pays for
+ * this one wake-up of the helper in WATCH_MS, an idle one nothing. */
 #include "db/committer.h"
 
 #include <assert.h>
@@ -12,21 +22,23 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "db/lead.h"
+#include "db/commit_leader.h"
 
 enum {
     UNITS_MAX = 8192,
     BATCH_UNITS = 1024,
+    WATCH_MS = 50, /* between two polls of the queue by the helper */
 };
 static const int64_t BYTES_MAX = 64 * 1024 * 1024;
 static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
 
 /* ---- Waiting ---- */
 
-/* Not past the moment to try again. */
+/* The deadline, or the time of the next attempt if that comes first. */
 static int64_t at_most(const committer *k, int64_t deadline)
 {
-    return !k->leading && k->retry_ns && k->retry_ns < deadline ? k->retry_ns : deadline;
+    int64_t next = k->leading ? 0 : commit_leader_next_ns(k);
+    return next && next < deadline ? next : deadline;
 }
 
 /* Wait until something changes, but not past `deadline`. */
@@ -35,8 +47,8 @@ static void wait_for_change(committer *k, pthread_cond_t *cond, int64_t deadline
     k->clock->wait(k->clock, cond, &k->lock, at_most(k, deadline));
 }
 
-/* Wait for one's answer, or to be asked to lead. 1: the answer is there, and the lock was let go;
- * 0: look again, with the lock. */
+/* A follower waits for its answer, or to be asked to lead. 1: the answer is there, and the lock is
+ * released; 0: no answer yet, and the lock is held. */
 static int follow(committer *k, waiter *w, int64_t deadline)
 {
     deadline = at_most(k, deadline);
@@ -52,7 +64,7 @@ static int follow(committer *k, waiter *w, int64_t deadline)
     pthread_mutex_lock(&k->lock);
     if (!finished)
         return 0;
-    lead_hand_on(k);
+    commit_leader_hand_on(k);
     pthread_mutex_unlock(&k->lock);
     return 1;
 }
@@ -65,7 +77,8 @@ static int has_room(const committer *k, const unit *u)
 }
 
 /* A `done` function that submits runs on the leader's thread and cannot wait for the leader. Its
- * units are let in beyond the bound; a batch answers no more units than it has. */
+ * units are accepted beyond the bound, which stays small: a batch answers no more units than it
+ * has. */
 static int is_leader(const committer *k)
 {
     return k->leading && pthread_equal(k->leader, pthread_self());
@@ -75,13 +88,13 @@ static void answer_now(committer *k, unit *u)
 {
     k->stats.failed++;
     pthread_mutex_unlock(&k->lock);
-    lead_call_done(u);
+    commit_leader_call_done(k, u);
     pthread_mutex_lock(&k->lock);
 }
 
 static void fail_at_once(committer *k, unit *u, pawl_code code, const char *message)
 {
-    lead_set_failed(u, code, message);
+    commit_leader_set_failed(u, code, message);
     answer_now(k, u);
 }
 
@@ -91,6 +104,8 @@ static int submit_locked(committer *k, unit *u)
     u->answer = UNIT_OPEN;
     u->code = PAWL_OK;
     u->deadline_ns = INT64_MAX;
+    u->set_aside = u->aside_told = u->row_locked = 0;
+    u->aside_ms = 0;
     if (u->submitter)
         u->order = ++u->submitter->handed_in;
     if (k->closing) {
@@ -98,19 +113,20 @@ static int submit_locked(committer *k, unit *u)
         return 0;
     }
     if (u->class == UNIT_OF_CLIENT)
-        u->deadline_ns = clock_deadline(lead_now_ns(k), k->options.busy_ms);
+        /* RULE C5-clients-are-answered-busy */
+        u->deadline_ns = clock_deadline(commit_leader_now_ns(k), k->options.busy_ms);
     if (u->broken_build) {
         fail_at_once(k, u, PAWL_LIMIT, "the unit does not fit into its memory");
         return 0;
     }
     while (!has_room(k, u) && !is_leader(k)) {
-        if (u->deadline_ns != INT64_MAX && lead_now_ns(k) >= u->deadline_ns) {
-            lead_set_busy(k, u);
+        if (u->deadline_ns != INT64_MAX && commit_leader_now_ns(k) >= u->deadline_ns) {
+            commit_leader_set_busy(k, u);
             answer_now(k, u);
             return 0;
         }
-        if (lead_can(k))
-            lead_one(k);
+        if (commit_leader_can(k)) /* RULE C5-who-finds-the-queue-full-leads */
+            commit_leader_one(k);
         else
             wait_for_change(k, &k->changed, u->deadline_ns);
     }
@@ -118,44 +134,61 @@ static int submit_locked(committer *k, unit *u)
     return 1;
 }
 
+/* Rule 7. The helper waits without a deadline until the watch begins, and has to be woken then. */
+static void begin_watch(committer *k)
+{
+    if (k->watching || !k->helper_runs) /* RULE L1-the-simulator-sees-what-stands-in-a-queue */
+        return;
+    k->watching = 1;
+    k->watched_led = k->led;
+    k->watch_ns = clock_deadline(commit_leader_now_ns(k), WATCH_MS);
+    pthread_cond_signal(&k->helper_cond);
+}
+
 void committer_submit(committer *k, unit *u)
 {
     pthread_mutex_lock(&k->lock);
     u->waiter = NULL;
-    submit_locked(k, u);
+    if (submit_locked(k, u))
+        begin_watch(k);
     pthread_mutex_unlock(&k->lock);
 }
 
-/* Until when to wait at most. A unit that is being applied is waited for, however long it takes. */
+/* Until when to wait. A unit that is being applied is waited for, however long that takes. */
 static int64_t patience_end(committer *k, const unit *u)
 {
-    return lead_now_ns(k) < u->deadline_ns ? u->deadline_ns : INT64_MAX;
+    return commit_leader_now_ns(k) < u->deadline_ns ? u->deadline_ns : INT64_MAX;
 }
 
-/* The unit's patience is over. If nobody has begun with it, it is taken back. */
-static int give_up(committer *k, unit *u, waiter *w)
+/* Remove a unit from its list, unless the leader is applying it. 1: it was removed. */
+static int withdraw(committer *k, unit *u)
 {
-    if (u->deadline_ns == INT64_MAX || lead_now_ns(k) < u->deadline_ns ||
-        !queue_withdraw(&k->queue, u))
+    return u->set_aside ? aside_withdraw(&k->aside, u) : queue_withdraw(&k->queue, u);
+}
+
+/* Answers the unit PAWL_BUSY if its deadline is over and the leader does not apply it. */
+static int give_up_late(committer *k, unit *u, waiter *w)
+{
+    if (u->deadline_ns == INT64_MAX || commit_leader_now_ns(k) < u->deadline_ns || !withdraw(k, u))
         return 0;
-    lead_set_busy(k, u);
-    queue_settle(&k->queue, u);
+    commit_leader_set_busy(k, u);
+    commit_leader_settle(k, u);
     waiters_remove(&k->waiters, w);
     answer_now(k, u);
     return 1;
 }
 
-/* The unit is queued. Comes back without the lock. */
-static void await(committer *k, unit *u, waiter *w)
+/* The unit is queued. Returns without the lock. */
+static void await_answer(committer *k, unit *u, waiter *w)
 {
     waiters_add(&k->waiters, w);
-    while (!waiter_is_finished(w) && !give_up(k, u, w)) {
-        if (lead_can(k))
-            lead_one(k);
+    while (!waiter_is_finished(w) && !give_up_late(k, u, w)) {
+        if (commit_leader_can(k))
+            commit_leader_one(k);
         else if (follow(k, w, patience_end(k, u)))
             return;
     }
-    lead_hand_on(k);
+    commit_leader_hand_on(k);
     pthread_mutex_unlock(&k->lock);
 }
 
@@ -172,17 +205,17 @@ pawl_code committer_commit(committer *k, unit *u)
     assert(!is_leader(k));
     u->waiter = &w;
     if (submit_locked(k, u)) {
-        await(k, u, &w);
+        await_answer(k, u, &w);
     } else {
-        lead_hand_on(k);
+        commit_leader_hand_on(k);
         pthread_mutex_unlock(&k->lock);
     }
     waiter_destroy(&w);
     return u->code;
 }
 
-/* While somebody leads nobody else does, and afterwards the lock is ours: so the helper never gets
- * hold of the unit, unless it is undecided. */
+/* The helper never applies the unit, unless it is undecided: this thread holds the lock from
+ * queueing until it leads, and again until it has withdrawn what was not applied. */
 pawl_code committer_apply(committer *k, unit *u)
 {
     pthread_mutex_lock(&k->lock);
@@ -190,15 +223,15 @@ pawl_code committer_apply(committer *k, unit *u)
     int queued = submit_locked(k, u);
     if (queued && !k->leading) {
         if (!k->undecided && !k->unsettled)
-            lead_retry_now(k);
-        if (lead_can(k))
-            lead_one(k);
+            commit_leader_retry_now(k);
+        if (commit_leader_can(k))
+            commit_leader_one(k);
     }
-    if (queued && queue_withdraw(&k->queue, u)) {
-        lead_set_busy(k, u);
-        queue_settle(&k->queue, u);
+    if (queued && withdraw(k, u)) { /* RULE A8-a-guest-is-not-tried-again-behind-ones-back */
+        commit_leader_set_busy(k, u);
+        commit_leader_settle(k, u);
         if (!k->undecided && !k->unsettled)
-            lead_retry_now(k);
+            commit_leader_retry_now(k);
         answer_now(k, u);
     }
     pawl_code code = u->answer == UNIT_UNDECIDED ? PAWL_UNDECIDED
@@ -211,7 +244,7 @@ pawl_code committer_apply(committer *k, unit *u)
 int committer_is_idle(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    int idle = !lead_has_work(k) && !k->leading;
+    int idle = !commit_leader_has_work(k) && !k->leading;
     pthread_mutex_unlock(&k->lock);
     return idle;
 }
@@ -221,16 +254,16 @@ int committer_is_idle(committer *k)
 static void fail_all(committer *k, unit *list, pawl_code code, const char *message)
 {
     for (unit *u = list; u; u = u->next)
-        lead_set_failed(u, code, message);
-    lead_deliver(k, list);
+        commit_leader_set_failed(u, code, message);
+    commit_leader_deliver(k, list);
 }
 
 int committer_drive(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    int did = lead_can(k);
+    int did = commit_leader_can(k);
     if (did)
-        lead_one(k);
+        commit_leader_one(k);
     pthread_mutex_unlock(&k->lock);
     return did;
 }
@@ -238,7 +271,7 @@ int committer_drive(committer *k)
 int64_t committer_next_ns(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    int64_t next = lead_has_work(k) ? k->retry_ns : INT64_MAX;
+    int64_t next = commit_leader_next_ns(k);
     pthread_mutex_unlock(&k->lock);
     return next;
 }
@@ -246,35 +279,36 @@ int64_t committer_next_ns(committer *k)
 void committer_leave(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    if (k->options.by_hand && lead_can(k))
-        lead_one(k);
-    else if (k->leading) /* who leads hands on; who is woken before that could do nothing */
-        k->helper_wanted |= lead_has_work(k);
+    if (k->options.by_hand && commit_leader_can(k))
+        commit_leader_one(k);
+    else if (k->leading) /* the leader hands on; a helper woken before that could do nothing */
+        k->helper_wanted |= commit_leader_has_work(k);
     else
-        lead_hand_on(k);
+        commit_leader_hand_on(k); /* RULE L1-the-simulator-sees-what-stands-in-a-queue */
     pthread_mutex_unlock(&k->lock);
 }
 
 void committer_flush(committer *k)
 {
     pthread_mutex_lock(&k->lock);
-    while (lead_has_work(k) || k->leading) {
-        if (lead_can(k))
-            lead_one(k);
+    while (commit_leader_has_work(k) || k->leading) {
+        if (commit_leader_can(k))
+            commit_leader_one(k);
         else
             wait_for_change(k, &k->changed, INT64_MAX);
     }
     pthread_mutex_unlock(&k->lock);
 }
 
-/* The last of them have their answers before they are told: who leads may be about to do that. */
+/* The last units have their answers before `done` is called with them: the leader may still be
+ * about to do that, so it is waited for. */
 int committer_flush_runs(committer *k, int64_t deadline_ns)
 {
     pthread_mutex_lock(&k->lock);
     const queue_share *runs = &k->queue.shares[UNIT_OF_RUN];
-    while (runs->units > 0 && lead_now_ns(k) < deadline_ns) {
-        if (lead_can(k))
-            lead_one(k);
+    while (runs->units > 0 && commit_leader_now_ns(k) < deadline_ns) {
+        if (commit_leader_can(k))
+            commit_leader_one(k);
         else
             wait_for_change(k, &k->changed, deadline_ns);
     }
@@ -297,10 +331,12 @@ void committer_give_up_runs(committer *k)
     unit *undecided = queue_pick(&k->undecided, UNIT_OF_RUN);
     k->unsettled |= undecided != NULL;
     fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, "given up");
+    /* RULE L4-units-that-wait-for-locks-can-be-given-up */
+    fail_all(k, aside_take_class(&k->aside, UNIT_OF_RUN), PAWL_CLOSED, "given up");
     fail_all(k, undecided, PAWL_UNDECIDED, "given up; nobody knows if this was written");
     k->leading = 0;
     k->led++;
-    lead_hand_on(k);
+    commit_leader_hand_on(k);
     pthread_cond_broadcast(&k->changed);
     pthread_mutex_unlock(&k->lock);
 }
@@ -313,7 +349,15 @@ committer_stats committer_stats_now(committer *k)
     return stats;
 }
 
-void committer_set_node(committer *k, int64_t node, int64_t slot)
+pawl_code committer_trouble(committer *k)
+{
+    pthread_mutex_lock(&k->lock);
+    int waits = commit_leader_has_work(k) && k->trouble == PAWL_UNREACHABLE;
+    pthread_mutex_unlock(&k->lock);
+    return waits ? PAWL_UNREACHABLE : PAWL_OK;
+}
+
+void committer_set_node(committer *k, int64_t node, int64_t slot, int64_t token)
 {
     pthread_mutex_lock(&k->lock);
     assert(!is_leader(k));
@@ -321,6 +365,7 @@ void committer_set_node(committer *k, int64_t node, int64_t slot)
         wait_for_change(k, &k->changed, INT64_MAX);
     k->conn->node = node;
     k->conn->slot = slot;
+    k->conn->token = token;
     pthread_mutex_unlock(&k->lock);
 }
 
@@ -329,22 +374,41 @@ db_conn *committer_connection(committer *k)
     return k->conn;
 }
 
-/* Leads for units that nobody waits for, and comes back after failures. */
+/* The helper's poll of the queue, see the top of the file. A leader hands on to waiters only, so
+ * the helper has to be asked for here. */
+static void watch_queue(committer *k)
+{
+    int64_t now = commit_leader_now_ns(k);
+    if (now < k->watch_ns)
+        return;
+    int stands = k->watched_led == k->led;
+    k->watched_led = k->led;
+    k->watch_ns = clock_deadline(now, WATCH_MS);
+    if (commit_leader_has_work(k))
+        k->helper_wanted |= stands; /* RULE L1-a-unit-that-nobody-cares-for-is-committed */
+    else
+        k->watching = !stands;
+}
+
+/* The helper thread: leads for units that no thread waits for, and retries after failures. */
 static void *help(void *arg)
 {
     committer *k = arg;
     pthread_mutex_lock(&k->lock);
     while (!k->closing) {
-        if (k->helper_wanted && lead_can(k)) {
-            lead_one(k);
+        if (k->watching)
+            watch_queue(k);
+        if (k->helper_wanted && commit_leader_can(k)) {
+            commit_leader_one(k);
             continue;
         }
-        if (!lead_has_work(k))
+        if (!commit_leader_has_work(k))
             k->helper_wanted = 0;
+        int64_t next = k->watching ? k->watch_ns : INT64_MAX;
         if (k->helper_wanted)
-            wait_for_change(k, &k->helper_cond, INT64_MAX);
+            wait_for_change(k, &k->helper_cond, next);
         else
-            k->clock->wait(k->clock, &k->helper_cond, &k->lock, INT64_MAX);
+            k->clock->wait(k->clock, &k->helper_cond, &k->lock, next);
     }
     pthread_mutex_unlock(&k->lock);
     return NULL;
@@ -379,7 +443,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     *out = NULL;
     committer *k = calloc(1, sizeof *k);
     if (!k)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     set_options(k, d, options);
     k->clock = d->options.clock;
     k->log = d->options.log;
@@ -387,7 +451,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     clock_cond_init(&k->changed);
     clock_cond_init(&k->helper_cond);
     k->batch = calloc((size_t)k->options.batch_units, sizeof *k->batch);
-    pawl_code rc = k->batch ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+    pawl_code rc = k->batch ? PAWL_OK : error_nomem(err);
     if (rc == PAWL_OK)
         rc = db_connect(d, DB_COMMITTER, &k->conn, err);
     if (rc == PAWL_OK && !k->options.by_hand) {
@@ -403,12 +467,13 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     return PAWL_OK;
 }
 
-/* What the database would not take any more. */
+/* Answers the units that the database has not accepted before closing. */
 static void answer_rest(committer *k)
 {
     unit *undecided = k->undecided;
     k->undecided = NULL;
     fail_all(k, queue_take_all(&k->queue), PAWL_CLOSED, "the engine was closed first");
+    fail_all(k, aside_take_all(&k->aside), PAWL_CLOSED, "the engine was closed first");
     fail_all(k, undecided, PAWL_UNDECIDED, "closed before the storage said whether it is durable");
 }
 
@@ -425,9 +490,10 @@ void committer_close(committer *k)
     k->helper_runs = 0;
 
     pthread_mutex_lock(&k->lock);
-    lead_retry_now(k);
-    while (lead_has_work(k) && !k->retry_ns)
-        lead_one(k);
+    commit_leader_retry_now(k);
+    aside_hurry(&k->aside, commit_leader_now_ns(k));
+    while (!k->retry_ns && commit_leader_can(k))
+        commit_leader_one(k);
     answer_rest(k);
     pthread_mutex_unlock(&k->lock);
     dispose(k);

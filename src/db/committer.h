@@ -1,19 +1,31 @@
-/* The committer: many writers, one transaction at a time, one sync for all who wait.
+/* The committer does group commit: units of many threads, one transaction and one sync for all of
+ * them.
  *
  * Units are queued by any thread and applied in queue order, as many in one transaction as are
- * there (within bounds). There is no committer thread on the way: whoever waits and finds nobody
- * leading *leads*, commits for all who queue, and hands on. A thread that is alone therefore
- * commits without a hop. For units that nobody waits for there is one helper thread, woken by
- * committer_leave(); an engine driven by hand has none and calls committer_drive().
+ * there (within bounds). There is no dedicated committer thread (leader/follower): a thread that
+ * waits for its unit while no other thread leads becomes the *leader*. It commits a batch for all
+ * and passes the lead on. So a thread that is alone commits without a switch to another one. For
+ * units without a waiting thread there is one helper thread, woken by committer_leave() or, at the
+ * latest, by its own watch over the queue (rule 7); an engine driven by hand has no helper and
+ * calls committer_drive().
  *
  * Rules, numbered for tests and comments:
  *   1. Units are applied in queue order; guards see what came before.
  *   2. Every unit gets exactly one final answer; UNDECIDED may come once before it.
  *   3. Prefix rule: after a unit of a submitter that was not committed, none of its units is.
  *   4. Nothing is answered COMMITTED before the database has said that it is durable.
- *   5. The queue is bounded in units and bytes. Who finds it full leads, or waits. Units of
- *      clients are answered PAWL_BUSY after busy_ms; units of runs have a share of their own.
- *   6. A leader never calls user code, and never holds the lock while it touches the database. */
+ *   5. Backpressure: the queue is bounded in units and bytes. A thread that finds it full leads, or
+ *      waits. Units of clients are answered PAWL_BUSY after busy_ms; units of runs have a share of
+ *      their own.
+ *   6. A leader never calls user code, and never holds the lock while it touches the database.
+ *   7. A unit that is handed in is committed, or answered, within a bounded time while the storage
+ *      works, even if its submitter neither waits nor calls committer_leave(). By hand,
+ *      committer_next_ns() says that there is something to do.
+ *   8. A unit that waits for a row lock of a foreign transaction delays no other unit, except the
+ *      later ones of its submitter: it is set aside and tried again alone (aside.h). A run's unit
+ *      waits as long as it takes; a client's is answered PAWL_BUSY at its deadline. Where one
+ *      transaction writes at a time (DB_TURNS) there are no row locks: the writer has locked the
+ *      whole database. */
 #ifndef DB_COMMITTER_H
 #define DB_COMMITTER_H
 
@@ -22,17 +34,17 @@
 typedef struct committer committer;
 
 typedef struct committer_options {
-    int by_hand;         /* no helper thread. Nothing blocks on others, but for units of runs that
-                            find the queue full while the database is locked */
+    int by_hand;         /* no helper thread: the caller calls committer_drive(). A submit blocks
+                            only while the queue is full */
     int64_t units_max;   /* in the queue, per class; 0: 8192 */
     int64_t bytes_max;   /* in the queue, per class; 0: 64 MiB */
     int64_t batch_units; /* in one transaction; 0: 1024 */
     int64_t batch_bytes; /* in one transaction; 0: 16 MiB */
-    int64_t busy_ms;     /* patience of client units; 0: the database's busy_ms */
+    int64_t busy_ms;     /* how long client units wait; 0: the database's busy_ms */
 
     /* Something was committed that is for the change feed (unit_note()), though perhaps not written
-     * there. Called by who leads, without any lock, before the units have their answers; must not
-     * block. NULL: nobody wants to know. */
+     * there. Called by the leader, without any lock, before the units have their answers; must not
+     * block. NULL: not called. */
     void (*on_noted)(void *arg);
     void *on_noted_arg;
 } committer_options;
@@ -45,6 +57,7 @@ typedef struct committer_stats {
     int64_t undecided;    /* units that were undecided for a while */
     int64_t restarts;     /* transactions that the database threw away */
     int64_t busy;         /* client units that found no room in time */
+    int64_t locked;       /* units that were set aside for a row lock of a foreign transaction */
     int64_t batch_max;    /* units in the largest batch */
     int64_t batch_ns_max; /* the longest transaction, waiting for its turn included */
 } committer_stats;
@@ -62,24 +75,24 @@ void committer_close(committer *k);
  * only while the queue is full, leading meanwhile. */
 void committer_submit(committer *k, unit *u);
 
-/* Queue a unit and wait for its final answer, leading if nobody does. Gives u->code. u->done is
- * called too, if set, before this returns; the unit is still in use then. By hand: drives until the
- * answer is there; PAWL_BUSY if the database stays locked past the unit's patience, then nothing
- * was written. */
+/* Queue a unit and wait for its final answer, leading if no other thread does. Gives u->code.
+ * u->done is called too, if set, before this returns; the unit is still in use then. By hand:
+ * drives until the answer is there; PAWL_BUSY if the database stays locked past the unit's
+ * deadline, then nothing was written. */
 pawl_code committer_commit(committer *k, unit *u);
 
-/* Apply a unit now, on the calling thread and with no other: nobody else may hand in units here.
- * PAWL_UNDECIDED: its final answer follows by `done`, and until then it is the committer's.
- * Anything else is the final answer, `done` was called with it, and the unit is the caller's;
- * where it was never applied, or could not be for now, PAWL_BUSY or PAWL_UNREACHABLE: it does not
- * stay in the queue. */
+/* Apply a unit now, alone and on the calling thread; no other thread may hand in units to this
+ * committer. PAWL_UNDECIDED: its final answer follows by `done`, and until then it is the
+ * committer's. Anything else is the final answer, `done` was called with it, and the unit is the
+ * caller's; where it was never applied, or could not be for now, PAWL_BUSY or PAWL_UNREACHABLE: it
+ * does not stay in the queue. */
 pawl_code committer_apply(committer *k, unit *u);
 
 /* 1: nothing is queued, under way or undecided. */
 int committer_is_idle(committer *k);
 
-/* Lead once if there is something to do and nobody leads. 1: a batch was tried; 0: nothing to
- * do, somebody else leads, or it is not time yet (after a failure). */
+/* Lead once if there is something to do. 1: a batch was tried; 0: nothing to do, another thread
+ * leads, or it is not time yet (back-off after a failure). */
 int committer_drive(committer *k);
 
 /* When committer_drive() should be called next, in clock_source.mono_ns time: 0 now, INT64_MAX
@@ -87,25 +100,29 @@ int committer_drive(committer *k);
 int64_t committer_next_ns(committer *k);
 
 /* To be called before user code is entered or control returns to the application: a queued unit
- * never waits for user code. Wakes the helper if units are queued and nobody leads; by hand,
+ * never waits for user code. Wakes the helper if units are queued and no thread leads; by hand,
  * drives once. */
 void committer_leave(committer *k);
 
-/* Wait until nothing is queued and nothing is undecided, leading if nobody does. */
+/* Wait until nothing is queued and nothing is undecided, leading if no other thread does. */
 void committer_flush(committer *k);
 
 /* The same for units of runs only, whatever clients hand in meanwhile, and not past `deadline_ns`.
- * 0: there are some left. Those can be given up: they are answered PAWL_CLOSED, or, as nobody knows
- * what became of them, PAWL_UNDECIDED. */
+ * 0: there are some left. Those can be given up: they are answered PAWL_CLOSED, or PAWL_UNDECIDED
+ * where it is not known whether they were committed. */
 int committer_flush_runs(committer *k, int64_t deadline_ns);
 void committer_give_up_runs(committer *k);
 
 committer_stats committer_stats_now(committer *k);
 
-/* From its next transaction on it commits for this node, under the lock of that row of {nodes}; a
- * closed node's units are all refused ("node"). Waits while somebody leads; not to be called by a
- * `done`. */
-void committer_set_node(committer *k, int64_t node, int64_t slot);
+/* PAWL_UNREACHABLE: its units wait because the server cannot be reached; or PAWL_OK. */
+pawl_code committer_trouble(committer *k);
+
+/* From its next transaction on it commits for this node, under the lock of that row of {nodes},
+ * which must have this token; a closed node's units are all refused ("node"), and so are all units
+ * after a rewind, while the database is behind what was committed here ("back"). Waits while
+ * another thread leads; not to be called by a `done`. */
+void committer_set_node(committer *k, int64_t node, int64_t slot, int64_t token);
 
 /* The writing connection, to ask the driver for its figures; not to be used. */
 db_conn *committer_connection(committer *k);

@@ -1,6 +1,6 @@
-/* A row of committers that know nothing of each other, and those for units with guests (alone.c).
- * There is no lock here: the row is made once and never changes, and everything else is a
- * committer's own affair. */
+/* An array of committers that know nothing of each other, and those for units with guests
+ * (guest_committer.c). There is no lock here: the array is made once and never changes, and each
+ * committer locks itself. */
 #include "db/committers.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 struct committers {
     int count;
-    alone *alone;
+    guest_committers *guests;
     committer *at[];
 };
 
@@ -16,13 +16,13 @@ pawl_code committers_open(committers **out, db *d, const committer_options *opti
                           error *err)
 {
     *out = NULL;
-    if (count < 1 || (d->driver->promises & DB_TURNS))
+    if (count > 1 && (d->driver->promises & DB_TURNS))
         count = 1;
     committers *c = calloc(1, sizeof *c + (size_t)count * sizeof(committer *));
     if (!c)
-        return error_set(err, PAWL_NOMEM, "out of memory");
-    c->alone = alone_new(d, options);
-    pawl_code rc = c->alone ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
+    c->guests = guest_committer_new(d, options);
+    pawl_code rc = c->guests ? PAWL_OK : error_nomem(err);
     while (rc == PAWL_OK && c->count < count) {
         rc = committer_open(&c->at[c->count], d, options, err);
         c->count += rc == PAWL_OK;
@@ -39,7 +39,7 @@ void committers_close(committers *c)
 {
     if (!c)
         return;
-    alone_free(c->alone);
+    guest_committer_free(c->guests);
     for (int i = 0; i < c->count; i++)
         committer_close(c->at[i]);
     free(c);
@@ -56,8 +56,8 @@ committer *committers_at(const committers *c, int index)
     return c->at[index];
 }
 
-/* Keys are numbered, and often every second or tenth belongs to the same kind of thing: mixed, so
- * that no such habit puts all the work on one. */
+/* Keys are consecutive numbers, and often every second or tenth one belongs to the same kind of
+ * run: the bits are mixed, so that no such pattern puts all the work on one committer. */
 committer *committers_of(const committers *c, uint64_t key)
 {
     uint64_t mixed = key * UINT64_C(0x9E3779B97F4A7C15);
@@ -66,14 +66,14 @@ committer *committers_of(const committers *c, uint64_t key)
 
 pawl_code committers_apply(committers *c, unit *u)
 {
-    return alone_apply(c->alone, u);
+    return guest_committer_apply(c->guests, u);
 }
 
-void committers_set_node(committers *c, int64_t node, int64_t first_slot)
+void committers_set_node(committers *c, int64_t node, int64_t first_slot, int64_t token)
 {
     for (int i = 0; i < c->count; i++)
-        committer_set_node(c->at[i], node, first_slot + i);
-    alone_set_node(c->alone, node, first_slot + c->count);
+        committer_set_node(c->at[i], node, first_slot + i, token);
+    guest_committer_set_node(c->guests, node, first_slot + c->count, token);
 }
 
 void committers_leave(committers *c)
@@ -82,14 +82,14 @@ void committers_leave(committers *c)
         committer_leave(c->at[i]);
 }
 
-/* Woken first, so that they work at the same time. */
+/* All helpers are woken first, so that the committers work at the same time. */
 void committers_flush(committers *c)
 {
     if (c->count > 1)
         committers_leave(c);
     for (int i = 0; i < c->count; i++)
         committer_flush(c->at[i]);
-    alone_flush(c->alone, INT64_MAX);
+    guest_committer_flush(c->guests, INT64_MAX);
 }
 
 int committers_flush_runs(committers *c, int64_t deadline_ns)
@@ -99,19 +99,19 @@ int committers_flush_runs(committers *c, int64_t deadline_ns)
         committers_leave(c);
     for (int i = 0; i < c->count; i++)
         done &= committer_flush_runs(c->at[i], deadline_ns);
-    return alone_flush(c->alone, deadline_ns) && done;
+    return guest_committer_flush(c->guests, deadline_ns) && done;
 }
 
 void committers_give_up_runs(committers *c)
 {
     for (int i = 0; i < c->count; i++)
         committer_give_up_runs(c->at[i]);
-    alone_give_up(c->alone);
+    guest_committer_give_up(c->guests);
 }
 
 int committers_drive(committers *c)
 {
-    int did = alone_drive(c->alone);
+    int did = guest_committer_drive(c->guests);
     for (int i = 0; i < c->count; i++)
         did |= committer_drive(c->at[i]);
     return did;
@@ -119,12 +119,20 @@ int committers_drive(committers *c)
 
 int64_t committers_next_ns(committers *c)
 {
-    int64_t next = alone_next_ns(c->alone);
+    int64_t next = guest_committer_next_ns(c->guests);
     for (int i = 0; i < c->count; i++) {
         int64_t one = committer_next_ns(c->at[i]);
         next = one < next ? one : next;
     }
     return next;
+}
+
+pawl_code committers_trouble(committers *c)
+{
+    pawl_code rc = PAWL_OK;
+    for (int i = 0; i < c->count && rc == PAWL_OK; i++)
+        rc = committer_trouble(c->at[i]);
+    return rc;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -135,8 +143,8 @@ static int64_t larger(int64_t a, int64_t b)
 committer_stats committers_stats_now(committers *c)
 {
     committer_stats sum = {0};
-    for (int i = 0; i < c->count + ALONE_MAX; i++) {
-        committer *k = i < c->count ? c->at[i] : alone_at(c->alone, i - c->count);
+    for (int i = 0; i < c->count + GUEST_COMMITTERS_MAX; i++) {
+        committer *k = i < c->count ? c->at[i] : guest_committer_at(c->guests, i - c->count);
         committer_stats s = k ? committer_stats_now(k) : (committer_stats){0};
         sum.batches += s.batches;
         sum.committed += s.committed;
@@ -145,6 +153,7 @@ committer_stats committers_stats_now(committers *c)
         sum.undecided += s.undecided;
         sum.restarts += s.restarts;
         sum.busy += s.busy;
+        sum.locked += s.locked;
         sum.batch_max = larger(sum.batch_max, s.batch_max);
         sum.batch_ns_max = larger(sum.batch_ns_max, s.batch_ns_max);
     }

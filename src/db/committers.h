@@ -1,22 +1,23 @@
-/* Several committers as one, for databases where several transactions can write at a time.
+/* Several committers as one, for databases where several transactions can write at a time: group
+ * commit, sharded by a key.
  *
- * A server does more when several batches are under way: while one waits for its flush the next
- * is executed. Work is spread by a key, and what has the same key goes the same way: a run, and
- * with it its submitter, has one committer for life, so that order and prefix rule hold as they
- * do with one. Units of different committers see each other as those of other processes: by their
- * guards and in no order.
+ * A server does more when several batches are under way: while one waits for its flush the next is
+ * executed. Units are spread by a key, and equal keys have the same committer: a run, and with it
+ * its submitter, has one committer for life, so that order and prefix rule hold as they do with
+ * one. Units of different committers see each other as those of other processes: by their guards
+ * and in no order.
  *
  * Where one transaction writes at a time (DB_TURNS) there is one, whatever was asked for. */
 #ifndef DB_COMMITTERS_H
 #define DB_COMMITTERS_H
 
-#include "db/alone.h"
 #include "db/committer.h"
+#include "db/guest_committer.h"
 
 typedef struct committers committers;
 
-/* `count` committers with the same options; bounds are each one's own. The database must outlive
- * them. */
+/* `count` committers with the same options; bounds are each one's own. 0: nothing can be committed,
+ * as for a read-only handle. The database must outlive them. */
 pawl_code committers_open(committers **out, db *d, const committer_options *options, int count,
                           error *err);
 
@@ -30,13 +31,13 @@ committer *committers_at(const committers *c, int index);
 /* The committer of this key: of a run, its row key. */
 committer *committers_of(const committers *c, uint64_t key);
 
-/* A unit with a guest (unit_call()): as committer_apply(), on a connection that is not one of
- * theirs, so that what takes long there does not stand before the rest. See alone.h. */
+/* A unit with a guest (unit_call()): as committer_apply(), on a separate connection, so that a slow
+ * guest does not block the other units. See guest_committer.h. */
 pawl_code committers_apply(committers *c, unit *u);
 
 /* From now on they commit for this node, each with a slot of its own: first_slot and those after
- * it, as many as committers_count(), and ALONE_MAX for units with guests. */
-void committers_set_node(committers *c, int64_t node, int64_t first_slot);
+ * it, as many as committers_count(), and GUEST_COMMITTERS_MAX for units with guests. */
+void committers_set_node(committers *c, int64_t node, int64_t first_slot, int64_t token);
 
 /* As with one, for all of them. flush() waits for what was handed in before. next_ns() is the
  * earliest, figures are sums, maxima are maxima. */
@@ -47,5 +48,8 @@ void committers_give_up_runs(committers *c);
 int committers_drive(committers *c);
 int64_t committers_next_ns(committers *c);
 committer_stats committers_stats_now(committers *c);
+
+/* PAWL_UNREACHABLE: units of one of them wait because the server cannot be reached; or PAWL_OK. */
+pawl_code committers_trouble(committers *c);
 
 #endif

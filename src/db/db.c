@@ -3,10 +3,16 @@
  * that are libraries of their own take this file with them, and not that one. */
 #include "db/db.h"
 
+#include "db/columns.h"
+
 enum { SQL_MAX = 64 * 1024, NAME_MAX_SIZE = 32 };
 
 static const db_sql LOCK_NODE = {
-    "SELECT node FROM {nodes} WHERE node = $1 AND slot = $2 AND closed = 0 {LOCK_SHARED}", "ii"};
+    /* RULE A1-a-closed-node-is-refused-on-sqlite */
+    /* RULE L8-a-node-of-the-same-number-is-another-one-on-sqlite */
+    "SELECT node FROM {nodes} WHERE node = $1 AND slot = $2 AND closed = 0 AND token = $3"
+    " {LOCK_SHARED}",
+    "iii"};
 
 /* ---- Connections and statements ---- */
 
@@ -42,7 +48,7 @@ pawl_code db_prepare(db_conn *c, const db_sql *sql, db_stmt **out, error *err)
     buf_free(&text);
     if (rc == PAWL_OK && map_put(&c->statements, key, *out) < 0) {
         c->driver->finalize(*out);
-        rc = error_set(err, PAWL_NOMEM, "out of memory");
+        rc = error_nomem(err);
     }
     return rc;
 }
@@ -100,19 +106,34 @@ pawl_code db_lock_node(db_conn *c, error *err)
         return PAWL_OK;
     int64_t node;
     int found;
-    db_value values[] = {db_int(c->node), db_int(c->slot)};
+    db_value values[] = {db_int(c->node), db_int(c->slot), db_int(c->token)};
     pawl_code rc = db_number(c, &LOCK_NODE, values, DB_COUNT(values), &node, &found, err);
     return rc == PAWL_OK && !found ? db_fenced(c, err) : rc;
 }
 
 /* ---- Names in braces ---- */
 
-static const char *macro_text(const db_driver *driver, slice name)
+/* The numbers in columns, which are the same for every driver. */
+static const db_macro NUMBERS[] = {
+#define COLUMN_MACRO(name, number) {#name, #number},
+    COLUMN_PHASES(COLUMN_MACRO) COLUMN_NUMBERS(COLUMN_MACRO) COLUMN_JOURNAL_KINDS(COLUMN_MACRO)
+        COLUMN_SHOWN(COLUMN_MACRO)
+#undef COLUMN_MACRO
+            {NULL, NULL},
+};
+
+static const char *find_macro(const db_macro *list, slice name)
 {
-    for (const db_macro *m = driver->macros; m && m->name; m++)
+    for (const db_macro *m = list; m && m->name; m++)
         if (slice_equal(slice_of(m->name), name))
             return m->text;
     return NULL;
+}
+
+static const char *macro_text(const db_driver *driver, slice name)
+{
+    const char *number = find_macro(NUMBERS, name);
+    return number ? number : find_macro(driver->macros, name);
 }
 
 /* All letters of one case, or underscores. */
@@ -155,7 +176,7 @@ pawl_code db_expand(const db_driver *driver, const char *text, buf *out, error *
     }
     buf_text(out, text);
     if (out->failed)
-        return out->size < out->max / 2 ? error_set(err, PAWL_NOMEM, "out of memory")
+        return out->size < out->max / 2 ? error_nomem(err)
                                         : error_set(err, PAWL_INTERNAL, "SQL beyond its bound");
     return PAWL_OK;
 }

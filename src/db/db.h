@@ -1,4 +1,4 @@
-/* The seam: what pawl asks of a database, and nothing else.
+/* The seam, or driver interface: what pawl asks of a database, and nothing else.
  *
  * A driver is a table of functions (`db_driver`); db_sqlite.c is one, src/pg/db_postgres.c another,
  * db_fault.c wraps any of them and breaks it on purpose. Everything above this header is written
@@ -7,13 +7,15 @@
  * SQL is written once too, in the file of the feature that owns it, as a static `db_sql` with
  * parameters $1, $2 … Names in braces are the few differences between databases: {runs} is a
  * table of pawl's (pawl_runs here, pawl.runs there), {KEY} and other capitals are macros of the
- * driver (see db_driver.macros). No now() and no random in SQL: callers pass values.
+ * driver (see db_driver.macros), {LIVE} and {HELD_BY_HAND} numbers that stand in columns
+ * (columns.h), which are the same everywhere. No now() and no random in SQL: callers pass values.
  *
  * A connection is used by one thread at a time. Every statement runs between db_begin() and
  * db_commit() or db_rollback(). */
 #ifndef DB_DB_H
 #define DB_DB_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -24,9 +26,10 @@
 #include "base/map.h"
 #include "base/slice.h"
 
-typedef struct db db;           /* one database, as one engine sees it */
-typedef struct db_conn db_conn; /* one connection to it */
-typedef struct db_stmt db_stmt; /* one prepared statement of a connection */
+typedef struct db db;             /* one database, as one engine sees it */
+typedef struct db_conn db_conn;   /* one connection to it */
+typedef struct db_stmt db_stmt;   /* one prepared statement of a connection */
+typedef struct db_world db_world; /* where the engine has left it (world.h) */
 
 /* ---- Values and statements ---- */
 
@@ -43,7 +46,9 @@ typedef struct db_value {
 } db_value;
 
 /* One statement. Static: its address is its identity. `binds` has a letter per parameter, i t b
- * for integer, text, bytes (each may be NULL), so that it is bound with an explicit type. */
+ * for integer, text, bytes (each may be NULL), so that it is bound with an explicit type. A first
+ * letter k is an integer too, and marks a statement that changes or makes the one row of {runs}
+ * which has this key, and returns columns of it without any parameter: see sqlite_returning.h. */
 typedef struct db_sql {
     const char *text;
     const char *binds;
@@ -56,18 +61,19 @@ typedef enum { DB_ROW, DB_DONE, DB_FAILED } db_step;
 typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
 
 /* What a connection is for. A writer is alone among the writers of the database until the end of
- * its transaction: migrations, tests. A committer's connection is the one whose lost answers can be
- * found out about (settle); on a database with one writer at a time it is a writer like any other.
- * A waker's only listens and notifies. */
+ * its transaction: migrations, tests. A committer's connection is the one for which settle() can
+ * find out what became of a commit whose answer was lost; on a database with one writer at a time
+ * it is a writer like any other. A waker's connection belongs to a notifier: it only listens and
+ * notifies. */
 typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_WAKER } db_role;
 
 /* What a driver can promise beyond the rest (C1: memory cannot promise any of it). */
 enum {
-    DB_DURABLE = 1,  /* what is committed is there after a crash */
+    DB_DURABLE = 1,  /* what is committed survives a crash */
     DB_ISOLATED = 2, /* two connections do not see each other's open transactions */
     DB_SHARED = 4,   /* several processes may open it at once */
-    DB_FILE = 8,     /* it is a file of this host: locks beside it tell who is alive */
-    DB_TURNS = 16,   /* one transaction writes at a time; nobody deadlocks, nobody is overtaken */
+    DB_FILE = 8,     /* it is a file of this host: locks beside it tell which nodes are alive */
+    DB_TURNS = 16,   /* one transaction writes at a time: no deadlocks, no write skew */
 };
 
 typedef struct db_macro {
@@ -86,6 +92,7 @@ typedef struct db_options {
     random_source *random; /* NULL: the system's */
     int switch_to_wal;     /* may an existing database be switched to WAL mode? */
     int by_hand;           /* never block on others: answer PAWL_BUSY and be asked again */
+    int look_only;         /* readers only: nothing is made, migrated or written */
     int64_t wal_bytes;     /* bound of the write-ahead log; 0: 64 MiB */
     int64_t busy_ms;       /* how long to wait for others; 0: 5000 */
     int64_t claim_ms;      /* how long a silent node keeps its claims; a server's locks and answers
@@ -99,7 +106,7 @@ typedef struct db_options {
 
 struct unit;
 struct batch_result;
-struct nodes_file;
+struct liveness_file;
 
 typedef struct db_driver {
     const char *name;
@@ -112,15 +119,17 @@ typedef struct db_driver {
     pawl_code (*connect)(db *d, db_role role, db_conn **out, error *err);
     void (*disconnect)(db_conn *c);
 
-    /* A writer's transaction sees no other writer until its end; a reader's sees one state of
-     * the database. PAWL_BUSY: somebody else writes; PAWL_UNREACHABLE: no server; nothing has
-     * happened, it may be asked again. If the connection is a node's (db_conn.node), its row is
-     * locked first; PAWL_FENCED: that row is closed. */
+    /* A writer's transaction sees no other writer until its end; a reader's sees one state of the
+     * database. PAWL_BUSY: another connection writes; PAWL_UNREACHABLE: no server; nothing has
+     * happened, begin() may be called again. If the connection is a node's (db_conn.node), its row
+     * is locked first; PAWL_FENCED: that row is closed. On a committer's connection the driver
+     * checks first that its last transaction is still in the database; PAWL_REWOUND: it is gone
+     * (world.h). */
     pawl_code (*begin)(db_conn *c, error *err);
 
-    /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, may be asked again. PAWL_DATA: still
-     * in the transaction, which breaks a rule and can only be rolled back. Anything else is
-     * *undecided*: the transaction is over and perhaps durable; ask settle(). */
+    /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, commit() may be called again.
+     * PAWL_DATA: still in the transaction, which breaks a rule and can only be rolled back.
+     * Anything else is *undecided*: the transaction is over and perhaps durable; ask settle(). */
     pawl_code (*commit)(db_conn *c, error *err);
     void (*rollback)(db_conn *c);
 
@@ -142,8 +151,8 @@ typedef struct db_driver {
     /* Several statements at once, without parameters, braces already expanded: migrations. */
     pawl_code (*script)(db_conn *c, const char *text, error *err);
 
-    /* Between two batches of the writer: the moment for housekeeping that needs the writer's
-     * place (SQLite: the log, when it has passed its bound). */
+    /* Called between two batches of the writer, for housekeeping that no transaction may overlap
+     * (SQLite: restart the log when it has passed its bound). */
     void (*between)(db_conn *c);
 
     /* Apply units as batch_apply() does (batch.h), in the way that is quick on this database. */
@@ -153,21 +162,26 @@ typedef struct db_driver {
     /* The database's time, in ms since 1970 UTC, outside a transaction. */
     pawl_code (*now_ms)(db_conn *c, int64_t *out, error *err);
 
-    /* End the sessions that hold the rows of a node locked and wait for that node, which is
-     * silent: a node that stopped in the midst of sending would hold them for ever. NULL: there
-     * are none. */
+    /* End the server sessions of a silent node that hold its rows locked: a node that was stopped
+     * in the midst of sending would hold them for ever. NULL: the database has no sessions. */
     void (*evict)(db_conn *c, int64_t node);
 
-    /* A waker's connection (waker.h). listen() makes *fd readable when this node (0: everybody) is
-     * notified; heard() takes what has come, 1 if it was anything, -1 if the connection is lost.
-     * notify() wakes those who listen for each of the targets. -1 as *fd: only polling helps. */
+    /* For the connection of a notifier (notifier.h). listen() makes *fd readable when this node (0:
+     * all nodes) is notified; -1 as *fd: only polling helps. heard() consumes what has arrived: 1
+     * if there was anything, -1 if the connection is lost. notify() notifies the listeners of each
+     * target. */
     pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
     int (*heard)(db_conn *c);
     pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
 
-    /* The byte locks beside a database that is a file of this host; NULL: it has none, and signs of
-     * life are rows. */
-    struct nodes_file *(*nodes)(db *d);
+    /* The byte locks beside a database that is a file of this host; NULL: it has none, and
+     * heartbeats are rows. */
+    struct liveness_file *(*nodes)(db *d);
+
+    /* On a reader's connection that is not in use: check that the last commit of this engine is
+     * still in the database. PAWL_REWOUND: it is not. NULL: every heartbeat is a transaction that
+     * checks it. */
+    pawl_code (*prove)(db_conn *c, error *err);
 
     void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
 
@@ -177,10 +191,10 @@ typedef struct db_driver {
      * transaction that could go on; PAWL_INVALID: its database has no tables of pawl's. */
     pawl_code (*borrow)(db *d, void *native, db_conn **out, error *err);
 
-    /* In a transaction: lend the native connection to somebody else's code, in the state in which a
-     * stranger expects it, and take it back. PAWL_OK: the transaction is the one that was lent.
-     * PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can only be
-     * rolled back. Other codes: the database has ended it, or is gone. */
+    /* In a transaction: lend the native connection to code of the application (a guest), with the
+     * settings that such code expects, and take it back. PAWL_OK: the transaction is the one that
+     * was lent. PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can
+     * only be rolled back. Other codes: the database has ended it, or is gone. */
     pawl_code (*lend)(db_conn *c, void **native, error *err);
     pawl_code (*take_back)(db_conn *c, error *err);
 } db_driver;
@@ -188,7 +202,16 @@ typedef struct db_driver {
 struct db {
     const db_driver *driver;
     db_options options; /* with its defaults filled in; url is not kept, it may hold secrets */
+    db_world *world;    /* the driver's */
 };
+
+/* A row of {journal}. */
+typedef struct db_append {
+    int64_t run; /* 0: none */
+    int64_t generation;
+    int64_t seq;
+    int64_t at_ms;
+} db_append;
 
 struct db_conn {
     const db_driver *driver;
@@ -197,6 +220,8 @@ struct db_conn {
     map statements; /* address of a db_sql -> db_stmt */
     int64_t node;   /* the node that commits through it, and which of its rows; 0: none */
     int64_t slot;
+    int64_t token;      /* the random bits of that row: a node of the same number is not this one */
+    db_append appended; /* of the transaction: if it has done nothing but append, its last row */
 };
 
 struct db_stmt {
@@ -213,8 +238,8 @@ void db_close(db *d);
 pawl_code db_connect(db *d, db_role role, db_conn **out, error *err);
 void db_disconnect(db_conn *c); /* NULL is allowed */
 
-/* The byte locks beside the database (nodes_file.h), which belong to it; NULL: there are none. */
-static inline struct nodes_file *db_nodes(db *d)
+/* The byte locks beside the database (liveness_file.h), owned by the database; NULL: none. */
+static inline struct liveness_file *db_nodes(db *d)
 {
     return d->driver->nodes ? d->driver->nodes(d) : NULL;
 }

@@ -50,6 +50,7 @@ static int is_better(const db_clock *c, const reading *r)
     if (!c->measured)
         return 1;
     int64_t old = old_error(c, r->at_ns);
+    /* RULE C2-a-slow-answer-does-not-replace-a-quick-one */
     return r->error_ns <= old || distance(r->offset_ns, c->offset_ns) > r->error_ns + old;
 }
 
@@ -92,6 +93,7 @@ int64_t db_clock_now_ms(db_clock *c)
 {
     if (!db_clock_is_known(c) || c->is_hosts)
         return c->host->now_ms(c->host);
+    /* RULE C2-database-time-does-not-jump-with-the-host */
     return (c->offset_ns + c->host->mono_ns(c->host)) / NS_PER_MS;
 }
 

@@ -1,9 +1,10 @@
 /* The database's time, without asking it each time.
  *
  * Every time that is written to the database or compared there is the database's (C2): clocks of
- * nodes may differ by minutes, and somebody may set them. A server is asked at each sign of life
- * (driver->now_ms), and between two answers the monotonic clock goes on from there, which nobody
- * sets. A database that is a file of this host, or that nobody shares, has the host's time. */
+ * nodes may differ by minutes, and an administrator may set them. A server is asked at each
+ * heartbeat (driver->now_ms); between two answers the monotonic clock, which cannot be set, goes on
+ * from there. A database that is a file of this host, or that no other process shares, has the
+ * host's time. */
 #ifndef DB_DB_CLOCK_H
 #define DB_DB_CLOCK_H
 

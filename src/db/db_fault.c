@@ -83,7 +83,7 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     *out = NULL;
     fault_conn *c = calloc(1, sizeof *c);
     if (!c)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
     d->inner->options.by_hand = base->options.by_hand;
     pawl_code rc = d->inner->driver->connect(d->inner, role, &c->inner, err);
@@ -121,24 +121,27 @@ static void carry_out(fault_conn *c)
 {
     c->late = 0;
     plan_of(&c->base)->late = NULL;
+    c->inner->appended = c->base.appended;
     if (c->fate != DB_FATE_COMMITTED)
         db_rollback(c->inner);
     else if (db_commit(c->inner, NULL) != PAWL_OK)
         c->fate = DB_FATE_LOST;
 }
 
-/* Whoever has not asked what became of his last commit will not be told any more. */
+/* A caller that begins without having settled its last commit will never learn its fate. */
 static pawl_code begin(db_conn *base, error *err)
 {
     fault_conn *c = conn_of(base);
     c->inner->node = base->node;
     c->inner->slot = base->slot;
+    c->inner->token = base->token;
     if (c->late && !plan_of(base)->dead)
         carry_out(c);
     pawl_code rc = strike(base, FAULT_CALL_BEGIN, "BEGIN", err);
     if (rc != PAWL_OK)
         return rc;
     c->fate = DB_FATE_UNKNOWN;
+    base->appended = (db_append){.run = 0};
     return db_begin(c->inner, err);
 }
 
@@ -176,6 +179,7 @@ static pawl_code commit(db_conn *base, error *err)
         die();
     if (number == plan->lose_commit)
         return lose(c, plan->lose_happened, PAWL_IO, err);
+    c->inner->appended = base->appended;
     rc = db_commit(c->inner, err);
     if (number == plan->die_after)
         die();
@@ -216,7 +220,7 @@ static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_
         return rc;
     fault_stmt *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     s->base = (db_stmt){base, sql};
     rc = c->inner->driver->prepare(c->inner, sql, text, &s->inner, err);
     if (rc != PAWL_OK) {
@@ -312,9 +316,15 @@ static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error 
     return inner->driver->notify(inner, targets, count, err);
 }
 
-static struct nodes_file *nodes(db *base)
+static struct liveness_file *nodes(db *base)
 {
     return base->driver->promises & DB_FILE ? db_nodes(((fault_db *)base)->inner) : NULL;
+}
+
+static pawl_code prove(db_conn *c, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->prove(inner, err);
 }
 
 static void *native(db_conn *c)
@@ -335,7 +345,7 @@ static pawl_code take_back(db_conn *c, error *err)
     return inner->driver->take_back(inner, err);
 }
 
-/* What is the application's breaks by itself. */
+/* No faults are injected into connections of the application. */
 static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
 {
     db *inner = ((fault_db *)base)->inner;
@@ -376,12 +386,13 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .heard = heard,
         .notify = notify,
         .nodes = nodes,
+        .prove = inner->driver->prove ? prove : NULL,
         .native = native,
         .borrow = borrow,
         .lend = lend,
         .take_back = take_back,
     };
-    d->base = (db){.driver = &d->driver, .options = inner->options};
+    d->base = (db){.driver = &d->driver, .options = inner->options, .world = inner->world};
     d->inner = inner;
     d->plan = plan;
     return &d->base;

@@ -1,9 +1,10 @@
-/* A decorator that breaks any driver on purpose, at exactly the call it is told to.
+/* Fault injection: a decorator that breaks any driver on purpose, at exactly the call it is told
+ * to.
  *
- * Wrapped around a database it behaves like it, until the plan says otherwise: fail the n-th
- * call, die before or after the n-th commit, lose the answer of a commit that happened or did
- * not, stop between two calls and let a test do something there. Calls are counted, so that a
- * test can learn how many there are and then break each in turn. */
+ * Wrapped around a database it behaves like it, until the plan says otherwise: fail the n-th call,
+ * die before or after the n-th commit, lose the answer of a commit that happened or did not, stop
+ * between two calls and let a test do something there. Calls are counted, so that a test can learn
+ * how many there are and then break each in turn. */
 #ifndef DB_DB_FAULT_H
 #define DB_DB_FAULT_H
 
@@ -24,15 +25,15 @@ typedef struct db_fault {
     int64_t fail_call;   /* this call fails with fail_code … */
     pawl_code fail_code; /* PAWL_STORAGE unless told */
     int fail_ends;       /* … and ends the transaction, as SQLite does on some errors */
-    int64_t die_before;  /* SIGKILL to oneself before the commit with this number */
+    int64_t die_before;  /* the process kills itself (SIGKILL) before the commit with this number */
     int64_t die_after;   /* and after it */
     int64_t lose_commit; /* this commit's answer is lost … */
     int lose_happened;   /* … 1: it happened, 0: it did not */
-    int lose_late; /* … but only when settle() is asked, as on a server that still works; who goes
-                      on without asking has it happen behind his back */
+    int lose_late; /* … but only when settle() is called, as on a server that is still working on
+                      it; for a caller that begins anew without settle() it happens then */
     int64_t unknown_times; /* how many times settle() does not know yet */
-    int dead; /* from now on every call fails, and nothing is done any more: whoever calls has died
-                 as far as the database knows. So an engine can be closed as if it were killed */
+    int dead; /* from now on every call fails and nothing is executed: for the database the caller
+                 has died. So an engine can be closed as if it were killed */
     clock_source *clock; /* what the database says when it is asked for the time; NULL: its own */
     int no_file; /* when it is wrapped: it does not look like a file of this host. So there are no
                     locks beside it, and its time is its own, as on a server */
@@ -40,17 +41,17 @@ typedef struct db_fault {
                    const char *sql); /* trace, or pause */
     void *before_arg;
 
-    /* What was counted; and whose commit is still under way. */
-    int64_t calls;
-    int64_t commits;
-    db_conn *late; /* NULL: nobody's */
+    /* What was counted; and the connection whose commit is still under way. */
+    _Atomic int64_t calls;
+    _Atomic int64_t commits;
+    db_conn *late; /* NULL: none */
 } db_fault;
 
 /* Wrap `inner`, which then belongs to the wrapper and is closed with it. The plan is borrowed and
  * may be changed between calls, by the thread that makes them. NULL when memory is out. */
 db *db_fault_wrap(db *inner, db_fault *plan);
 
-/* What is still under way comes to its end, now, and not when somebody asks. */
+/* Carry out the commit that is still under way now, and not when settle() is called. */
 void db_fault_land(db_fault *plan);
 
 #endif

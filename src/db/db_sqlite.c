@@ -1,12 +1,11 @@
-/* The seam on SQLite.
+/* The driver for SQLite.
  *
- * A file: every connection has its own handle; writers pass the turnstile, then take SQLite's
- * lock with BEGIN IMMEDIATE (never deferred: a transaction that reads first and writes then is
- * refused at once when somebody else has written between).
+ * A file: every connection has its own handle; writers pass the turnstile, then take SQLite's lock
+ * with BEGIN IMMEDIATE (never deferred: a transaction that reads first and writes then is refused
+ * at once when another connection has written in between).
  *
- * Memory: one handle behind one mutex, which is held from begin to the end of the transaction. A
- * second connection would have a second, empty database. So there is no isolation to promise,
- * and a thread must not begin twice. */
+ * Memory: one handle behind one mutex, which is held from begin to the end of the transaction. No
+ * isolation is promised, and a thread must not begin twice. */
 #include "db/db_sqlite.h"
 
 #include <assert.h>
@@ -15,9 +14,12 @@
 #include <string.h>
 
 #include "db/batch.h"
-#include "db/sqlite_again.h"
 #include "db/sqlite_guest.h"
+#include "db/sqlite_look.h"
 #include "db/sqlite_open.h"
+#include "db/sqlite_returning.h"
+#include "db/sqlite_ring.h"
+#include "db/sqlite_value.h"
 #include "db/sqlite_wake.h"
 #include "db/turnstile.h"
 
@@ -25,7 +27,11 @@ typedef struct sqlite_db {
     db base;
     char *path; /* as SQLite resolved it, so that all names beside it agree; NULL: memory */
     int relaxed;
-    nodes_file *nodes;
+    int immutable; /* a handle that only looks has to do without SQLite's locks (sqlite_look.h) */
+    liveness_file *nodes;
+    db_world world;
+    sqlite_ring ring;      /* of a file */
+    atomic_int committers; /* connections that use it */
     sqlite3 *memory;
     pthread_mutex_t lock; /* memory: held during a transaction; file: guards nodes */
 } sqlite_db;
@@ -39,9 +45,12 @@ typedef struct sqlite_conn {
     turnstile *turn;
     _Atomic(wal_keeper *) keeper; /* figures are asked for by any thread */
     sqlite_watch watch;           /* of a writer: are the files still the ones it opened? */
-    sqlite_wake *wake;            /* of a waker: all it has; NULL in memory */
+    sqlite_wake *wake;            /* of a notifier's connection: all it has; NULL in memory */
     int locked;                   /* memory: we hold the mutex */
     int borrowed;                 /* the handle is the application's */
+    int rings;                    /* it checks by the ring that the file was not rewound: */
+    int before;                   /* rows changed on this handle when the transaction began */
+    sqlite_mark mark;             /* what it proves */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -49,8 +58,9 @@ enum { PARAMETERS = 32 };
 typedef struct sqlite_stmt {
     db_stmt base;
     sqlite3_stmt *native;
-    sqlite3_stmt *again; /* reads the run that `native` has changed; NULL: see sqlite_again.h … */
-    int reading;         /* … and is being read */
+    sqlite3_stmt
+        *again;  /* reads the run that `native` has changed; NULL: see sqlite_returning.h … */
+    int reading; /* … and is being read */
     unsigned char places[PARAMETERS]; /* where SQLite has $1, $2 … */
 } sqlite_stmt;
 
@@ -69,7 +79,7 @@ static int prepare_plain(sqlite_conn *c, const char *sql, sqlite3_stmt **out)
     return sqlite3_prepare_v3(c->native, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
 }
 
-static pawl_code prepare_brackets(sqlite_conn *c, error *err)
+static pawl_code prepare_transaction_stmts(sqlite_conn *c, error *err)
 {
     int writes = c->base.role != DB_READER;
     int rc = prepare_plain(c, writes ? "BEGIN IMMEDIATE" : "BEGIN", &c->begin);
@@ -94,6 +104,8 @@ static void disconnect(db_conn *base)
     if (c->locked) /* memory: the handle stays, and the transaction would stay with it */
         rollback(base);
     wal_keeper_free(c->keeper);
+    if (c->rings && atomic_fetch_sub(&db_of(base)->committers, 1) == 1)
+        sqlite_ring_drop(&db_of(base)->ring, c->native);
     if (c->turn) /* the last one to close leaves a log that the next open need not read */
         sqlite3_exec(c->native, "PRAGMA journal_size_limit=0", NULL, NULL, NULL);
     sqlite3_finalize(c->begin);
@@ -107,13 +119,16 @@ static void disconnect(db_conn *base)
     free(c);
 }
 
-/* The file of locks is made when somebody is to write, not when a file is merely looked at. Where
- * such locks do not work there is none. */
+/* The file of locks is made when a connection is to write, not for reading. Where such locks do not
+ * work there is none. */
 static pawl_code need_nodes(sqlite_db *d, error *err)
 {
     pthread_mutex_lock(&d->lock);
-    pawl_code rc = d->nodes ? PAWL_OK : nodes_file_open(&d->nodes, d->path, err);
-    if (rc == PAWL_OK && nodes_file_is_inherited(d->nodes))
+    pawl_code rc = d->nodes                    ? PAWL_OK
+                   : d->base.options.look_only ? liveness_file_look(&d->nodes, d->path, err)
+                                               : liveness_file_open(&d->nodes, d->path, err);
+    /* RULE a-child-opens-nothing-of-its-parent */
+    if (rc == PAWL_OK && liveness_file_is_inherited(d->nodes))
         rc = sqlite_refuse_child(d->path, err);
     pthread_mutex_unlock(&d->lock);
     return rc == PAWL_UNSUPPORTED ? PAWL_OK : rc;
@@ -125,6 +140,8 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     c->native = d->memory;
     if (d->memory)
         return PAWL_OK;
+    if (o->look_only)
+        return sqlite_look_connect(d->path, d->immutable, c->base.role, o, &c->native, err);
     pawl_code rc = sqlite_open_native(d->path, d->relaxed, o, &c->native, err);
     if (rc != PAWL_OK || c->base.role == DB_READER)
         return rc;
@@ -137,17 +154,17 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     sqlite3_busy_timeout(c->native, o->by_hand ? 0 : (int)(o->busy_ms - o->busy_ms / 2));
     c->turn =
         turnstile_new(d->nodes, o->clock, o->by_hand, o->by_hand ? o->busy_ms : o->busy_ms / 2);
-    return c->turn ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+    return c->turn ? PAWL_OK : error_nomem(err);
 }
 
-/* A waker never asks the database anything: it has no handle, and no lock of SQLite's. */
+/* A notifier's connection never queries the database: it has no handle, and no lock of SQLite's. */
 static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
 {
     sqlite_db *d = (sqlite_db *)base;
     *out = NULL;
     sqlite_conn *c = calloc(1, sizeof *c);
     if (!c)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
     pawl_code rc = PAWL_OK;
     if (role != DB_WAKER)
@@ -155,7 +172,9 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     else if (d->path)
         rc = sqlite_wake_open(&c->wake, d->path, err);
     if (rc == PAWL_OK && role != DB_WAKER)
-        rc = prepare_brackets(c, err);
+        rc = prepare_transaction_stmts(c, err);
+    c->rings = rc == PAWL_OK && role == DB_COMMITTER && d->path;
+    atomic_fetch_add(&d->committers, c->rings);
     if (rc != PAWL_OK) {
         disconnect(&c->base);
         return rc;
@@ -164,8 +183,8 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     return PAWL_OK;
 }
 
-/* In memory there is one handle for all: what is open on it is the application's only if nobody
- * here is in a transaction. */
+/* In memory there is one handle for all: an open transaction on it is the application's only if no
+ * thread of the engine is in one. */
 static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
 {
     sqlite_db *d = (sqlite_db *)base;
@@ -206,9 +225,9 @@ static int step_once(sqlite3_stmt *s)
 static int enter(sqlite_conn *c)
 {
     if (c->turn)
-        return turnstile_enter(c->turn);
+        return turnstile_enter(c->turn); /* RULE B2-writers-pass-the-turnstile */
     sqlite_db *d = db_of(&c->base);
-    if (d->memory) {
+    if (d->memory) { /* RULE C1-memory-is-behind-one-mutex */
         if (pthread_mutex_trylock(&d->lock) != 0) {
             if (d->base.options.by_hand)
                 return 0;
@@ -232,14 +251,21 @@ static void leave(sqlite_conn *c)
 static pawl_code begin(db_conn *base, error *err)
 {
     sqlite_conn *c = (sqlite_conn *)base;
-    pawl_code here = c->turn ? sqlite_watch_check(&c->watch, err) : PAWL_OK;
+    sqlite_db *d = db_of(base);
+    /* RULE files-are-looked-at-before-a-transaction */
+    pawl_code here = c->turn ? sqlite_watch_check(&c->watch, err)
+                             : sqlite_look_again(d->path, d->immutable, err);
     if (here != PAWL_OK)
         return here;
     if (!enter(c))
-        return error_set(err, PAWL_BUSY, "it is somebody else's turn");
+        return error_set(err, PAWL_BUSY, "another process is writing");
     int rc = step_once(c->begin);
     if (rc == SQLITE_OK) {
-        here = db_lock_node(base, err);
+        c->before = sqlite3_total_changes(c->native);
+        base->appended = (db_append){.run = 0};
+        here = c->rings ? sqlite_ring_check(&db_of(base)->ring, base, &c->mark, err) : PAWL_OK;
+        if (here == PAWL_OK)
+            here = db_lock_node(base, err);
         if (here != PAWL_OK)
             rollback(base);
         return here;
@@ -262,14 +288,29 @@ static void rollback(db_conn *base)
     leave(c);
 }
 
+/* The transaction is over, and perhaps durable: settle() finds out. */
+static pawl_code not_committed(db_conn *base, pawl_code code)
+{
+    rollback(base);
+    return code == PAWL_BUSY || code == PAWL_DATA ? PAWL_STORAGE : code;
+}
+
 static pawl_code commit(db_conn *base, error *err)
 {
     sqlite_conn *c = (sqlite_conn *)base;
+    sqlite_ring *ring = &db_of(base)->ring;
+    pawl_code raised = PAWL_OK;
+    if (c->rings && sqlite3_total_changes(c->native) != c->before)
+        raised = sqlite_ring_mark(ring, base, &c->mark, err);
+    if (raised != PAWL_OK)
+        return not_committed(base, raised);
     if (c->turn)
         turnstile_pass(c->turn);
     int rc = step_once(c->commit);
     if (rc == SQLITE_OK) {
         leave(c);
+        if (c->rings && c->mark.order)
+            sqlite_ring_committed(ring, base, &c->mark);
         return PAWL_OK;
     }
     pawl_code code = db_sqlite_error(c->native, rc, "commit to", err);
@@ -277,8 +318,7 @@ static pawl_code commit(db_conn *base, error *err)
         return code;
     /* The frames may be in the log, commit mark and all, although this handle has forgotten them.
      * Only a later commit overwrites them; until then a crash may bring them back. */
-    rollback(base);
-    return code == PAWL_BUSY || code == PAWL_DATA ? PAWL_STORAGE : code;
+    return not_committed(base, code);
 }
 
 static const db_sql SETTLE = {"INSERT INTO {meta} (name, number) VALUES ('settled', 1) "
@@ -287,7 +327,7 @@ static const db_sql SETTLE = {"INSERT INTO {meta} (name, number) VALUES ('settle
                               ""};
 
 /* Commit something else: its frames take the place of those that are in doubt. */
-static db_fate settle(db_conn *base, error *err)
+static db_fate settle(db_conn *base, error *err) /* RULE A5-a-failed-commit-is-undecided */
 {
     int64_t one;
     int written;
@@ -355,11 +395,11 @@ static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
 
 /* ---- Waking others ---- */
 
-/* Everybody in memory is in this process, where nobody needs a file to be woken. */
+/* All users of a memory database are in this process, where no file is needed to notify them. */
 static pawl_code listen(db_conn *base, int64_t node, int *fd, error *err)
 {
     sqlite_wake *w = ((sqlite_conn *)base)->wake;
-    (void)node; /* everybody on the file looks, whoever was meant */
+    (void)node; /* every process on the file is notified, whichever node was meant */
     *fd = -1;
     return w ? sqlite_wake_listen(w, fd, err) : PAWL_OK;
 }
@@ -379,23 +419,6 @@ static pawl_code notify(db_conn *base, const int64_t *targets, size_t count, err
 
 /* ---- Statements ---- */
 
-/* $1 is a named parameter to SQLite, numbered in order of appearance. Found by its name, once, each
- * value gets where it belongs even if $2 stands before $1. */
-static int find_places(sqlite_stmt *s)
-{
-    int count = sqlite3_bind_parameter_count(s->native);
-    if (count > PARAMETERS)
-        return SQLITE_RANGE;
-    for (int i = 0; i < count; i++) {
-        char name[16];
-        buf b;
-        buf_init_fixed(&b, name, sizeof name);
-        buf_printf(&b, "$%d", i + 1);
-        s->places[i] = (unsigned char)sqlite3_bind_parameter_index(s->native, name);
-    }
-    return SQLITE_OK;
-}
-
 static void finalize(db_stmt *base)
 {
     sqlite3_finalize(((sqlite_stmt *)base)->native);
@@ -409,11 +432,11 @@ static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_
     sqlite_conn *c = (sqlite_conn *)base;
     sqlite_stmt *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     s->base = (db_stmt){base, sql};
-    int rc = sqlite_again_prepare(c->native, text, &s->native, &s->again);
+    int rc = sqlite_returning_prepare(c->native, text, sql->binds[0] == 'k', &s->native, &s->again);
     if (rc == SQLITE_OK)
-        rc = find_places(s);
+        rc = sqlite_value_places(s->native, s->places, PARAMETERS);
     if (rc != SQLITE_OK) {
         pawl_code code = db_sqlite_error(c->native, rc, "understand a statement for", err);
         finalize(&s->base);
@@ -423,27 +446,12 @@ static pawl_code prepare(db_conn *base, const db_sql *sql, const char *text, db_
     return PAWL_OK;
 }
 
-static int bind_bytes(sqlite3_stmt *s, int at, const db_value *v)
-{
-    /* A NULL pointer would bind NULL; an empty value is not NULL. */
-    const char *bytes = v->s.at ? v->s.at : "";
-    if (v->type == DB_TEXT)
-        return sqlite3_bind_text64(s, at, bytes, v->s.size, SQLITE_STATIC, SQLITE_UTF8);
-    return sqlite3_bind_blob64(s, at, bytes, v->s.size, SQLITE_STATIC);
-}
-
 static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
 {
     sqlite3_stmt *s = ((sqlite_stmt *)base)->native;
     int at = index >= 1 && index <= PARAMETERS ? ((sqlite_stmt *)base)->places[index - 1] : 0;
-    int rc = SQLITE_RANGE;
     sqlite3_stmt *again = index == 1 ? ((sqlite_stmt *)base)->again : NULL;
-    if (v->type == DB_INT)
-        rc = sqlite3_bind_int64(s, at, v->i);
-    else if (v->type == DB_NULL)
-        rc = sqlite3_bind_null(s, at);
-    else if (v->type != DB_FROM)
-        rc = bind_bytes(s, at, v);
+    int rc = sqlite_value_bind(s, at, v);
     if (rc == SQLITE_OK && again)
         rc = sqlite3_bind_int64(again, 1, v->i);
     if (rc == SQLITE_OK)
@@ -480,23 +488,7 @@ static int columns(db_stmt *base)
 
 static void column(db_stmt *base, int index, db_value *out)
 {
-    sqlite3_stmt *s = rows_of(base);
-    const void *at;
-    switch (sqlite3_column_type(s, index)) {
-    case SQLITE_INTEGER:
-        *out = db_int(sqlite3_column_int64(s, index));
-        break;
-    case SQLITE_NULL:
-        *out = db_null();
-        break;
-    case SQLITE_BLOB:
-        at = sqlite3_column_blob(s, index);
-        *out = db_bytes((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
-        break;
-    default:
-        at = sqlite3_column_text(s, index);
-        *out = db_text((slice){at ? at : "", (size_t)sqlite3_column_bytes(s, index)});
-    }
+    *out = sqlite_value_column(rows_of(base), index);
 }
 
 static void reset(db_stmt *base)
@@ -520,9 +512,10 @@ static pawl_code script(db_conn *base, const char *text, error *err)
 static void close_db(db *base)
 {
     sqlite_db *d = (sqlite_db *)base;
-    nodes_file_close(d->nodes);
+    liveness_file_close(d->nodes);
     sqlite3_close(d->memory);
     pthread_mutex_destroy(&d->lock);
+    sqlite_ring_free(&d->ring);
     free(d->path);
     free(d);
 }
@@ -536,11 +529,13 @@ static pawl_code resolve_path(sqlite_db *d, const char *path, error *err)
         return rc;
     d->path = strdup(sqlite3_db_filename(one, "main"));
     sqlite3_close(one);
-    return d->path ? PAWL_OK : error_set(err, PAWL_NOMEM, "out of memory");
+    return d->path ? PAWL_OK : error_nomem(err);
 }
 
 static pawl_code open_file(sqlite_db *d, const char *path, error *err)
 {
+    if (d->base.options.look_only)
+        return sqlite_look_check(path, &d->base.options, &d->path, &d->immutable, err);
     pawl_code rc = sqlite_check_path(path, &d->base.options, err);
     if (rc == PAWL_OK)
         rc = sqlite_ensure_wal(path, &d->base.options, err);
@@ -553,10 +548,12 @@ pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_optio
     *out = NULL;
     sqlite_db *d = calloc(1, sizeof *d);
     if (!d)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     d->base.driver = path ? &DRIVER_FILE : &DRIVER_MEMORY;
     d->base.options = *options;
     d->relaxed = relaxed;
+    d->base.world = &d->world;
+    sqlite_ring_init(&d->ring);
     pthread_mutex_init(&d->lock, NULL);
     pawl_code rc =
         path ? open_file(d, path, err) : sqlite_open_native(NULL, 0, options, &d->memory, err);
@@ -568,7 +565,14 @@ pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_optio
     return PAWL_OK;
 }
 
-nodes_file *db_sqlite_nodes(db *base)
+/* A memory database cannot be restored under its engine. */
+static pawl_code prove(db_conn *base, error *err)
+{
+    sqlite_db *d = db_of(base);
+    return d->path ? sqlite_ring_prove(&d->ring, base, err) : PAWL_OK;
+}
+
+liveness_file *db_sqlite_nodes(db *base)
 {
     sqlite_db *d = (sqlite_db *)base;
     assert(base->driver == &DRIVER_FILE || base->driver == &DRIVER_MEMORY);
@@ -581,7 +585,7 @@ nodes_file *db_sqlite_nodes(db *base)
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
     .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms,                  \
-    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes,                  \
+    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes, .prove = prove,  \
     .native = native, .borrow = borrow, .lend = sqlite_lend, .take_back = sqlite_take_back
 
 static const db_driver DRIVER_FILE = {.name = "sqlite",

@@ -1,12 +1,12 @@
 /* The SQLite driver: a file in WAL mode, or memory.
  *
  * Besides the seam (db.h) it has what only a file on this host has: the file of node locks, and
- * figures about turns and the log. */
+ * statistics of turns and of the log. */
 #ifndef DB_DB_SQLITE_H
 #define DB_DB_SQLITE_H
 
 #include "db/db.h"
-#include "db/nodes_file.h"
+#include "db/liveness_file.h"
 #include "db/wal.h"
 
 /* Open `path` (a NUL-terminated file name), or memory when it is NULL. Does not make tables.
@@ -15,7 +15,7 @@ pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_optio
                          error *err);
 
 /* The locks beside the file; NULL for memory, or where such locks do not work. */
-nodes_file *db_sqlite_nodes(db *d);
+liveness_file *db_sqlite_nodes(db *d);
 
 typedef struct db_sqlite_stats {
     wal_stats wal;

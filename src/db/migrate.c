@@ -7,6 +7,7 @@
 #include "db/migrate.h"
 
 #include "base/id.h"
+#include "db/world.h"
 
 static const db_sql COUNT_TABLES = {"SELECT count(*) FROM {OUR_TABLES} AS t", ""};
 static const db_sql COUNT_META = {
@@ -22,6 +23,10 @@ static const db_sql NAME_DATABASE = {
     "INSERT INTO {meta} (name, number, value) VALUES ('database', $1, $2) "
     "ON CONFLICT (name) DO NOTHING",
     "it"};
+
+static const db_sql NAME_HISTORY = {"INSERT INTO {meta} (name, number) VALUES ('history', $1)"
+                                    " ON CONFLICT (name) DO NOTHING",
+                                    "i"};
 
 static pawl_code foreign(error *err)
 {
@@ -74,10 +79,15 @@ static pawl_code record(db_conn *c, const struct migration *m, error *err)
     int64_t now = o->clock->now_ms(o->clock);
     if (id_uuid7(id, now, o->random) != 0)
         return error_set(err, PAWL_STORAGE, "the system gives no randomness");
+    const db_value history = db_int(world_random());
+    if (history.i == 0)
+        return error_set(err, PAWL_STORAGE, "the system gives no randomness");
     db_value version[] = {db_int(m->number), db_text(slice_of(m->name))};
     db_value name[] = {db_int(now), db_text(slice_of(id))};
     pawl_code rc = db_run(c, &SET_VERSION, version, DB_COUNT(version), err);
-    return rc == PAWL_OK ? db_run(c, &NAME_DATABASE, name, DB_COUNT(name), err) : rc;
+    if (rc == PAWL_OK)
+        rc = db_run(c, &NAME_DATABASE, name, DB_COUNT(name), err);
+    return rc == PAWL_OK ? db_run(c, &NAME_HISTORY, &history, 1, err) : rc;
 }
 
 static pawl_code apply(db_conn *c, const struct migration *m, error *err)
@@ -87,7 +97,7 @@ static pawl_code apply(db_conn *c, const struct migration *m, error *err)
     if (rc != PAWL_OK)
         return rc;
     rc = read_version(c, &version, err);
-    if (rc == PAWL_OK && version >= m->number) {
+    if (rc == PAWL_OK && version >= m->number) { /* RULE migrations-look-again-under-the-lock */
         db_rollback(c);
         return PAWL_OK;
     }
@@ -110,17 +120,18 @@ static pawl_code apply(db_conn *c, const struct migration *m, error *err)
     return rc;
 }
 
-static pawl_code look(db_conn *c, int newest, int64_t *version, error *err)
+static pawl_code read_version_alone(db_conn *c, int newest, int64_t *version, error *err)
 {
     pawl_code rc = begin(c, err);
     if (rc != PAWL_OK)
         return rc;
     rc = read_version(c, version, err);
     db_rollback(c);
-    if (rc == PAWL_OK && *version > newest) {
+    if (rc == PAWL_OK && *version > newest) { /* RULE a-newer-database-is-refused */
         error_set(err, PAWL_NEWER, "the database was written by a newer pawl");
         error_detail(err, "its schema is %lld, this library knows %d", (long long)*version, newest);
-        error_hint(err, "use a newer libpawl; this one has changed nothing");
+        error_hint(err, "use the libpawl that has written it, or a newer one; this one has"
+                        " changed nothing");
         return PAWL_NEWER;
     }
     return rc;
@@ -136,7 +147,7 @@ pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error
     pawl_code rc = db_connect(d, DB_READER, &c, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = look(c, newest, &version, err);
+    rc = read_version_alone(c, newest, &version, err);
     db_disconnect(c);
     if (rc != PAWL_OK || version == newest)
         return rc;
@@ -144,8 +155,8 @@ pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error
     for (size_t i = 0; rc == PAWL_OK && i < count_; i++)
         if (list[i].number > version)
             rc = apply(c, &list[i], err);
-    if (rc == PAWL_OK) /* somebody newer may have come first */
-        rc = look(c, newest, &version, err);
+    if (rc == PAWL_OK) /* a newer library may have migrated further meanwhile */
+        rc = read_version_alone(c, newest, &version, err);
     if (c)
         db_disconnect(c);
     return rc;
@@ -154,4 +165,32 @@ pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error
 pawl_code migrate(db *d, error *err)
 {
     return migrate_with(d, MIGRATIONS, MIGRATION_COUNT, err);
+}
+
+static pawl_code refuse_old(int64_t version, int newest, error *err)
+{
+    if (version == 0) {
+        error_set(err, PAWL_NOTFOUND, "there is nothing of pawl in this database");
+        error_hint(err, "look at the URL; a program that drives runs makes the tables when it opens"
+                        " the database");
+        return PAWL_NOTFOUND;
+    }
+    error_set(err, PAWL_READONLY, "the tables are those of an older pawl");
+    error_detail(err, "their schema is %lld, this library reads %d", (long long)version, newest);
+    error_hint(err, "looking changes nothing: have a program of this version open the database"
+                    " once, or look with the older one");
+    return PAWL_READONLY;
+}
+
+pawl_code migrate_check(db *d, error *err)
+{
+    int64_t version = 0;
+    int newest = MIGRATION_COUNT ? MIGRATIONS[MIGRATION_COUNT - 1].number : 0;
+    db_conn *c;
+    pawl_code rc = db_connect(d, DB_READER, &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_version_alone(c, newest, &version, err);
+    db_disconnect(c);
+    return rc == PAWL_OK && version != newest ? refuse_old(version, newest, err) : rc;
 }

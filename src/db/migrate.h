@@ -23,6 +23,10 @@ extern const size_t MIGRATION_COUNT;
  * ours. PAWL_NEWER: the schema is newer than this library. Nothing is changed then. */
 pawl_code migrate(db *d, error *err);
 
+/* Read-only: are the tables there, and of this version? PAWL_NOTFOUND: there are none;
+ * PAWL_READONLY: they are those of an older pawl, and would have to be migrated first. */
+pawl_code migrate_check(db *d, error *err);
+
 /* The same with a list of migrations handed in. */
 pawl_code migrate_with(db *d, const struct migration *list, size_t count, error *err);
 

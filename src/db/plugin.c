@@ -1,6 +1,6 @@
-/* Opening a driver that is a library of its own. It is looked for where the loader looks: beside
+/* Opening a driver that is a library of its own. The dynamic loader searches for it: beside
  * libpawl.so, which has its own folder as run path, and in the system's folders. It is never closed
- * again: libpq and what is behind it leave things for the end of the process. */
+ * again: libpq and its libraries register functions that run at the end of the process. */
 #include "db/plugin.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* Drivers that are libraries of their own.
  *
- * PostgreSQL's driver needs libpq, which needs two dozen libraries more; nobody who stays with
- * SQLite should load, or install, any of them. So it is in libpawl-pg.so, which is opened when the
- * first URL asks for it, and hands back one `db_plugin`. */
+ * PostgreSQL's driver needs libpq, which needs two dozen libraries more; a program that only uses
+ * SQLite should not have to load, or install, any of them. So it is in libpawl-pg.so, which is
+ * opened when the first URL asks for it, and hands back one `db_plugin`. */
 #ifndef DB_PLUGIN_H
 #define DB_PLUGIN_H
 
@@ -23,8 +23,8 @@ typedef struct db_plugin {
 
 #define PLUGIN_SYMBOL "pawl_db_plugin"
 
-/* Open `url` with the driver of the library `file` ("libpawl-pg.so.0"). PAWL_UNSUPPORTED: it is not
- * installed, or not of this version. */
+/* Open `url` with the driver of the library `file` ("libpawl-pg.so.0.2"). PAWL_UNSUPPORTED: it is
+ * not installed, or not of this version. */
 pawl_code plugin_open(db **out, const char *file, slice url, const db_options *options, error *err);
 
 #endif

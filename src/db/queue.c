@@ -1,12 +1,12 @@
-/* A linked list with accounts. Units are linked through themselves, so that queueing allocates
- * nothing and cannot fail. */
+/* A linked list with a count per class. Units are linked through themselves, so that queueing
+ * allocates nothing and cannot fail. */
 #include "db/queue.h"
 
 #include <assert.h>
 
 int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t bytes_max)
 {
-    const queue_share *s = &q->shares[u->class];
+    const queue_share *s = &q->shares[u->class]; /* RULE C5-runs-have-a-share-of-their-own */
     if (s->units == 0)
         return 1;
     return s->units < units_max && s->bytes + (int64_t)u->bytes <= bytes_max;
@@ -14,7 +14,7 @@ int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t byt
 
 static void expect_late(queue *q, const unit *u);
 
-static void append(queue *q, unit *u)
+void queue_append(queue *q, unit *u)
 {
     expect_late(q, u);
     u->next = NULL;
@@ -27,15 +27,20 @@ static void append(queue *q, unit *u)
 
 void queue_add(queue *q, unit *u)
 {
+    /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].units++;
+    /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].bytes += (int64_t)u->bytes;
-    append(q, u);
+    queue_append(q, u);
 }
 
 void queue_settle(queue *q, const unit *u)
 {
+    /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].units--;
+    /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].bytes -= (int64_t)u->bytes;
+    /* RULE C5-runs-have-a-share-of-their-own */
     assert(q->shares[u->class].units >= 0);
 }
 
@@ -55,7 +60,7 @@ size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max)
     int64_t bytes = 0;
     while (q->head && count < (size_t)units_max) {
         bytes += (int64_t)q->head->bytes;
-        if (count > 0 && bytes > bytes_max)
+        if (count > 0 && bytes > bytes_max) /* RULE queue-a-batch-has-bounded-bytes */
             break;
         out[count++] = take_first(q);
     }
@@ -82,7 +87,7 @@ unit *queue_take_late(queue *q, int64_t now_ns)
             *late_end = u;
             late_end = &u->next;
         } else {
-            append(q, u);
+            queue_append(q, u);
         }
     }
     return late;
@@ -109,7 +114,7 @@ int queue_withdraw(queue *q, const unit *which)
             before->next = u->next;
         else
             q->head = u->next;
-        if (q->tail == u)
+        if (q->tail == u) /* RULE queue-the-last-may-be-withdrawn */
             q->tail = before;
         return 1;
     }

@@ -1,7 +1,8 @@
 /* The committer's queue: units in the order in which they were handed in.
  *
- * One queue for all classes, so that order is never in question; a share per class, so that one
- * class cannot take the other's room. No locks here: the committer has one. */
+ * One queue for all classes, so that the order is unambiguous; a bounded share per class
+ * (backpressure), so that one class cannot take the other's room. No mutex here: the committer's
+ * guards the queue. */
 #ifndef DB_QUEUE_H
 #define DB_QUEUE_H
 
@@ -25,18 +26,21 @@ typedef struct queue {
 /* Is there room for the unit in its class? One unit always fits, however large. */
 int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t bytes_max);
 
-/* Put a unit at the end and on the account of its class … */
+/* Put a unit at the end and count it in the share of its class … */
 void queue_add(queue *q, unit *u);
 
-/* … which it leaves with its final answer. */
+/* … where it counts until it has its final answer. */
 void queue_settle(queue *q, const unit *u);
 
 /* Take out the next units, at most `units_max` and about `bytes_max` bytes, but at least one, and
  * give their number. */
 size_t queue_take(queue *q, unit **out, int64_t units_max, int64_t bytes_max);
 
-/* Take out those whose time is over, wherever they stand, as a list. Cheap while there are none. */
+/* Take out the units past their deadlines, wherever they stand, as a list. Cheap while none is. */
 unit *queue_take_late(queue *q, int64_t now_ns);
+
+/* Put a unit at the end that is already counted in a share. */
+void queue_append(queue *q, unit *u);
 
 /* Put units that were taken back to the front, in their order. */
 void queue_put_back(queue *q, unit **units, size_t count);

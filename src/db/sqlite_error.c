@@ -1,5 +1,5 @@
-/* What SQLite says, in pawl's words: which code it is, and what a person can do about it. The code
- * decides what happens next (wait, try again, give up), so nobody but this file judges SQLite's
+/* Maps SQLite's result codes to pawl's: which code it is, and what an operator can do about it. The
+ * code decides what happens next (wait, try again, give up), so only this file interprets SQLite's
  * own numbers. */
 #include <errno.h>
 

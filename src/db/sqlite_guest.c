@@ -12,9 +12,10 @@
 #include "db/sqlite_open.h"
 
 static const db_sql LEND = {"SAVEPOINT pawl_guest", ""};
+/* RULE A8-another-transaction-is-not-the-one-that-was-lent */
 static const db_sql TAKE_BACK = {"RELEASE pawl_guest", ""};
 
-/* By the savepoint it is known again: another transaction that a guest has begun has none. */
+/* The savepoint identifies the transaction: another one that a guest has begun does not have it. */
 pawl_code sqlite_lend(db_conn *c, void **native, error *err)
 {
     *native = c->driver->native(c);
@@ -27,7 +28,7 @@ static int reset_open(sqlite3 *handle)
     for (sqlite3_stmt *s = sqlite3_next_stmt(handle, NULL); s; s = sqlite3_next_stmt(handle, s)) {
         if (!sqlite3_stmt_busy(s))
             continue;
-        open = 1;
+        open = 1; /* RULE A8-open-statements-are-found */
         sqlite3_reset(s);
     }
     return open;

@@ -15,7 +15,7 @@
 
 #include "db/db_sqlite.h"
 
-enum { SLICE_MS = 20 }; /* of the patience with which a locked file is opened */
+enum { SLICE_MS = 20 }; /* between two attempts to open a locked file */
 
 /* ---- The path ---- */
 
@@ -95,6 +95,7 @@ static pawl_code check_file(const char *path, error *err)
         return cannot_open(path, EISDIR, "give the name of a file in that directory", err);
     if (!S_ISREG(st.st_mode))
         return cannot_open(path, EINVAL, "give the name of an ordinary file", err);
+    /* RULE one-name-per-file */
     if (st.st_nlink > 1) /* each name would get a log of its own */
         return cannot_open(path, EMLINK, "remove the other names (hard links) of the file", err);
     if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
@@ -116,7 +117,7 @@ pawl_code sqlite_check_path(const char *path, const db_options *options, error *
     if (!there)
         real = strdup(path);
     if (!real)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     pawl_code rc = check_folder(path, dirname(real), options, err);
     free(real);
     return rc == PAWL_OK && there ? check_file(path, err) : rc;
@@ -132,30 +133,31 @@ static pawl_code set(sqlite3 *native, const char *pragma, error *err)
 
 /* The first column of the only row, as text, into `out`. The statement is run to its end: what it
  * changes (the journal mode) is committed only there. */
-static pawl_code ask(sqlite3 *native, const char *sql, char *out, size_t room, error *err)
+static pawl_code query_text(sqlite3 *native, const char *sql, char *out, size_t room, error *err)
 {
     sqlite3_stmt *s = NULL;
     buf b;
     buf_init_fixed(&b, out, room);
     int rc = sqlite3_prepare_v2(native, sql, -1, &s, NULL);
-    while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+    while (rc == SQLITE_OK || rc == SQLITE_ROW) { /* RULE 8-a-busy-mode-switch-runs-to-its-end */
         rc = sqlite3_step(s);
         if (rc == SQLITE_ROW)
             buf_text(&b, (const char *)sqlite3_column_text(s, 0));
     }
+    /* RULE 8-a-busy-mode-switch-runs-to-its-end */
     pawl_code code = rc == SQLITE_DONE ? PAWL_OK : db_sqlite_error(native, rc, "read", err);
     sqlite3_finalize(s);
     return code;
 }
 
 /* Guarantee 8: what we acknowledge is synced. Read back, because an application's hook, a
- * compile-time default or another program may have had other ideas. */
+ * compile-time default or another program may have changed it. */
 static pawl_code read_back(sqlite3 *native, const char *path, int relaxed, error *err)
 {
     char mode[16], level[16];
-    pawl_code rc = ask(native, "PRAGMA journal_mode", mode, sizeof mode, err);
+    pawl_code rc = query_text(native, "PRAGMA journal_mode", mode, sizeof mode, err);
     if (rc == PAWL_OK)
-        rc = ask(native, "PRAGMA synchronous", level, sizeof level, err);
+        rc = query_text(native, "PRAGMA synchronous", level, sizeof level, err);
     if (rc != PAWL_OK)
         return rc;
     if (strcmp(mode, "wal") == 0 && (strcmp(level, "2") == 0 || (relaxed && level[0] == '1')))
@@ -163,19 +165,20 @@ static pawl_code read_back(sqlite3 *native, const char *path, int relaxed, error
     error_set(err, PAWL_NOTDURABLE, "the database would not keep what it acknowledges");
     error_detail(err, "%s: journal_mode is %s, synchronous is %s", path, mode, level);
     error_hint(err, "leave both to pawl in on_connect; ask for durability=relaxed if you mean it");
-    return PAWL_NOTDURABLE;
+    return PAWL_NOTDURABLE; /* RULE 8-durable-means-synced */
 }
 
 static pawl_code set_up(sqlite3 *native, const char *path, int relaxed, const db_options *options,
                         error *err)
 {
     sqlite3_busy_timeout(native, (int)options->busy_ms);
+    /* RULE 8-durable-means-synced */
     pawl_code rc =
         set(native, relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
-    if (rc == PAWL_OK) /* wal.c does it, and must not be overtaken */
+    if (rc == PAWL_OK) /* wal.c checkpoints instead */
         rc = set(native, "PRAGMA wal_autocheckpoint=0", err);
     if (rc == PAWL_OK)
-        rc = read_back(native, path, relaxed, err);
+        rc = read_back(native, path, relaxed, err); /* RULE 8-settings-are-read-back */
     return rc;
 }
 
@@ -197,7 +200,7 @@ static pawl_code call_hook(sqlite3 *native, const db_options *options, error *er
 
 static pawl_code open_plain(const char *path, const db_options *options, sqlite3 **out, error *err)
 {
-    /* A file's handle has one user at a time; the one in memory is everybody's. */
+    /* A file's handle has one thread at a time; the one in memory is shared by all. */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     flags |= path ? SQLITE_OPEN_NOMUTEX : SQLITE_OPEN_FULLMUTEX;
     int persist = 1;
@@ -245,7 +248,7 @@ static pawl_code refuse_mode(const char *path, const char *mode, error *err)
 static pawl_code switch_mode(sqlite3 *native, const char *path, error *err)
 {
     char mode[16];
-    pawl_code rc = ask(native, "PRAGMA journal_mode=WAL", mode, sizeof mode, err);
+    pawl_code rc = query_text(native, "PRAGMA journal_mode=WAL", mode, sizeof mode, err);
     if (rc == PAWL_OK && strcmp(mode, "wal") != 0)
         return refuse_mode(path, mode, err);
     return rc;
@@ -260,22 +263,22 @@ static pawl_code refuse_encoding(const char *path, const char *encoding, error *
 }
 
 /* The file's first page is read here, so that "not a database" is found before anything else. A
- * file without pages is nobody's yet, and may be switched: new, or left by a process that died
- * making it. */
+ * file without pages has no content to protect, and may be switched: it is new, or left by a
+ * process that died making it. */
 static pawl_code ensure_wal(sqlite3 *native, const char *path, int may_switch, error *err)
 {
     char mode[16], pages[24], encoding[16];
-    pawl_code rc = ask(native, "SELECT count(*) FROM sqlite_master", mode, sizeof mode, err);
+    pawl_code rc = query_text(native, "SELECT count(*) FROM sqlite_master", mode, sizeof mode, err);
     if (rc == PAWL_OK && sqlite3_db_readonly(native, "main") == 1)
         return refuse_read_only(path, "opened read-only", err);
     if (rc == PAWL_OK)
-        rc = ask(native, "PRAGMA encoding", encoding, sizeof encoding, err);
+        rc = query_text(native, "PRAGMA encoding", encoding, sizeof encoding, err);
     if (rc == PAWL_OK && strcmp(encoding, "UTF-8") != 0)
         return refuse_encoding(path, encoding, err);
     if (rc == PAWL_OK)
-        rc = ask(native, "PRAGMA page_count", pages, sizeof pages, err);
+        rc = query_text(native, "PRAGMA page_count", pages, sizeof pages, err);
     if (rc == PAWL_OK)
-        rc = ask(native, "PRAGMA journal_mode", mode, sizeof mode, err);
+        rc = query_text(native, "PRAGMA journal_mode", mode, sizeof mode, err);
     if (rc != PAWL_OK || strcmp(mode, "wal") == 0)
         return rc;
     if (may_switch || strcmp(pages, "0") == 0)
@@ -290,7 +293,7 @@ pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *
     if (rc != PAWL_OK)
         return rc;
     /* Two processes that make the same new file may meet here. SQLite then answers BUSY, at
-     * times without having waited at all; so we ask again until patience is over. */
+     * times without having waited at all; so it is tried again until busy_ms is over. */
     sqlite3_busy_timeout(native, SLICE_MS);
     for (int64_t left = options->busy_ms; left > 0; left -= SLICE_MS) {
         rc = ensure_wal(native, path, options->switch_to_wal, err);
@@ -345,6 +348,7 @@ pawl_code sqlite_check_borrowed(sqlite3 *native, error *err)
     return rc == SQLITE_OK ? PAWL_OK : db_sqlite_error(native, rc, "use", err);
 }
 
+/* RULE A6-keys-are-never-reused */
 const db_macro SQLITE_MACROS[] = {
     {"KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"},
     {"INT", "INTEGER"},
@@ -360,5 +364,6 @@ const db_macro SQLITE_MACROS[] = {
     {"OUR_TABLES",
      "(SELECT substr(name, 6) AS name, type FROM sqlite_master WHERE substr(lower(name), "
      "1, 5) = 'pawl_')"},
+    {"RUN_LOCKERS", "(SELECT 0 AS run, 0 AS process, 0 AS since WHERE 1 = 0)"},
     {NULL, NULL},
 };

@@ -9,8 +9,8 @@
 
 #include "db/db.h"
 
-/* Look at the path, without opening it: pawl never opens the file itself, because closing it
- * would drop SQLite's locks of the whole process. */
+/* Check the path, without opening it: pawl never opens the file itself, because closing it would
+ * drop SQLite's locks of the whole process. */
 pawl_code sqlite_check_path(const char *path, const db_options *options, error *err);
 
 /* One connection, prepared by the application and then by us, its settings read back.
@@ -22,7 +22,7 @@ pawl_code sqlite_open_native(const char *path, int relaxed, const db_options *op
 pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *err);
 
 /* The files of a writer. Moved, deleted or replaced under it, what it acknowledges would be written
- * to a file that nobody finds again; so it looks before each transaction. */
+ * to a file that no later open finds; so the files are checked before each transaction. */
 typedef struct sqlite_watch {
     char *path[3]; /* the database, its log, the log's index */
     uint64_t device[3];
@@ -44,7 +44,7 @@ void sqlite_limit_log(sqlite3 *handle, int64_t wal_bytes);
 /* Can a connection of the application be used (db_driver.borrow)? */
 pawl_code sqlite_check_borrowed(sqlite3 *native, error *err);
 
-/* The driver's words (db_driver.macros). */
+/* The driver's macros (db_driver.macros). */
 extern const db_macro SQLITE_MACROS[];
 
 #endif

@@ -1,11 +1,12 @@
-/* One byte for everybody. Its value and its place never change: inotify tells of the writing, not
- * of what was written, and so the file never grows.
+/* Notification by inotify. One byte serves all processes. Its value and its place never change:
+ * inotify reports that the file was written, not what, and so the file never grows.
  *
- * Own writings are heard as well. The system merges two of them that nobody has read yet, so that
- * counting one's own would at times drop another's; to look once too often does no harm.
+ * A process hears its own writes as well. The system merges two events that were not read yet, so
+ * that discounting one's own would at times drop another's; polling the database once too often
+ * does no harm.
  *
- * A child made by fork() shares the watch with its parent, who would miss what the child has read:
- * so the child reads nothing. */
+ * A child made by fork() shares the watch with its parent, which would miss the events that the
+ * child has read: so the child reads nothing. */
 #define _GNU_SOURCE
 #include "db/sqlite_wake.h"
 
@@ -18,22 +19,22 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "db/beside.h"
+#include "db/sidecar.h"
 
 enum { PATH_BYTES = 4096 };
 
 struct sqlite_wake {
     int fd;
-    int watch; /* -1: nobody listens */
+    int watch; /* -1: does not listen */
     pid_t pid;
     char path[PATH_BYTES];
 };
 
 /* ---- Opening ---- */
 
-static pawl_code trouble(const sqlite_wake *w, const char *what, error *err)
+static pawl_code file_error(const sqlite_wake *w, const char *what, error *err)
 {
-    return beside_error(w->path, what, err);
+    return sidecar_error(w->path, what, err);
 }
 
 static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err)
@@ -44,8 +45,8 @@ static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err
     buf_text(&path, "-wake");
     if (path.failed)
         return error_set(err, PAWL_LIMIT, "the path of the database is too long");
-    w->fd = beside_open(w->path, db_path);
-    return w->fd >= 0 ? PAWL_OK : trouble(w, "that wakes others cannot be opened", err);
+    w->fd = sidecar_open(w->path, db_path);
+    return w->fd >= 0 ? PAWL_OK : file_error(w, "that wakes others cannot be opened", err);
 }
 
 pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err)
@@ -53,7 +54,7 @@ pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err)
     *out = NULL;
     sqlite_wake *w = calloc(1, sizeof *w);
     if (!w)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     w->fd = w->watch = -1;
     w->pid = getpid();
     pawl_code rc = open_descriptor(w, db_path, err);
@@ -78,7 +79,7 @@ void sqlite_wake_close(sqlite_wake *w)
 
 /* ---- Hearing ---- */
 
-/* Is what others find under the name still what is open here? */
+/* Is the file under this name still the one that is open here? */
 static int is_still_there(const sqlite_wake *w)
 {
     struct stat here, there;
@@ -98,7 +99,7 @@ static int watch_file(const sqlite_wake *w)
     return watch;
 }
 
-/* A user has only so many watches; without one there is still the looking. */
+/* A user has a limited number of inotify watches; without one the notifier's users still poll. */
 pawl_code sqlite_wake_listen(sqlite_wake *w, int *fd, error *err)
 {
     if (w->watch < 0)
@@ -146,5 +147,5 @@ pawl_code sqlite_wake_tell(sqlite_wake *w, error *err)
     do {
         n = pwrite(w->fd, &BYTE, 1, 0);
     } while (n < 0 && errno == EINTR);
-    return n == 1 ? PAWL_OK : trouble(w, "that wakes others cannot be written", err);
+    return n == 1 ? PAWL_OK : file_error(w, "that wakes others cannot be written", err);
 }

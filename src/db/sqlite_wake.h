@@ -1,9 +1,9 @@
-/* The file `<db>-wake`: how processes on one SQLite file wake each other.
+/* The file `<db>-wake`: how processes on one SQLite file notify each other.
  *
- * Who has committed something for another process writes one byte into it, always the same one; the
- * system tells everybody who watches the file (inotify). Nothing can be read from it: whoever is
- * woken looks into the database. So it may be lost, deleted or full of anything, and all that
- * happens is that others find their work when they next look by themselves. */
+ * A process that has committed something for another one writes one byte into it, always the same
+ * one; the system notifies every process that watches the file (inotify). Nothing is read from it:
+ * a process that is notified polls the database. So the file may be lost, deleted or full of
+ * anything, and all that happens is that the others find their work at their next poll. */
 #ifndef DB_SQLITE_WAKE_H
 #define DB_SQLITE_WAKE_H
 
@@ -15,14 +15,14 @@ typedef struct sqlite_wake sqlite_wake;
 pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err);
 void sqlite_wake_close(sqlite_wake *w); /* NULL is allowed */
 
-/* *fd is readable from now on when somebody has written; -1 where the system has no such thing. */
+/* *fd is readable from now on when a process has written; -1 where the system has no inotify. */
 pawl_code sqlite_wake_listen(sqlite_wake *w, int *fd, error *err);
 
-/* Take what has come: 1 if it was anything, one's own writing included; 0 if not; -1 when others
- * no longer see this file, since it was deleted or replaced: open it again. */
+/* Consume the events: 1 if there were any, one's own writes included; 0 if not; -1 when other
+ * processes no longer see this file, since it was deleted or replaced: open it again. */
 int sqlite_wake_heard(sqlite_wake *w);
 
-/* Wake all who listen. */
+/* Notify all processes that listen. */
 pawl_code sqlite_wake_tell(sqlite_wake *w, error *err);
 
 #endif

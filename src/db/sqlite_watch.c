@@ -1,7 +1,7 @@
-/* Looking whether the files are still the ones that were opened: by stat(), never by open(), since
- * a close() would drop SQLite's locks of the whole process. Three system calls per transaction. The
- * log and its index are made by SQLite when it needs them, so they are known from their first
- * sight on. */
+/* Checks that the files are still the ones that were opened: by stat(), never by open(), since a
+ * close() would drop SQLite's locks of the whole process. Three system calls per transaction. The
+ * log and its index are made by SQLite when it needs them, so they are known from their first sight
+ * on. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

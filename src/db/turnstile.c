@@ -1,10 +1,10 @@
-/* Turns by two byte locks, with an end to patience.
+/* Turns by two byte locks, with a time-out.
  *
- * A lock that is waited for in the kernel is handed over fairly, but the wait has no time-out,
- * and a library may not use signals to end it. So the usual case, nobody else there, tries both
- * locks without waiting; otherwise a thread of the turnstile's own waits in the kernel, and the
- * caller waits for the thread, as long as its patience lasts. If the locks come after that, the
- * thread lets go of them at once, or keeps them for a caller who has come back meanwhile. */
+ * A lock that is waited for in the kernel is handed over fairly, but the wait has no time-out, and
+ * a library may not use signals to end it. So the uncontended case tries both locks without
+ * waiting. Otherwise a thread of the turnstile waits in the kernel, and the caller waits for that
+ * thread for patience_ms. If the locks come later, the thread releases them at once, or keeps them
+ * for the caller if it has come back meanwhile. */
 #include "db/turnstile.h"
 
 #include <errno.h>
@@ -17,16 +17,16 @@ enum { BYTE_T = 0, BYTE_M = 1 };
 typedef enum { IDLE, WANTED, GOT, UNWANTED } turn_state;
 
 struct turnstile {
-    nodes_file *file;
+    liveness_file *file;
     clock_source *clock;
     int by_hand;
     int64_t patience_ms;
 
     int inside;       /* M is ours */
-    int have_t;       /* T is ours: in the first half of a turn, and while we are next */
-    int asking;       /* by hand: we ask in vain … */
+    int have_t;       /* T is ours: in the first half of a turn, and while next in line */
+    int asking;       /* by hand: the lock was not free … */
     int64_t asked_ns; /* … since then … */
-    int64_t again_ns; /* … the last time now */
+    int64_t again_ns; /* … and was tried last then */
     int64_t wait_ns_max;
     int64_t given_up;
 
@@ -37,7 +37,7 @@ struct turnstile {
     pthread_t thread;
 };
 
-turnstile *turnstile_new(nodes_file *file, clock_source *clock, int by_hand, int64_t patience_ms)
+turnstile *turnstile_new(liveness_file *file, clock_source *clock, int by_hand, int64_t patience_ms)
 {
     turnstile *t = calloc(1, sizeof *t);
     if (!t)
@@ -60,20 +60,20 @@ void turnstile_free(turnstile *t)
     if (t->thread_runs) {
         pthread_cancel(t->thread); /* it may be waiting in the kernel for a stopped process */
         pthread_join(t->thread, NULL);
-        nodes_file_unlock(t->file, BYTE_T);
-        nodes_file_unlock(t->file, BYTE_M);
+        liveness_file_unlock(t->file, BYTE_T); /* RULE B2-two-locks-not-one */
+        liveness_file_unlock(t->file, BYTE_M);
     }
     pthread_mutex_destroy(&t->lock);
     pthread_cond_destroy(&t->changed);
     free(t);
 }
 
-static void let_go(turnstile *t)
+static void release_locks(turnstile *t)
 {
     if (t->have_t)
-        nodes_file_unlock(t->file, BYTE_T);
+        liveness_file_unlock(t->file, BYTE_T); /* RULE B2-two-locks-not-one */
     t->have_t = 0;
-    nodes_file_unlock(t->file, BYTE_M);
+    liveness_file_unlock(t->file, BYTE_M);
 }
 
 /* ---- The thread that waits in the kernel ---- */
@@ -97,16 +97,17 @@ static void *wait_in_kernel(void *arg)
     turnstile *t = arg;
     for (;;) {
         wait_until_wanted(t);
-        while (!t->have_t && nodes_file_lock(t->file, BYTE_T, 1) != 0 && errno == EINTR)
+        /* RULE B2-two-locks-not-one */
+        while (!t->have_t && liveness_file_lock(t->file, BYTE_T, 1) != 0 && errno == EINTR)
             continue;
-        while (nodes_file_lock(t->file, BYTE_M, 1) != 0 && errno == EINTR)
+        while (liveness_file_lock(t->file, BYTE_M, 1) != 0 && errno == EINTR)
             continue;
         t->have_t = 1;
         pthread_mutex_lock(&t->lock);
         if (t->state == WANTED) {
             t->state = GOT;
         } else {
-            let_go(t);
+            release_locks(t);
             t->state = IDLE;
         }
         pthread_cond_broadcast(&t->changed);
@@ -122,7 +123,7 @@ static int have_thread(turnstile *t)
     return t->thread_runs;
 }
 
-/* 1: the turn is ours. 0: patience is over. */
+/* 1: the turn is ours. 0: the deadline has passed. */
 static int wait_for_thread(turnstile *t, int64_t deadline)
 {
     pthread_mutex_lock(&t->lock);
@@ -138,20 +139,21 @@ static int wait_for_thread(turnstile *t, int64_t deadline)
 
 /* ---- Turns ---- */
 
-/* 1 when both locks were free. Who has T and not yet M is next, and keeps it for the thread that
- * goes on waiting. By hand there is no thread, and T is given back. */
+/* 1 when both locks were free. With T but not M this process is next in line, and keeps T for the
+ * thread that goes on waiting. By hand there is no thread, and T is released. */
 static int try_both(turnstile *t)
 {
-    if (nodes_file_lock(t->file, BYTE_T, 0) != 0)
+    if (liveness_file_lock(t->file, BYTE_T, 0) != 0) /* RULE B2-two-locks-not-one */
         return 0;
-    int got = nodes_file_lock(t->file, BYTE_M, 0) == 0;
+    /* RULE B2-the-first-lock-is-kept-for-half-a-turn */
+    int got = liveness_file_lock(t->file, BYTE_M, 0) == 0;
     t->have_t = got || (!t->by_hand && have_thread(t));
     if (!t->have_t)
-        nodes_file_unlock(t->file, BYTE_T);
+        liveness_file_unlock(t->file, BYTE_T); /* RULE B2-two-locks-not-one */
     return got;
 }
 
-static void note_wait(turnstile *t, int64_t since)
+static void record_wait(turnstile *t, int64_t since)
 {
     int64_t waited = t->clock->mono_ns(t->clock) - since;
     pthread_mutex_lock(&t->lock);
@@ -160,15 +162,16 @@ static void note_wait(turnstile *t, int64_t since)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void note_given_up(turnstile *t)
+static void count_given_up(turnstile *t)
 {
     pthread_mutex_lock(&t->lock);
     t->given_up++;
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Once patience is over it stays over until we have written: otherwise each attempt that finds
- * SQLite locked would begin to wait anew, and a busy neighbour would keep us out for ever. */
+/* Once the time-out is over it stays over until this process has written: otherwise each attempt
+ * that finds SQLite locked would begin to wait anew, and a busy process could starve this one for
+ * ever. */
 static int enter_by_hand(turnstile *t)
 {
     int64_t now = t->clock->mono_ns(t->clock);
@@ -179,12 +182,12 @@ static int enter_by_hand(turnstile *t)
     t->again_ns = now;
     if (now < clock_deadline(t->asked_ns, t->patience_ms))
         return 0;
-    note_wait(t, t->asked_ns);
+    record_wait(t, t->asked_ns);
     return 1;
 }
 
-/* What the thread is doing. As long as it waits, the locks, which are on our own description, must
- * not be touched. */
+/* What the thread is doing. As long as it waits, the locks must not be touched: they belong to the
+ * open file description, which the thread shares. */
 static turn_state thread_state(turnstile *t)
 {
     if (!t->thread_runs)
@@ -207,20 +210,21 @@ int turnstile_enter(turnstile *t)
     if (t->by_hand)
         return enter_by_hand(t);
     int64_t since = t->clock->mono_ns(t->clock);
+    /* RULE B2-patience-ends */
     t->inside = have_thread(t) && wait_for_thread(t, clock_deadline(since, t->patience_ms));
-    note_wait(t, since);
+    record_wait(t, since);
     if (!t->inside)
-        note_given_up(t);
+        count_given_up(t);
     return 1;
 }
 
 void turnstile_pass(turnstile *t)
 {
     if (t->asking && !t->inside)
-        note_given_up(t);
+        count_given_up(t);
     t->asking = 0;
     if (t->inside && t->have_t) {
-        nodes_file_unlock(t->file, BYTE_T);
+        liveness_file_unlock(t->file, BYTE_T); /* RULE B2-two-locks-not-one */
         t->have_t = 0;
     }
 }
@@ -228,7 +232,7 @@ void turnstile_pass(turnstile *t)
 void turnstile_leave(turnstile *t)
 {
     if (t->inside)
-        let_go(t);
+        release_locks(t);
     t->inside = 0;
 }
 

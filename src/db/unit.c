@@ -21,7 +21,7 @@ static int fits(char letter, const db_value *v)
     case DB_FROM:
         return letter != 0;
     case DB_INT:
-        return letter == 'i';
+        return letter == 'i' || letter == 'k';
     case DB_TEXT:
         return letter == 't';
     case DB_BYTES:
@@ -35,11 +35,13 @@ int unit_stmt_writes(const unit_stmt *s)
     return strncmp(s->sql->text, "SELECT ", 7) != 0;
 }
 
-/* A refusal must leave nothing behind: is there anything, when this guard refuses? What is found
- * runs only where the guard before it has written nothing. */
-static void note(unit *u, const unit_stmt *s)
+/* A refusal must leave nothing behind: keep track of whether the unit has written anything when a
+ * guard refuses. A UNIT_FOUND statement runs only where the guard before it has written nothing. */
+static void track_writes(unit *u, const unit_stmt *s)
 {
+    /* RULE A4-what-was-written-before-a-refusal-needs-a-savepoint */
     u->needs_mark |= s->kind == UNIT_GUARD && u->writes;
+    /* RULE A8-what-a-failed-function-wrote-goes */
     u->needs_mark |= s->kind == UNIT_CALL; /* it may have written itself */
     u->writes |= s->kind != UNIT_FOUND && unit_stmt_writes(s);
 }
@@ -60,7 +62,7 @@ static int make_room(unit *u)
     return 1;
 }
 
-/* Whose values it takes. 0: no memory. */
+/* Resolve each db_from() to the statement that it names. 0: no memory. */
 static int find_sources(const unit *u, unit_stmt *s)
 {
     for (int i = 0; i < s->count; i++) {
@@ -76,7 +78,7 @@ static int find_sources(const unit *u, unit_stmt *s)
     return 1;
 }
 
-static int add(unit *u, unit_stmt what, const db_value *values, int count)
+static int add_stmt(unit *u, unit_stmt what, const db_value *values, int count)
 {
     if (u->broken_build) /* its values may be those of a statement that is not there */
         return -1;
@@ -99,7 +101,7 @@ static int add(unit *u, unit_stmt what, const db_value *values, int count)
         u->broken_build = 1;
         return -1;
     }
-    note(u, s);
+    track_writes(u, s);
     if (u->last)
         u->last->next = s;
     else
@@ -113,47 +115,54 @@ static int add(unit *u, unit_stmt what, const db_value *values, int count)
 int unit_guard(unit *u, const db_sql *sql, const char *name, uint64_t key, const db_value *values,
                int count)
 {
-    return add(u, (unit_stmt){.kind = UNIT_GUARD, .sql = sql, .name = name, .key = key}, values,
-               count);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_GUARD, .sql = sql, .name = name, .key = key},
+                    values, count);
 }
 
 int unit_found(unit *u, const db_sql *sql, const db_value *values, int count)
 {
     assert(u->broken_build || (u->last && u->last->kind == UNIT_GUARD));
-    return add(u, (unit_stmt){.kind = UNIT_FOUND, .sql = sql}, values, count);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_FOUND, .sql = sql}, values, count);
 }
 
 int unit_try(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
 {
-    return add(u, (unit_stmt){.kind = UNIT_TRY, .sql = sql, .key = key}, values, count);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_TRY, .sql = sql, .key = key}, values, count);
 }
 
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
 {
-    return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key}, values, count);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key}, values, count);
 }
 
 int unit_note(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
 {
     u->notes = 1;
-    return add(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key, .note = 1}, values,
-               count);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key, .note = 1}, values,
+                    count);
+}
+
+int unit_append(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count)
+{
+    assert(count > 6 && values[0].type == DB_INT && values[6].type == DB_INT);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_WRITE, .sql = sql, .key = key, .appends = 1},
+                    values, count);
 }
 
 int unit_call(unit *u, const char *name, unit_guest *guest)
 {
     static const db_sql NONE = {"CALL", ""};
     guest->misused = 0;
-    return add(u, (unit_stmt){.kind = UNIT_CALL, .sql = &NONE, .name = name, .guest = guest}, NULL,
-               0);
+    return add_stmt(u, (unit_stmt){.kind = UNIT_CALL, .sql = &NONE, .name = name, .guest = guest},
+                    NULL, 0);
 }
 
-static void note_all(unit *u)
+static void track_all_writes(unit *u)
 {
     u->last = NULL;
     u->writes = u->needs_mark = 0;
     for (unit_stmt *s = u->first; s; s = s->next) {
-        note(u, s);
+        track_writes(u, s);
         u->last = s;
     }
 }
@@ -168,17 +177,45 @@ void unit_cut(unit *u, int count)
     }
     *at = NULL;
     u->marked = 0; /* what is added from here on is not an attempt's */
-    note_all(u);
+    track_all_writes(u);
 }
 
-/* In which of the three parts it goes: that of its kind, or the last one of those whose values it,
- * or what is found behind it, takes. */
+void unit_renew(unit *u)
+{
+    if (u->marked)
+        arena_rewind(u->arena, u->mark);
+    u->marked = 0;
+    u->answer = UNIT_OPEN;
+    u->code = PAWL_OK;
+    u->refused = u->message = NULL;
+    u->found = NULL;
+    for (unit_stmt *s = u->first; s; s = s->next) {
+        s->rows = NULL;
+        s->left_out = 0;
+    }
+}
+
+void unit_put_first(unit *u, int statement)
+{
+    unit_stmt *one = u->numbered[statement], **at = &u->first;
+    assert(!one->sources);
+    while (*at != one)
+        at = &(*at)->next;
+    *at = one->next;
+    one->next = u->first;
+    u->first = one;
+    track_all_writes(u);
+}
+
+/* The part (guards, tries, writes) that a statement goes to: that of its kind, or a later one if it
+ * takes a value of a statement there. */
 static int part_of(const unit_stmt *s)
 {
     static const int PARTS[] = {
         [UNIT_GUARD] = 0, [UNIT_FOUND] = 0, [UNIT_CALL] = 0, [UNIT_TRY] = 1, [UNIT_WRITE] = 2};
     int part = PARTS[s->kind];
     for (int i = 0; s->sources && i < s->count; i++)
+        /* RULE A4-nothing-goes-before-what-it-takes */
         if (s->sources[i] && s->sources[i]->part > part)
             part = s->sources[i]->part;
     return part;
@@ -209,7 +246,7 @@ void unit_guards_first(unit *u)
     *ends[1] = parts[2];
     *ends[0] = parts[1];
     u->first = parts[0];
-    note_all(u);
+    track_all_writes(u);
 }
 
 const unit_row *unit_rows(const unit *u, int statement)
@@ -222,6 +259,8 @@ int unit_leaves_out(unit_stmt *s)
     s->left_out = 0;
     for (int i = 0; s->sources && i < s->count; i++) {
         const unit_stmt *from = s->sources[i];
+        /* RULE A4-what-hangs-on-a-try-without-a-row-is-left-out */
+        /* RULE A4-what-hangs-on-what-is-left-out-is-left-out */
         s->left_out |= from && (from->left_out || (from->kind == UNIT_TRY && !from->rows));
     }
     return s->left_out;
@@ -277,4 +316,13 @@ uint64_t unit_key(const char *table, int64_t id)
 uint64_t unit_key_text(const char *table, slice text)
 {
     return key(table, text.at, text.size);
+}
+
+pawl_code unit_shut_out(const unit *u, pawl_code rc)
+{
+    if (rc != PAWL_REFUSED || !u->refused)
+        return rc;
+    return strcmp(u->refused, "node") == 0   ? PAWL_FENCED
+           : strcmp(u->refused, "back") == 0 ? PAWL_REWOUND
+                                             : rc;
 }

@@ -1,4 +1,4 @@
-/* A unit: what commits together, or not at all.
+/* A unit: statements that commit atomically, as a part of a group commit.
  *
  * A unit is a list of statements in an arena: *guards*, the conditions it must meet, *tries*, which
  * may find nothing, and *writes*. Contention is expressed in guards and tries only (UPDATE …
@@ -8,8 +8,8 @@
  * and hits its own unit only.
  *
  * A unit is handed to the committer (committer.h) and belongs to it, with its arena and all the
- * bytes its values point to, until its answer is there. Rows that its statements returned, and
- * the reason of a refusal, come back in the same arena. */
+ * bytes its values point to, until its answer is there. Rows that its statements returned, and the
+ * reason of a refusal, come back in the same arena. */
 #ifndef DB_UNIT_H
 #define DB_UNIT_H
 
@@ -25,7 +25,7 @@ typedef enum {
     UNIT_REFUSED,   /* a guard gave no row, or the submitter is broken; nothing was written */
     UNIT_UNDECIDED, /* perhaps durable; one of the other answers follows */
     UNIT_FAILED, /* not durable; `code` and `message` say why. One exception: PAWL_UNDECIDED, when
-                       nobody will ever know: closed, or the database damaged, too early */
+                    it can never be known: closed, or the database damaged, too early */
 } unit_answer;
 
 typedef enum {
@@ -43,14 +43,14 @@ typedef struct unit_row {
     db_value values[];
 } unit_row;
 
-/* Code of somebody else, called in the midst of the transaction on the thread that applies it. What
- * it gives is the row of its statement, one column of bytes; it is copied. At NULL: nothing of the
- * unit is to stay. */
+/* Code of the application, called inside the transaction on the thread that applies it. What it
+ * gives is the row of its statement, one column of bytes; it is copied. NULL bytes: the unit is to
+ * be rolled back. */
 typedef struct unit_guest {
     slice (*call)(void *native, void *arg); /* `native` as db_driver.lend() gives it */
     void *arg;
-    int misused; /* it has ended the transaction, or left something open in it: nothing has stayed,
-                    as far as that can be helped */
+    int misused; /* it has ended the transaction, or left something open in it; what is left of it
+                    was rolled back */
 } unit_guest;
 
 typedef struct unit_stmt {
@@ -58,17 +58,18 @@ typedef struct unit_stmt {
     const db_sql *sql;
     const char *name; /* of a guard: what it stands for, "fence"; static text */
     db_value *values;
-    struct unit_stmt *
-        *sources;      /* per value: whose it is if it is a db_from(); NULL: there is none */
-    unit_guest *guest; /* of UNIT_CALL */
+    struct unit_stmt **sources; /* per value: the statement of a db_from(); NULL: there is
+                                       none */
+    unit_guest *guest;          /* of UNIT_CALL */
     unit_row *rows;
     int count;
     int part;     /* where unit_guards_first() puts it */
     int note;     /* see unit_note() */
+    int appends;  /* see unit_append() */
     int left_out; /* a try gave no row that it needs; decided when it is its turn */
     unit_kind kind;
-    uint64_t key; /* the row it locks, reads or writes, as unit_key() names it; 0: one that no other
-                     unit at this time knows of */
+    uint64_t key; /* the row it locks, reads or writes, as unit_key() names it; 0: a row that no
+                     other unit can address at this time */
 } unit_stmt;
 
 /* Units of one submitter keep their order, and once one of them was not committed, or is
@@ -79,10 +80,11 @@ typedef struct submitter {
     int64_t handed_in;   /* units so far */
     atomic_llong broken; /* number of the first unit that was not committed; 0: none */
     uint64_t broken_in;  /* number of the pass that would break it; see batch.c */
+    int64_t aside;       /* units of it that wait for a lock, or behind such a one; see aside.h */
 } submitter;
 
-/* Whose share of the queue it takes: what runs have to say must get through when starts and
- * messages from outside fill the queue, since only they can empty it. */
+/* Whose share of the queue it takes (backpressure): units of runs must get through when starts and
+ * messages from outside fill the queue, since only runs can work them off. */
 typedef enum { UNIT_OF_RUN, UNIT_OF_CLIENT } unit_class;
 
 typedef struct unit unit;
@@ -108,18 +110,30 @@ struct unit {
     void (*done)(unit *u, void *arg);
     void *done_arg;
 
+    /* Called once, in the same way, when the unit begins to wait for a row lock of a foreign
+     * transaction; NULL: not called. The unit stays the committer's. */
+    void (*waits)(unit *u, void *done_arg);
+    const char *name; /* for log lines: the id of its run; NULL: none */
+    int64_t lock_ms;  /* a client's unit waits for a lock only so long; 0: as for anything else */
+
     /* The answer. */
     unit_answer answer;
     pawl_code code;        /* PAWL_OK, PAWL_REFUSED, PAWL_UNDECIDED, or why it failed */
     const char *refused;   /* name of the guard; "prefix" for a broken submitter */
     const unit_row *found; /* rows of the UNIT_FOUND statement behind it */
     const char *message;   /* of a failure; in the arena, or static */
+    int row_locked; /* of PAWL_BUSY: another transaction kept a row locked; others may go on */
 
     /* The committer's own. */
     unit *next;
     struct committer_waiter *waiter;
     int64_t order; /* its number among the units of its submitter, from 1 */
     int64_t deadline_ns;
+    int set_aside;          /* it waits for a lock, see aside.h … */
+    int aside_told;         /* … which was logged … */
+    int64_t aside_since_ns; /* … since then … */
+    int64_t aside_ns;       /* … and is tried at this moment, … */
+    int64_t aside_ms;       /* … so long after the last time */
     arena_mark mark;
     int marked;
     unit_answer provisional; /* while undecided: what it is if the commit has happened */
@@ -143,9 +157,13 @@ int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values,
  * that such a unit goes to committers_apply() and nowhere else. Borrowed until the answer. */
 int unit_call(unit *u, const char *name, unit_guest *guest);
 
-/* A write for the change feed: where one transaction writes at a time it is left out while nobody
- * has asked for the feed, which is decided once in each transaction ('feed' in {meta}). */
+/* A write for the change feed: where one transaction writes at a time it is left out until a reader
+ * asks for the feed, which is decided once in each transaction ('feed' in {meta}). */
 int unit_note(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
+
+/* A write that appends a row to a journal: its first three values are run, generation and seq, and
+ * the seventh is the time. What was appended last proves that a transaction is there (world.h). */
+int unit_append(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
 
 /* Take back all statements but the first `count`, as they were added. A unit that was refused and
  * is cut can be built anew from there, and handed in again. */
@@ -156,6 +174,12 @@ void unit_cut(unit *u, int count);
  * their numbers. A unit that writes before it guards or tries is applied alone where several can
  * write at a time, and so is one in which a guard or a try takes a value. */
 void unit_guards_first(unit *u);
+
+/* Forget the answer: a unit that was not committed can be added to, and handed in again. */
+void unit_renew(unit *u);
+
+/* Put this statement before all others; none of its values may be another one's. */
+void unit_put_first(unit *u, int statement);
 
 /* The rows that a statement of a committed unit returned; NULL: none. */
 const unit_row *unit_rows(const unit *u, int statement);
@@ -173,9 +197,13 @@ void unit_break_submitter(unit *u);
 /* Would a unit before this one leave a hole if this one were committed? */
 int unit_is_cut_off(const unit *u);
 
+/* How a unit went whose code this is: PAWL_FENCED or PAWL_REWOUND instead of PAWL_REFUSED, where no
+ * guard of its own has refused it but the node is closed, or the database went back. */
+pawl_code unit_shut_out(const unit *u, pawl_code rc);
+
 /* A name for a row, equal for equal rows: the table's name and the row's id, or its key text.
- * Drivers that take locks row by row take them in this order, and put statements of different
- * units together only where their keys say that nobody could tell. */
+ * Drivers that take locks row by row take them in this order, which avoids deadlocks, and merge
+ * statements of different units only where their keys show that the result is the same. */
 uint64_t unit_key(const char *table, int64_t id);
 uint64_t unit_key_text(const char *table, slice text);
 

@@ -1,11 +1,11 @@
-/* The threads that wait for an answer, each on a condition of its own.
+/* The followers of a group commit: threads that wait for an answer, each on a condition of its own.
  *
  * An answer wakes exactly the thread that wants it; with one condition for all, every batch would
- * wake everybody. And each has a lock of its own, so that whoever is woken need not stand in line
- * for the committer's: a batch wakes as many as it has units. The list is under the committer's
- * lock, what a waiter is told under the waiter's; who needs both takes them in this order.
+ * wake every thread. And each has a lock of its own, so that a woken thread need not queue for the
+ * committer's: a batch wakes as many threads as it has units. The committer's lock guards the list,
+ * the waiter's lock guards its flags; a thread that needs both takes them in this order.
  *
- * A waiter lives on the stack of its thread. Once it is told that it is finished it may be gone. */
+ * A waiter lives on the stack of its thread. After waiter_finish() it may be gone. */
 #ifndef DB_WAITERS_H
 #define DB_WAITERS_H
 
@@ -29,14 +29,14 @@ typedef struct waiters {
 int waiter_init(waiter *w);
 void waiter_destroy(waiter *w);
 
-/* Tell it that its answer is there. It is in no list any more. */
+/* Its answer is there. It must have left the list before. */
 void waiter_finish(waiter *w);
 int waiter_is_finished(waiter *w);
 
 void waiters_add(waiters *list, waiter *w);
 void waiters_remove(waiters *list, waiter *w);
 
-/* Ask one of those who still wait to lead. 0: nobody does. */
+/* Ask one waiter to lead. 0: the list is empty. */
 int waiters_ask_one(waiters *list);
 
 #endif

@@ -1,11 +1,11 @@
-/* Keeping the log short without keeping the writer waiting.
+/* Checkpoints that keep the log short without stalling the writer.
  *
  * The size of the log is known from SQLite's hook after each commit, without a system call. The
- * thread copies whenever a sixteenth of the bound is new. What is left for the writer at the
- * bound is then one such piece and what came in meanwhile. If the thread is just at it the
- * writer passes by and comes back after the next batch, up to half as much again beyond the
- * bound; from there on it waits. A reader that looks at an old state makes the restart fail; it
- * is tried again after another piece. */
+ * thread copies whenever a sixteenth of the bound is new. What is left for the writer at the bound
+ * is then one such piece and what came in meanwhile. If the thread is copying at that moment the
+ * writer skips it and tries after the next batch, up to half as much again beyond the bound; from
+ * there on it waits. A reader with an old snapshot makes the restart fail; it is tried again after
+ * another piece. */
 #include "db/wal.h"
 
 #include <pthread.h>
@@ -21,15 +21,15 @@ struct wal_keeper {
     clock_source *clock;
     int64_t bound;
     int64_t frame_bytes;
-    int busy_ms;        /* of the writer, to put back */
+    int busy_ms;        /* the writer's own busy timeout, to restore */
     int64_t frames;     /* in the log, the writer's own knowledge */
     int64_t not_before; /* bytes at which a restart is tried */
 
-    pthread_mutex_t copying; /* held during a checkpoint, by whoever does it */
+    pthread_mutex_t copying; /* held during a checkpoint, by the thread or the writer */
     pthread_mutex_t lock;    /* guards all below */
     pthread_cond_t wake;
     int64_t tried; /* frames that were there when the thread last copied */
-    int64_t seen;  /* frames, as far as the thread has been told */
+    int64_t seen;  /* frames that the thread knows of */
     int stop;
     int thread_runs;
     pthread_t thread;
@@ -150,10 +150,10 @@ int wal_keeper_due(wal_keeper *k)
     pthread_mutex_unlock(&k->lock);
     if (bytes < k->bound)
         k->not_before = k->bound;
-    return bytes >= k->not_before;
+    return bytes >= k->not_before; /* RULE B1-the-log-begins-anew-at-its-bound */
 }
 
-static void note_restart(wal_keeper *k, int rc, int64_t began)
+static void record_restart(wal_keeper *k, int rc, int64_t began)
 {
     int64_t took = k->clock->mono_ns(k->clock) - began;
     pthread_mutex_lock(&k->lock);
@@ -179,7 +179,7 @@ void wal_keeper_restart(wal_keeper *k)
     int rc = sqlite3_wal_checkpoint_v2(k->writer, "main", SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     sqlite3_busy_timeout(k->writer, k->busy_ms);
     pthread_mutex_unlock(&k->copying);
-    note_restart(k, rc, began);
+    record_restart(k, rc, began);
     if (rc == SQLITE_OK)
         k->frames = 0;
     else

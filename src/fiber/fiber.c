@@ -6,12 +6,14 @@
  *                     ▼  │ fn returns
  *                    outside
  *
- * A call outside is a switch to who resumed, who makes the call for the fiber and switches back;
- * so it runs on top of fiber_resume() on the stack of the thread, and the fiber waits.
+ * A call outside is three steps:
+ *   1. The fiber stores the function, and switches back to fiber_resume() on the thread's stack.
+ *   2. fiber_resume() calls the function there.
+ *   3. It switches to the fiber again, which returns the result.
  *
- * Which fiber the caller is on is told by the address of its frame, so no thread-local is needed.
- * The state of a fiber has no lock: only its thread changes it, and who frees it elsewhere has been
- * handed it by that thread. */
+ * The address of the caller's frame tells on which fiber it is, so no thread-local is needed. The
+ * state of a fiber has no lock: only its thread changes it, and a thread that frees it has been
+ * handed it by that one. */
 #include "fiber/fiber.h"
 
 #include <assert.h>
@@ -46,10 +48,10 @@ struct fiber {
     switch_side inside;
     switch_side outside;
     fiber_state state;
-    int brief; /* it will be back soon */
+    int brief; /* paused for a short wait: its memory is kept */
     void (*fn)(fiber *f, void *arg);
     void *arg;
-    void *(*call)(void *arg); /* what it wants to have called outside */
+    void *(*call)(void *arg); /* the function to be called outside */
     void *call_arg;
     void *call_result;
     stack *stack;
@@ -60,8 +62,8 @@ struct fiber {
 
 /* ---- The pool ---- */
 
-/* Linux can have the processor keep a second stack of return addresses. A return that does not
- * agree with it ends the process, and the switch does not change it. */
+/* A shadow stack is a second stack of return addresses that the processor keeps. A return that does
+ * not agree with it ends the process, and the switch here does not switch it. */
 static int has_shadow_stack(void)
 {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
@@ -84,7 +86,7 @@ pawl_code fiber_pool_new(fiber_pool **out, size_t max, error *err)
     fiber_pool *p = calloc(1, sizeof *p);
     if (!p || pthread_mutex_init(&p->lock, NULL) != 0) {
         free(p);
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     }
     size_t limit = stack_limit();
     p->max = max > 0 && max < limit ? max : limit;
@@ -92,7 +94,7 @@ pawl_code fiber_pool_new(fiber_pool **out, size_t max, error *err)
     return PAWL_OK;
 }
 
-static stack *pop(fiber_pool *p)
+static stack *pop_free_stack(fiber_pool *p)
 {
     stack **from = p->warm ? &p->warm : &p->cold;
     stack *s = *from;
@@ -109,7 +111,7 @@ void fiber_pool_free(fiber_pool *p)
         return;
     assert(p->live == 0);
     stack *s;
-    while ((s = pop(p)))
+    while ((s = pop_free_stack(p)))
         stack_free(s);
     pthread_mutex_destroy(&p->lock);
     free(p);
@@ -128,33 +130,34 @@ size_t fiber_pool_live(fiber_pool *p)
     return live;
 }
 
-static void count_out(fiber_pool *p)
+static void uncount_live(fiber_pool *p)
 {
     pthread_mutex_lock(&p->lock);
     p->live--;
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The system is asked outside the lock: threads that find a free stack need not wait for it. */
+/* mmap() is called outside the lock, so that threads that find a free stack need not wait for
+ * it. */
 static stack *take_stack(fiber_pool *p)
 {
     pthread_mutex_lock(&p->lock);
     int room = p->live < p->max;
-    stack *s = room ? pop(p) : NULL;
+    stack *s = room ? pop_free_stack(p) : NULL;
     p->live += (size_t)room;
     pthread_mutex_unlock(&p->lock);
 
     if (room && !s) {
         s = stack_new();
         if (!s)
-            count_out(p);
+            uncount_live(p);
     }
     if (s)
         watch_taken(s);
     return s;
 }
 
-static void give_back(fiber_pool *p, stack *s)
+static void release_stack(fiber_pool *p, stack *s)
 {
     watch_given_back(s);
     pthread_mutex_lock(&p->lock);
@@ -174,38 +177,38 @@ static void give_back(fiber_pool *p, stack *s)
 
 /* ---- Switching ---- */
 
-static void go_in(fiber *f)
+static void switch_in(fiber *f)
 {
     watch_enter(&f->watch, f->stack);
     switch_go(&f->outside, &f->inside);
     watch_left(&f->watch);
 }
 
-static void go_out(fiber *f, int for_good)
+static void switch_out(fiber *f, int for_good)
 {
     watch_leave(&f->watch, for_good);
     switch_go(&f->inside, &f->outside);
     watch_entered(&f->watch);
 }
 
-static void live(void *arg)
+static void run_fiber(void *arg)
 {
     fiber *f = arg;
     watch_entered(&f->watch);
     f->fn(f, f->arg);
     assert(f->state == RUNNING);
     f->state = DONE;
-    go_out(f, 1);
+    switch_out(f, 1);
     assert(!"a fiber that is done was resumed");
 }
 
-static void leave(fiber *f, int brief)
+static void suspend(fiber *f, int brief)
 {
     assert(fiber_is_inside(f));
     assert(f->state == RUNNING);
     f->state = PARKED;
     f->brief = brief;
-    go_out(f, 0);
+    switch_out(f, 0);
 }
 
 /* ---- Fibers ---- */
@@ -224,7 +227,7 @@ fiber *fiber_new(fiber_pool *p, void (*fn)(fiber *f, void *arg), void *arg)
     f->pool = p;
     f->owner = pthread_self();
     f->state = FRESH;
-    switch_prepare(&f->inside, s->low, s->top, live, f);
+    switch_prepare(&f->inside, s->low, s->top, run_fiber, f);
     watch_begin(&f->watch);
     return f;
 }
@@ -234,12 +237,12 @@ void fiber_resume(fiber *f)
     assert(fiber_is_here(f));
     assert(f->state == FRESH || f->state == PARKED);
     f->state = RUNNING;
-    go_in(f);
+    switch_in(f);
     while (f->state == OUTSIDE) {
         f->call_result = f->call(f->call_arg);
         assert(f->state == OUTSIDE);
         f->state = RUNNING;
-        go_in(f);
+        switch_in(f);
     }
     if (f->state == PARKED && !f->brief)
         stack_trim(f->stack, f->inside.sp, STACK_KEPT);
@@ -261,18 +264,18 @@ void fiber_free(fiber *f)
         return;
     assert(f->state == FRESH || f->state == PARKED || f->state == DONE);
     watch_end(&f->watch, f->stack);
-    give_back(f->pool, f->stack);
+    release_stack(f->pool, f->stack);
     free(f);
 }
 
 void fiber_park(fiber *f)
 {
-    leave(f, 0);
+    suspend(f, 0);
 }
 
 void fiber_pause(fiber *f)
 {
-    leave(f, 1);
+    suspend(f, 1);
 }
 
 void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg)
@@ -285,7 +288,7 @@ void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg)
     f->call = fn;
     f->call_arg = arg;
     f->state = OUTSIDE;
-    go_out(f, 0);
+    switch_out(f, 0);
     return f->call_result;
 }
 

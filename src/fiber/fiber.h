@@ -1,21 +1,21 @@
-/* Fibers: workflow code on a small stack of its own.
+/* Fibers, or stackful coroutines: workflow code on a small stack of its own.
  *
  * A workflow is an ordinary function that waits in the middle for days. On a stack of its own it
- * can be left where it waits (it parks) and be gone on with (it is resumed), or be dropped: the run
- * is then replayed. A switch costs nanoseconds, a parked fiber a little more than a page of memory.
+ * can be suspended where it waits (it parks) and resumed, or be dropped: then the run is replayed.
+ * A switch costs nanoseconds, a parked fiber a little more than a page of memory.
  *
  * Everything that is not workflow code (work functions, callbacks, reading JSON) is called outside,
- * on the stack of the thread: what strangers wrote may need more room than there is here.
+ * on the stack of the thread: code of the application may need more room than there is here.
  *
  * A fiber belongs to the thread that made it, for compilers keep the address of errno and of
- * thread-locals over a call, and a park looks like one. Only dropping is for any thread. errno is
- * the thread's as everywhere in C: it is not kept over a switch, and what a function called outside
- * left in it is there. The floating point modes (rounding, masks) are the fiber's own, at first
- * those of its maker.
+ * thread-locals over a call, and a park looks like a call to them. Only dropping may be done by any
+ * thread. errno is the thread's as everywhere in C: it is not saved by a switch, and a value that a
+ * function called outside left in it stays. The floating point modes (rounding, masks) are the
+ * fiber's own, at first those of the thread that made it.
  *
- * There are no signal handlers. A stack that overflows meets its guard: SIGSEGV, the process
- * dies. A frame that is larger than the guard can step over it, unless its function was compiled
- * with -fstack-clash-protection. */
+ * There are no signal handlers. A stack that overflows meets its guard: SIGSEGV, the process dies.
+ * A frame that is larger than the guard can step over it, unless its function was compiled with
+ * -fstack-clash-protection. */
 #ifndef FIBER_FIBER_H
 #define FIBER_FIBER_H
 
@@ -57,8 +57,8 @@ void fiber_free(fiber *f);
 
 /* ---- On the fiber's stack ---- */
 
-/* Back to who resumed it; returns when it is resumed again. Memory that lies deeper in the stack is
- * given back, which is a system call. */
+/* Return to the caller of fiber_resume(); comes back when the fiber is resumed again. Unused stack
+ * below is given back to the system, which costs a system call. */
 void fiber_park(fiber *f);
 
 /* The same for a short wait, for a commit say: all memory is kept, and it is the switch alone. */

@@ -3,9 +3,9 @@
  * guard, because neighbours with different rights cannot be joined.
  *
  * Pages are given back with MADV_DONTNEED. MADV_FREE is faster (1.5 against 2.5 us for a page, and
- * another microsecond saved when it is touched again), but leaves the pages counted as ours until
- * memory is short: nobody could see what parked fibers cost, and a limit on the container would
- * be reached by memory that nobody needs. */
+ * another microsecond saved when it is touched again), but the pages count as the process's until
+ * memory is short: the cost of parked fibers could not be seen, and unused memory could reach the
+ * limit of a container. */
 #include "fiber/stack.h"
 
 #include <assert.h>
@@ -36,6 +36,7 @@ size_t stack_limit(void)
             maps = strtol(line, NULL, 10);
         fclose(file);
     }
+    /* RULE B10-no-more-stacks-than-there-are-maps */
     return (size_t)(maps > 0 ? maps : MAPS_OF_LINUX) / 4;
 }
 
@@ -50,11 +51,12 @@ static size_t whole_pages(size_t size, size_t page)
     return (size + page - 1) / page * page;
 }
 
-/* All is forbidden first and the stack allowed then: where memory is promised in advance, the guard
- * does not count. */
+/* The whole range is mapped without access first and the stack made accessible then: under strict
+ * overcommit the guard does not count. */
 static char *map_guarded(size_t guard, size_t size)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+    /* RULE B10-below-every-stack-is-a-guard */
     char *at = mmap(NULL, guard + size, PROT_NONE, flags, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
@@ -97,7 +99,7 @@ void stack_trim(const stack *s, const char *sp, size_t kept)
     if (below <= kept)
         return;
     size_t unneeded = (below - kept) / page_size() * page_size();
-    /* A system that does not give anything back costs memory, no more. */
+    /* If this fails, the fiber only costs more memory. */
     if (unneeded > 0)
         (void)madvise(s->low, unneeded, MADV_DONTNEED);
 }

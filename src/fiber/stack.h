@@ -1,4 +1,4 @@
-/* One stack: memory with a guard below it that nobody may touch.
+/* One stack: memory with a guard (inaccessible pages) below it.
  *
  * Address space is cheap and memory is not, so a stack is large, is filled by the system as it is
  * touched, and gives back what a parked fiber does not need. The guard is wider than a page because
@@ -11,13 +11,13 @@
 #define STACK_SIZE ((size_t)256 * 1024)
 #define STACK_GUARD ((size_t)64 * 1024)
 
-/* What a fiber that goes on will need again at once, below where it stands. */
+/* Kept below the stack pointer of a parked fiber, which needs it as soon as it is resumed. */
 #define STACK_KEPT ((size_t)8 * 1024)
 
 typedef struct stack {
     char *low; /* the guard ends here */
     char *top;
-    unsigned watched; /* what valgrind calls it */
+    unsigned watched; /* its id in valgrind */
     struct stack *next;
 } stack;
 

@@ -1,11 +1,11 @@
-/* The switch: leave one stack where it stands, go on with another.
+/* The context switch: suspend one stack, continue with another.
  *
- * Written in assembly for the processors that most run on, where it costs some nanoseconds.
- * Elsewhere, and with -DPAWL_FIBER_UCONTEXT, swapcontext(3) does it, which asks the system about
- * signals each time and is some fifty times slower.
+ * Written in assembly for x86-64 and arm64, where it costs some nanoseconds. Elsewhere, and with
+ * -DPAWL_FIBER_UCONTEXT, swapcontext(3) does it, which makes a system call for the signal mask each
+ * time and is some fifty times slower.
  *
- * Kept per side: the registers that a function must leave as they were, and the modes of floating
- * point. The signal mask is not part of a side; swapcontext() keeps it all the same. */
+ * Saved per side: the callee-saved registers, and the modes of floating point. The signal mask is
+ * not part of a side; swapcontext() keeps it all the same. */
 #ifndef FIBER_SWITCH_H
 #define FIBER_SWITCH_H
 
@@ -22,7 +22,7 @@
 #endif
 
 typedef struct switch_side {
-    void *sp; /* where it was left: nothing below is needed, give or take a frame */
+    void *sp; /* its stack pointer when suspended: nothing below is needed, give or take a frame */
 #ifdef PAWL_FIBER_UCONTEXT
     ucontext_t context;
 #endif
@@ -32,7 +32,7 @@ typedef struct switch_side {
  * return. */
 void switch_prepare(switch_side *side, char *low, char *top, void (*entry)(void *arg), void *arg);
 
-/* Leave `from` here and go on with `to`. Returns when somebody switches to `from`. */
+/* Suspend `from` here and continue with `to`. Returns at the next switch to `from`. */
 void switch_go(switch_side *from, switch_side *to);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct first_call {
 } first_call;
 
 /* makecontext() hands over ints only, so a pointer comes in two of them. */
-static void begin(unsigned high, unsigned low)
+static void call_entry(unsigned high, unsigned low)
 {
     first_call call = *(first_call *)(uintptr_t)((uint64_t)high << 32 | low);
     call.entry(call.arg);
@@ -29,12 +29,12 @@ void switch_prepare(switch_side *side, char *low, char *top, void (*entry)(void 
     uint64_t at = (uintptr_t)call;
 
     if (getcontext(&side->context) != 0)
-        abort(); /* it has no reason to */
+        abort(); /* cannot fail */
     side->context.uc_stack.ss_sp = low;
     side->context.uc_stack.ss_size = (size_t)((char *)call - low);
     side->context.uc_link = NULL;
-    /* That is how makecontext() is called. */
-    makecontext(&side->context, (void (*)(void))begin, 2, (unsigned)(at >> 32), (unsigned)at);
+    /* makecontext() demands this cast. */
+    makecontext(&side->context, (void (*)(void))call_entry, 2, (unsigned)(at >> 32), (unsigned)at);
     side->sp = call;
 }
 
@@ -42,7 +42,7 @@ void switch_go(switch_side *from, switch_side *to)
 {
     from->sp = __builtin_frame_address(0);
     if (swapcontext(&from->context, &to->context) != 0)
-        abort(); /* it has no reason to */
+        abort(); /* cannot fail */
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* Telling those who watch over memory that a stack is changed: the address sanitizer, the thread
- * sanitizer, the leak sanitizer and valgrind. Without them nothing of this is left but a few
- * instructions for valgrind where a stack is mapped or taken.
+/* Announces stack switches to the tools that check memory: the address, thread and leak sanitizers,
+ * and valgrind. Without them these functions are empty, except for a few instructions for valgrind
+ * where a stack is mapped or reused.
  *
  * The functions are inlined on purpose. The thread sanitizer counts entries and exits of functions
  * per fiber, and one that was entered on one fiber must not exit on another. */
@@ -76,8 +76,8 @@ WATCH_INLINE void watch_unmapped(stack *s)
     (void)s;
 }
 
-/* Used from its top again: marks of frames that were left standing are wiped off. While a fiber has
- * the stack, what only the stack points to is no leak. */
+/* The stack is reused from its top: the marks of old frames are erased. While a fiber has the
+ * stack, memory that only the stack points to is no leak. */
 WATCH_INLINE void watch_taken(const stack *s)
 {
 #if WATCH_VALGRIND

@@ -1,8 +1,9 @@
-/* The seam on PostgreSQL: transactions, statements one at a time, and the driver's table.
+/* The driver for PostgreSQL: transactions, statements one at a time, and the table of functions.
  *
- * A reader sees one state (REPEATABLE READ, read only). A writer is alone among writers by an
- * advisory lock. A committer's connection runs beside all others under READ COMMITTED: what must
- * hold is a guard that locks, and the record of the transaction comes first (pg_ring.c).
+ * A reader sees one state (REPEATABLE READ, read only). Writers exclude each other by an advisory
+ * lock. A committer's connection runs concurrently with all others under READ COMMITTED: a
+ * condition that must hold is a guard that locks its row, and the transaction first moves its place
+ * in the ring (pg_ring.c).
  *
  * After an error the server refuses everything but the end of the transaction, so every error but
  * those behind a savepoint costs the transaction. */
@@ -20,12 +21,14 @@ static const db_sql ROLLBACK = {"ROLLBACK", ""};
 
 /* Behind a pooler a session's settings do not last; these last as long as they are needed. */
 static const db_sql SET_LOCAL = {
+    /* RULE names-are-those-of-the-server-behind-a-pooler */
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
     " pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),"
     " pg_catalog.set_config('idle_in_transaction_session_timeout', $2::pg_catalog.text, true),"
     " pg_catalog.set_config('statement_timeout', '0', true),"
     " pg_catalog.set_config('synchronous_commit', CASE WHEN $3 OPERATOR(pg_catalog.=) 1 THEN 'off'"
     " WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply'"
+    /* RULE 8-behind-a-pooler-every-transaction-commits-durably */
     " THEN 'remote_apply' ELSE 'on' END, true)",
     "iii"};
 
@@ -38,21 +41,26 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     error own;
     err = err ? err : &own;
     *out = NULL;
+    if (base->options.look_only && role != DB_READER)
+        return error_set(err, PAWL_READONLY, "this handle only looks");
     pg_conn *c = calloc(1, sizeof *c);
     if (!c) {
-        error_set(err, PAWL_NOMEM, "out of memory");
+        error_nomem(err);
         return PAWL_NOMEM;
     }
     const db_options *o = &base->options;
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
     c->epoch = 1;
     c->patience_ms = o->claim_ms * 4 / 5 + (role == DB_WRITER ? o->busy_ms : 0);
+    c->lock_ms = pg_lock_ms(c);
     c->scratch = arena_new(0);
-    pawl_code rc = c->scratch ? pg_ensure(c, err) : error_set(err, PAWL_NOMEM, "out of memory");
+    pawl_code rc = c->scratch ? pg_ensure(c, err) : error_nomem(err);
     if (rc != PAWL_OK) {
         db_disconnect(&c->base);
         return rc;
     }
+    if (role == DB_COMMITTER)
+        pg_proof_open(c);
     *out = &c->base;
     return PAWL_OK;
 }
@@ -73,6 +81,7 @@ static void disconnect(db_conn *base)
         free(c);
         return;
     }
+    pg_proof_close(c);
     if (!in_transaction(base))
         pg_ring_drop(c);
     pg_forget(c);
@@ -92,7 +101,7 @@ pawl_code pg_push_settings(pg_conn *c, error *err)
 {
     const db_options *o = &c->base.db->options;
     int alone = c->base.role == DB_WRITER;
-    db_value values[] = {db_int(pg_lock_ms(c)), db_int(alone ? 0 : o->claim_ms * 3 / 5),
+    db_value values[] = {db_int(c->lock_ms), db_int(alone ? 0 : o->claim_ms * 3 / 5),
                          db_int(pg_db_of(c)->relaxed)};
     return pg_push_sql(c, &SET_LOCAL, values, 3, err);
 }
@@ -120,7 +129,8 @@ static pawl_code take_ok(pg_conn *c, error *err)
     return PAWL_OK;
 }
 
-/* Not PAWL_OK: the transaction is over. */
+/* Not PAWL_OK: the transaction is over. A lock that times out here is that of the node's row, or of
+ * the place in the ring, and not of a row of a unit. */
 pawl_code pg_take_begin(pg_conn *c, error *err)
 {
     int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER);
@@ -129,6 +139,7 @@ pawl_code pg_take_begin(pg_conn *c, error *err)
         rc = take_ok(c, err);
     if (rc == PAWL_OK && c->base.role == DB_COMMITTER)
         rc = pg_ring_take(c, err);
+    c->met_lock = 0; /* RULE L4-locks-of-the-node-and-of-the-ring-are-no-units */
     if (rc != PAWL_OK)
         pg_rollback(&c->base);
     return rc;
@@ -146,7 +157,7 @@ static pawl_code begin_once(pg_conn *c, error *err)
     return rc == PAWL_OK ? pg_skip(c, err) : rc;
 }
 
-/* A connection that has stood idle may be dead without our knowing: then a new one is tried. */
+/* A connection that was idle may have died unnoticed: then a new one is tried. */
 static pawl_code begin(db_conn *base, error *err)
 {
     pg_conn *c = (pg_conn *)base;
@@ -196,14 +207,14 @@ static pawl_code commit(db_conn *base, error *err)
         rc = pg_sync(c, err);
     if (rc == PAWL_OK)
         rc = pg_take_commit(c, err);
-    if (rc == PAWL_OK)
-        c->number += 2;
-    else if (rc != PAWL_BUSY && rc != PAWL_DATA)
-        c->doubtful = 1;
+    if (rc != PAWL_OK)
+        c->doubtful |= rc != PAWL_BUSY && rc != PAWL_DATA;
+    else if (base->role == DB_COMMITTER)
+        pg_ring_committed(c);
     return rc;
 }
 
-/* Where not even that is answered the connection goes, and the transaction with it. */
+/* If not even ROLLBACK is answered the connection is closed, which ends the transaction. */
 void pg_rollback(db_conn *base)
 {
     pg_conn *c = (pg_conn *)base;
@@ -339,6 +350,20 @@ static const char TABLES[] =
  * that is still under way, since that may yet commit (B6). */
 #define OLDEST "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)"
 
+/* Transactions other than pawl's that keep rows of runs locked: seldom more than one. The number of
+ * the one that locks a row is in the row, as long as it is under way. Short ones are left out,
+ * since they do no harm. The server does not show every role when a transaction began. */
+/* RULE L6-why-tells-of-locks-of-the-run-itself */
+#define RUN_LOCKERS                                                                                \
+    "(SELECT r.run AS run, a.pid AS process,"                                                      \
+    " CAST(extract(epoch FROM a.xact_start) * 1000 AS bigint) AS since"                            \
+    " FROM pawl.runs AS r"                                                                         \
+    " JOIN pg_catalog.pg_locks AS l ON l.locktype = 'transactionid' AND l.granted"                 \
+    " AND l.mode = 'ExclusiveLock' AND l.transactionid = r.xmax"                                   \
+    " JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid"                                      \
+    " AND a.application_name IS DISTINCT FROM 'pawl'"                                              \
+    " AND coalesce(a.xact_start < statement_timestamp() - interval '1 second', true))"
+
 static const db_macro MACROS[] = {
     {"KEY", "bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"},
     {"INT", "bigint"},
@@ -347,12 +372,14 @@ static const db_macro MACROS[] = {
     {"BYTES", "bytea"},
     {"BUSY", "WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02,"
              " autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0)"},
-    {"LOCK_SHARED", "FOR SHARE"},
+    {"LOCK_SHARED", "FOR SHARE"}, /* RULE A1-a-nodes-row-is-locked-not-looked-at */
     {"XACT", "CAST(CAST(pg_current_xact_id() AS text) AS bigint)"},
     {"FEED_AT", "xact"},
+    /* RULE B6-the-feed-ends-below-the-oldest-transaction-under-way */
     {"FEED_IS_OVER", "xact > 0 AND xact < " OLDEST},
     {"FEED_END", OLDEST " - 1"},
     {"OUR_TABLES", TABLES},
+    {"RUN_LOCKERS", RUN_LOCKERS},
     {NULL, NULL},
 };
 
@@ -360,6 +387,7 @@ static void close_db(db *base)
 {
     pg_db *d = (pg_db *)base;
     PQconninfoFree(d->info);
+    pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
@@ -399,7 +427,8 @@ static const db_driver DRIVER = {
 
 static const db_sql HAS_SCHEMA = {"SELECT 1 WHERE to_regnamespace('pawl') IS NOT NULL", ""};
 
-/* One who finds it missing makes it, alone; of several who do, the later ones find it there. */
+/* An engine that finds it missing makes it under the writers' lock; of several, the later ones find
+ * it there. */
 static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
 {
     db_conn *c;
@@ -421,11 +450,14 @@ static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
     return rc;
 }
 
-/* The schema is made here and not by a migration: looking for the tables needs it. */
+/* The schema is made here and not by a migration, which has to search it for tables first. */
 static pawl_code make_schema(pg_db *d, error *err)
 {
     int there = 0;
     pawl_code rc = need_schema(d, DB_READER, &there, err);
+    /* RULE looking-makes-no-schema */
+    if (d->base.options.look_only) /* where it is missing, there are no tables either */
+        return rc;
     return rc == PAWL_OK && !there ? need_schema(d, DB_WRITER, &there, err) : rc;
 }
 
@@ -434,8 +466,9 @@ static pawl_code open(db **out, slice url, const db_options *options, error *err
     *out = NULL;
     pg_db *d = calloc(1, sizeof *d);
     if (!d)
-        return error_set(err, PAWL_NOMEM, "out of memory");
-    d->base = (db){.driver = &DRIVER, .options = *options};
+        return error_nomem(err);
+    d->base = (db){.driver = &DRIVER, .options = *options, .world = &d->world};
+    pthread_mutex_init(&d->lock, NULL);
     error own;
     err = err ? err : &own;
     pawl_code rc = pg_read_url(d, url, err);

@@ -2,29 +2,52 @@
  *
  * A connection is always in libpq's pipeline mode: statements are *pushed*, a *sync* sends them,
  * results are *taken* in order. One trip to the server is one sync, however many statements it
- * carries. A connection that breaks is forgotten at once and made anew by the next begin().
+ * carries. A connection that breaks is closed at once and reopened by the next begin().
  *
- * Everything that waits for the server has a deadline in real time, below the life of a claim: a
- * node that hears nothing must stop waiting before others may take its work. */
+ * Everything that waits for the server has a deadline in real time, shorter than a lease
+ * (claim_ms): a node that hears nothing must stop waiting before another node may take over its
+ * runs. */
 #ifndef PG_PG_H
 #define PG_PG_H
 
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "db/batch.h"
 #include "db/db.h"
+#include "db/world.h"
 
 enum {
     PG_PARAMETERS = 32,
     PG_OID_BYTES = 17,
     PG_OID_INT = 20,
     PG_OID_TEXT = 25,
-    PG_RING = 64, /* places of a ring, see pg_ring.c */
+    PG_RING = 64,      /* places of a ring, see pg_ring.c */
+    PG_WITNESSES = 16, /* at most asked for by one transaction; see pg_proof.c */
 };
+
+/* A ring that was not used for so long may be swept away by another engine. */
+#define PG_RING_FRESH_MS (INT64_C(12) * 3600 * 1000)
+
+typedef struct pg_conn pg_conn;
+
+/* What the last acknowledged transaction of a connection has left in its ring. */
+typedef struct pg_witness {
+    int64_t ring; /* 0: there is none */
+    int64_t place;
+    int64_t number; /* or a larger one */
+    int64_t life;   /* db_world.lives when the ring was made */
+    int64_t at_ms;
+    uint64_t order; /* its number among the acknowledged transactions of this engine */
+} pg_witness;
 
 typedef struct pg_db {
     db base;
+    db_world world;
+    pthread_mutex_t lock;   /* guards the next two, and the witness of every connection */
+    pg_conn *witnesses;     /* connections that commit */
+    uint64_t acknowledged;  /* transactions so far */
     PQconninfoOption *info; /* the URL, taken apart; may hold a password */
     atomic_int reached;     /* it has worked once, so the URL is good */
     int relaxed;            /* durability=relaxed */
@@ -33,7 +56,7 @@ typedef struct pg_db {
 
 typedef struct pg_stmt pg_stmt;
 
-typedef struct pg_conn {
+struct pg_conn {
     db_conn base;
     PGconn *native;    /* NULL: not connected */
     uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
@@ -45,17 +68,26 @@ typedef struct pg_conn {
     int synced; /* syncs sent and not taken */
     int64_t patience_ms;
     int64_t deadline_ns; /* of the trip under way */
-    int64_t time_offset; /* the server's clock minus our monotonic one, in ms */
+    int64_t time_offset; /* the server's clock minus the monotonic one, in ms */
+    int64_t lock_ms;     /* a transaction is to wait for a lock so long … */
+    int64_t lock_set_ms; /* … and this is what the session is set to */
+    int met_lock;        /* a statement of a unit has met a row lock, and timed out */
 
     int64_t ring;    /* see pg_ring.c; 0: none yet */
-    int ring_gone;   /* its places are not there any more */
+    int ring_gone;   /* its rows were deleted */
     int64_t ring_ms; /* when it was used last */
     int64_t number;  /* of the next transaction */
     int doubtful;    /* the transaction with that number has no answer */
+    int64_t ring_life;
+    pg_conn *next; /* in pg_db.witnesses */
+    pg_witness witness;
+    uint64_t asked;  /* pg_db.acknowledged when the transaction under way began … */
+    uint64_t proven; /* … and when the last one that was acknowledged did */
+    int proofs;      /* statements of this transaction that ask for witnesses */
 
     arena *scratch; /* of the batch under way */
     int borrowed;   /* it is the application's: no pipeline, no deadline, and not ours to close */
-} pg_conn;
+};
 
 /* A prepared statement, in the form that was written, and in the forms made from it. */
 struct pg_stmt {
@@ -98,10 +130,13 @@ pawl_code pg_read_url(pg_db *d, slice url, error *err);
 /* The URL is not one that libpq takes. */
 pawl_code pg_url_refused(error *err);
 
-/* How long this connection waits for a lock. */
+/* How long a connection of this role waits for a lock, unless something else is wanted … */
 int64_t pg_lock_ms(const pg_conn *c);
 
-/* The database's time as this connection reckons it. */
+/* … by pg_want_lock_ms(), from the next transaction on. */
+void pg_want_lock_ms(pg_conn *c, int64_t ms);
+
+/* The database's time, extrapolated from when this connection was made. */
 int64_t pg_time_ms(const pg_conn *c);
 
 /* ---- Errors (pg_error.c) ---- */
@@ -117,10 +152,13 @@ pawl_code pg_error_silent(error *err);
 /* Is it the division by zero of a statement that must give a row? */
 int pg_is_refusal(const PGresult *r);
 
-/* Has the server ended more than the statement: does nobody know what became of a commit? */
+/* Has the statement waited for a lock, for as long as it may? */
+int pg_is_lock(const PGresult *r);
+
+/* Has the server ended more than the statement, so that a commit is undecided? */
 int pg_is_fatal(const PGresult *r);
 
-/* ---- Trips (pg_pipe.c) ---- */
+/* ---- Round trips in pipeline mode (pg_pipe.c) ---- */
 
 typedef struct pg_params {
     int count;
@@ -142,7 +180,7 @@ PGresult *pg_take(pg_conn *c, error *err);
 /* Leave the rest of the trip unread. PAWL_OK unless the connection is lost. */
 pawl_code pg_skip(pg_conn *c, error *err);
 
-/* A result that is not what was hoped for: skip the rest, give its code. Clears the result. */
+/* A result that is an error: skip the rest, give its code. Clears the result. */
 pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err);
 
 /* Statements outside the seam, once each: NULL or a result of one trip. */
@@ -189,13 +227,30 @@ pawl_code pg_take_commit(pg_conn *c, error *err);
 
 void pg_rollback(db_conn *c);
 
-/* Have a ring; what every transaction begins with: PAWL_FENCED, the node is closed. Find out what
- * became of a commit. */
+/* Make a ring if there is none; push and take what every transaction begins with (PAWL_FENCED: the
+ * node is closed); settle a commit whose answer was lost. */
 pawl_code pg_ring_need(pg_conn *c, error *err);
+int64_t pg_place_of(int64_t number);
+void pg_ring_committed(pg_conn *c); /* the transaction with c->number is acknowledged */
 void pg_ring_drop(pg_conn *c);
 pawl_code pg_ring_push(pg_conn *c, error *err);
 pawl_code pg_ring_take(pg_conn *c, error *err);
 db_fate pg_settle(db_conn *c, error *err);
+
+/* ---- Rewind detection: proof that nothing acknowledged is missing (pg_proof.c) ---- */
+
+/* Add a committing connection to the list of witnesses, and remove it. */
+void pg_proof_open(pg_conn *c);
+void pg_proof_close(pg_conn *c);
+
+/* The transaction with this number of the connection's ring was acknowledged; -1: its ring was
+ * made. */
+void pg_proof_acknowledged(pg_conn *c, int64_t number);
+
+/* Push the proof, and the lock on the node's row; take the answers: PAWL_REWOUND, the database was
+ * rewound; PAWL_FENCED, the node is closed. */
+pawl_code pg_proof_push(pg_conn *c, error *err);
+pawl_code pg_proof_take(pg_conn *c, error *err);
 
 /* As db_driver.evict says. */
 void pg_evict(db_conn *c, int64_t node);
@@ -211,7 +266,7 @@ PGresult *pg_borrowed_result(pg_conn *c, const pg_stmt *s, const pg_params *p, e
 pawl_code pg_lend(db_conn *c, void **native, error *err);
 pawl_code pg_take_back(db_conn *c, error *err);
 
-/* ---- Batches (pg_batch.c), waking (pg_wake.c) ---- */
+/* ---- Batches (pg_batch.c), notifications (pg_wake.c) ---- */
 
 batch_result pg_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err);
 

@@ -1,26 +1,35 @@
-/* Many units in one transaction, in two trips, each as if it were alone.
+/* Group commit on PostgreSQL: many units in one transaction, in two round trips, each as if it were
+ * alone.
  *
- * The first trip begins, and runs all guards and tries, in the order of their keys and within a key
- * in queue order: so two batches never wait for each other crosswise, and guards that write chain.
- * Their rows are read. The second trip has the plain writes of the units that passed, but for those
- * that a try has left out, those of one kind as arrays, and COMMIT. Where there is nothing to be
- * read in between, it is one trip.
+ *   1. The first trip begins, and runs all guards and tries, in the order of their keys and within
+ *      a key in queue order: so two batches do not deadlock, and a guard sees what earlier ones
+ *      wrote.
+ *   2. Their rows are read, which decides which units pass.
+ *   3. The second trip has the plain writes of the units that passed, except those that a try has
+ *      left out, those of one kind as arrays, and COMMIT.
+ * Where no row is needed in between, everything goes in one trip.
  *
- * Nobody may be able to tell that from one unit after the other. So a batch ends before a unit that
- * touches a row which an earlier unit in it writes plainly: its guard would not see it. And a unit
- * that is refused after one of its guards or tries has written something is not taken out of the
- * transaction: there is no way to; the transaction is rolled back, and the units before it, it, and
- * those behind it are tried apart.
+ * The result must be the same as of one unit after the other. So a batch ends before a unit that
+ * touches a row which an earlier unit in it writes plainly: its guard would not see that write. And
+ * a unit that is refused after one of its guards or tries has written something cannot be taken out
+ * of the transaction: that is rolled back, and the units before it, the unit, and those after it
+ * are tried in separate ones.
  *
- * Any error costs the transaction, and an array does not say whose fault it is: then the units are
- * run one transaction each, in queue order (batch.c), and the guilty one is told. */
+ * Any error costs the transaction, and an array does not say which unit caused it: then the units
+ * are run one transaction each, in queue order (batch.c), and the guilty one fails.
+ *
+ * A row lock of a foreign transaction is no fault of a unit, but the others must not wait for it.
+ * So locks are waited for only a short while; then the unit that meets the lock is found by
+ * bisection, since the half without the lock can be committed meanwhile. Once it is alone it is
+ * left to the committer, which sets it aside (batch_result.locked). With 250 ms, and 20 ms for each
+ * of at most ten halves, the others go on within half a second. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pg/pg_ops.h"
 
-enum { DEADLOCKS_MAX = 3 };
+enum { DEADLOCKS_MAX = 3, LOCK_MS = 250, SEARCH_MS = 20 };
 
 typedef enum {
     PASS_DONE,
@@ -39,7 +48,7 @@ typedef struct pass {
     error *err;
 } pass;
 
-/* Is it of the first trip? */
+/* A guard or a try: a statement of the first trip. */
 static int asks(const unit_stmt *s)
 {
     return s->kind == UNIT_GUARD || s->kind == UNIT_TRY;
@@ -56,6 +65,7 @@ static needs needs_of(const unit *u)
     needs most = NEEDS_NOTHING;
     int written = 0;
     for (const unit_stmt *s = u->first; s; s = s->next) {
+        /* RULE A4-a-try-behind-a-write-goes-alone */
         if ((asks(s) && written) || s->kind == UNIT_CALL)
             return NEEDS_ORDER;
         written |= s->kind == UNIT_WRITE;
@@ -70,7 +80,7 @@ static needs needs_of(const unit *u)
     return most;
 }
 
-/* An insert that only adds: in whatever order such are done, nobody can tell. */
+/* A plain insert: the order of such inserts does not change the result. */
 static int only_adds(const unit_stmt *s)
 {
     return strncmp(s->sql->text, "INSERT ", 7) == 0 && !strstr(s->sql->text, "ON CONFLICT");
@@ -78,7 +88,7 @@ static int only_adds(const unit_stmt *s)
 
 /* Does the unit touch a row that units so far write plainly? `written` has the last statement that
  * did, of those that change rather than add if there is one. */
-static int meets(const map *written, const unit *u)
+static int touches_written_row(const map *written, const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next) {
         const unit_stmt *before = s->key ? map_get(written, s->key) : NULL;
@@ -88,7 +98,7 @@ static int meets(const map *written, const unit *u)
     return 0;
 }
 
-static int note_writes(map *written, unit *u)
+static int remember_writes(map *written, unit *u)
 {
     for (unit_stmt *s = u->first; s; s = s->next) {
         if (s->kind != UNIT_WRITE || !s->key)
@@ -102,7 +112,7 @@ static int note_writes(map *written, unit *u)
 
 /* How many units from the first can go together. A first one that needs its statements in order
  * goes alone. */
-static size_t together(unit **units, size_t count, int *ordered)
+static size_t count_batchable(unit **units, size_t count, int *ordered)
 {
     map written = {0};
     size_t n = 0;
@@ -113,9 +123,10 @@ static size_t together(unit **units, size_t count, int *ordered)
             n += n == 0;
             break;
         }
-        if (n > 0 && meets(&written, units[n]))
+        /* RULE A4-a-batch-ends-before-a-guard-of-a-plainly-written-row */
+        if (n > 0 && touches_written_row(&written, units[n]))
             break;
-        if (!note_writes(&written, units[n++]))
+        if (!remember_writes(&written, units[n++]))
             break;
     }
     map_free(&written);
@@ -127,6 +138,7 @@ static size_t together(unit **units, size_t count, int *ordered)
 static int has_written(const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next)
+        /* RULE A4-who-is-refused-after-a-try-has-written-goes-alone */
         if (asks(s) && s->rows && unit_stmt_writes(s))
             return 1;
     return 0;
@@ -140,8 +152,8 @@ static const unit_stmt *first_refused(const unit *u)
     return NULL;
 }
 
-/* Give each unit its provisional answer. 0: one must go, and cannot go alone: p->cut. */
-static int judge(pass *p)
+/* Give each unit its provisional answer. 0: one is refused and has written already: p->cut. */
+static int answer_units(pass *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         unit *u = p->units[i];
@@ -152,7 +164,7 @@ static int judge(pass *p)
             batch_commit_unit(u);
             continue;
         }
-        if (has_written(u)) {
+        if (has_written(u)) { /* RULE A4-who-is-refused-after-a-guard-has-written-goes-alone */
             p->cut = i;
             return 0;
         }
@@ -165,10 +177,10 @@ static int judge(pass *p)
 
 /* ---- One pass ---- */
 
-static pass_end failed(pass *p, pawl_code rc)
+static pass_end fail_pass(pass *p, pawl_code rc)
 {
     pg_rollback(&p->c->base);
-    if (rc == PAWL_FENCED) {
+    if (rc == PAWL_FENCED || rc == PAWL_REWOUND) {
         batch_fail_all(p->units, p->count, p->err);
         return PASS_DONE;
     }
@@ -179,12 +191,12 @@ static pass_end take_end(pass *p)
 {
     pawl_code rc = pg_take_commit(p->c, p->err);
     if (rc == PAWL_OK) {
-        p->c->number += 2;
+        pg_ring_committed(p->c);
         return PASS_DONE;
     }
     if (rc == PAWL_BUSY || rc == PAWL_DATA)
-        return failed(p, rc);
-    p->c->doubtful = 1;
+        return fail_pass(p, rc);
+    p->c->doubtful = 1; /* RULE A5-a-lost-answer-is-not-tried-again */
     return PASS_UNDECIDED;
 }
 
@@ -200,28 +212,28 @@ static int all_fit(pass *p)
     return 1;
 }
 
-static pass_end cut(pass *p)
+static pass_end roll_back_to_cut(pass *p)
 {
     pg_rollback(&p->c->base);
     return PASS_CUT;
 }
 
-static pass_end doubt(pass *p)
+static pass_end leave_undecided(pass *p)
 {
     pg_forget(p->c);
-    p->c->doubtful = 1;
+    p->c->doubtful = 1; /* RULE A5-a-lost-answer-is-not-tried-again */
     return PASS_UNDECIDED;
 }
 
-/* What is pushed may be sent at once, without the sync: from here on, a lost connection leaves it
- * open whether the server has been asked. */
+/* libpq may send what is pushed before the sync: from here on a lost connection means that the
+ * server may have got the COMMIT. */
 static int send_commit(pass *p)
 {
     return pg_push_commit(p->c, p->err) == PAWL_OK && pg_sync(p->c, p->err) == PAWL_OK;
 }
 
-/* Results up to COMMIT's. From the sync on, a lost connection leaves it open what is durable; an
- * error does not: the server skips the COMMIT behind it. */
+/* Results up to COMMIT's. From the sync on a lost connection makes the commit undecided; an error
+ * does not, since the server skips the COMMIT after it. */
 static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
 {
     pawl_code rc = guards ? pg_take_begin(p->c, p->err) : PAWL_OK;
@@ -231,15 +243,15 @@ static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
         rc = pg_ops_take(p->c, plain, p->err);
     if (rc == PAWL_OK)
         return take_end(p);
-    return rc == PAWL_UNREACHABLE ? doubt(p) : failed(p, rc);
+    return rc == PAWL_UNREACHABLE ? leave_undecided(p) : fail_pass(p, rc);
 }
 
-/* It is durable, but its rows are lost: whoever asked has to look. */
-static pass_end confess(pass *p, pass_end end)
+/* Such a unit is durable, but its rows are lost: the caller has to read them again. */
+static pass_end fail_without_rows(pass *p, pass_end end)
 {
     for (size_t i = 0; end == PASS_DONE && i < p->count; i++) {
         unit *u = p->units[i];
-        if (u->answer == UNIT_FAILED && u->code != PAWL_FENCED)
+        if (u->answer == UNIT_FAILED && u->code != PAWL_FENCED && u->code != PAWL_REWOUND)
             batch_fail(u, &(error){.code = PAWL_UNDECIDED,
                                    .message = "durable, but its answer did not fit into memory"});
     }
@@ -250,27 +262,27 @@ static pass_end commit_writes(pass *p, pg_ops *plain)
 {
     pawl_code rc = pg_ops_push(p->c, plain, p->err);
     if (rc != PAWL_OK)
-        return failed(p, rc);
-    return send_commit(p) ? confess(p, take_all(p, NULL, plain)) : doubt(p);
+        return fail_pass(p, rc);
+    return send_commit(p) ? fail_without_rows(p, take_all(p, NULL, plain)) : leave_undecided(p);
 }
 
-/* Plain writes and COMMIT go in one breath, unless rows must be looked at in between. */
+/* Plain writes and COMMIT go in one trip, unless rows have to be checked in between. */
 static pass_end write_and_commit(pass *p, pg_ops *plain)
 {
     if (!plain->narrow)
         return commit_writes(p, plain);
     pawl_code rc = pg_ops_run(p->c, plain, p->err);
     if (rc != PAWL_OK)
-        return failed(p, rc);
+        return fail_pass(p, rc);
     if (!all_fit(p))
-        return cut(p);
+        return roll_back_to_cut(p);
     pg_ops none;
     pg_ops_init(&none, p->c);
     return commit_writes(p, &none);
 }
 
-/* What was found where guards refused, for those who want to know. */
-static pawl_code find(pass *p)
+/* Run the UNIT_FOUND statements of the units that were refused. */
+static pawl_code run_found(pass *p)
 {
     pg_ops found;
     pg_ops_init(&found, p->c);
@@ -283,7 +295,7 @@ static pawl_code find(pass *p)
             pg_ops_add(&found, u, no->next, PG_OP_PLAIN);
     }
     pg_ops_seal(&found);
-    pawl_code rc = found.failed ? error_set(p->err, PAWL_NOMEM, "out of memory") : PAWL_OK;
+    pawl_code rc = found.failed ? error_nomem(p->err) : PAWL_OK;
     if (rc == PAWL_OK && found.count > 0)
         rc = pg_ops_run(p->c, &found, p->err);
     for (size_t i = 0; rc == PAWL_OK && i < p->count; i++) {
@@ -295,7 +307,7 @@ static pawl_code find(pass *p)
     return rc;
 }
 
-/* The first trip; `how` is for guards. */
+/* The statements of the first trip; `how` is for guards. */
 static void gather_asking(pass *p, pg_ops *ops, pg_op_how how)
 {
     pg_ops_init(ops, p->c);
@@ -324,7 +336,7 @@ static pass_end run_two_trips(pass *p)
     pg_ops guards, plain;
     gather_asking(p, &guards, PG_OP_PLAIN);
     if (guards.failed)
-        return failed(p, error_set(p->err, PAWL_NOMEM, "out of memory"));
+        return fail_pass(p, error_nomem(p->err));
     pawl_code rc = pg_push_begin(p->c, p->err);
     if (rc == PAWL_OK)
         rc = pg_ops_push(p->c, &guards, p->err);
@@ -337,19 +349,19 @@ static pass_end run_two_trips(pass *p)
     if (rc == PAWL_OK)
         rc = pg_skip(p->c, p->err);
     if (rc != PAWL_OK)
-        return failed(p, rc);
-    if (!all_fit(p) || !judge(p))
-        return cut(p);
-    rc = find(p);
+        return fail_pass(p, rc);
+    if (!all_fit(p) || !answer_units(p))
+        return roll_back_to_cut(p);
+    rc = run_found(p);
     if (rc == PAWL_OK && !all_fit(p))
-        return cut(p);
+        return roll_back_to_cut(p);
     gather_writes(p, &plain);
     if (rc == PAWL_OK && plain.failed)
-        rc = error_set(p->err, PAWL_NOMEM, "out of memory");
-    return rc == PAWL_OK ? write_and_commit(p, &plain) : failed(p, rc);
+        rc = error_nomem(p->err);
+    return rc == PAWL_OK ? write_and_commit(p, &plain) : fail_pass(p, rc);
 }
 
-/* Everything at once. Guards fail where they find nothing, and the rest with them. */
+/* Everything in one trip. A guard without a row is an error there, which ends the transaction. */
 static pass_end run_one_trip(pass *p)
 {
     pg_ops guards, plain;
@@ -358,7 +370,7 @@ static pass_end run_one_trip(pass *p)
     gather_asking(p, &guards, PG_OP_MUST);
     gather_writes(p, &plain);
     if (guards.failed || plain.failed)
-        return failed(p, error_set(p->err, PAWL_NOMEM, "out of memory"));
+        return fail_pass(p, error_nomem(p->err));
     if (guards.narrow || plain.narrow)
         return run_two_trips(p);
     pawl_code rc = pg_push_begin(p->c, p->err);
@@ -367,8 +379,8 @@ static pass_end run_one_trip(pass *p)
     if (rc == PAWL_OK)
         rc = pg_ops_push(p->c, &plain, p->err);
     if (rc != PAWL_OK)
-        return failed(p, rc);
-    return send_commit(p) ? confess(p, take_all(p, &guards, &plain)) : doubt(p);
+        return fail_pass(p, rc);
+    return send_commit(p) ? fail_without_rows(p, take_all(p, &guards, &plain)) : leave_undecided(p);
 }
 
 static int any_asks(unit **units, size_t count)
@@ -409,52 +421,108 @@ static pass_end run_pass(pass *p)
 /* ---- All of them ---- */
 
 /* One transaction each. Stops where one has to wait, or is undecided. */
-static void one_by_one(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err,
+static void one_by_one(pg_conn *c, unit **units, size_t count, uint64_t *passes, error *err,
                        batch_result *r)
 {
     for (size_t i = 0; i < count && r->code == PAWL_OK && r->undecided == 0; i++) {
-        batch_result one = batch_apply(c, &units[i], 1, passes, err);
+        c->met_lock = 0;
+        batch_result one = batch_apply(&c->base, &units[i], 1, passes, err);
         r->taken += one.taken;
         r->undecided = one.undecided;
         r->restarts += one.restarts;
         r->code = one.code;
     }
+    r->locked = r->code == PAWL_BUSY && c->met_lock;
+    r->code = r->locked ? PAWL_OK : r->code;
+}
+
+static int has_guest(const unit *u)
+{
+    for (const unit_stmt *s = u->first; s; s = s->next)
+        if (s->kind == UNIT_CALL)
+            return 1;
+    return 0;
+}
+
+/* How long to wait for a lock. A unit with a guest shares its connection with no other, and the
+ * guest should not be called twice. */
+static int64_t lock_ms(const pg_conn *c, const unit *first, size_t searched)
+{
+    if (has_guest(first))
+        return pg_lock_ms(c);
+    return searched > 0 || first->set_aside ? SEARCH_MS : LOCK_MS;
+}
+
+/* How many units to try next: half of those among which one has met a lock. */
+static size_t portion(size_t left, size_t most, size_t searched)
+{
+    size_t n = searched > 1 ? searched / 2 : searched == 1 ? 1 : most;
+    n = n < most ? n : most;
+    return left < n ? left : n;
+}
+
+static void finish(pass *p, pass_end end, batch_result *r)
+{
+    if (end == PASS_UNDECIDED) {
+        batch_undecided(p->units, p->count, p->err);
+        r->undecided = p->count;
+    }
+    batch_break_submitters(p->units, p->count);
+    r->taken += p->count;
+}
+
+/* The state of pg_apply() between its passes. */
+typedef struct course {
+    size_t most;     /* units in the next pass */
+    size_t searched; /* among so many next ones, one has met a lock; 0: none has */
+    int deadlocks;   /* in a row */
+} course;
+
+/* 1: rolled back, and the same units are to be tried again in other portions. */
+static int is_to_be_repeated(const pass *p, pass_end end, course *way)
+{
+    if (end == PASS_CUT && p->cut > 0) {
+        way->most = p->cut;
+        return 1;
+    }
+    if (end != PASS_SPLIT || p->count == 1)
+        return 0;
+    if (p->c->met_lock) {
+        way->searched = p->count;
+        return 1;
+    }
+    return p->err->code == PAWL_BUSY && ++way->deadlocks < DEADLOCKS_MAX;
 }
 
 batch_result pg_apply(db_conn *base, unit **units, size_t count, uint64_t *passes, error *err)
 {
     batch_result r = {0};
-    size_t most = count;
-    int deadlocks = 0;
+    pg_conn *c = (pg_conn *)base;
+    course way = {.most = count};
     batch_remember(units, count);
-    while (r.taken < count && r.code == PAWL_OK && r.undecided == 0) {
+    while (r.taken < count && r.code == PAWL_OK && r.undecided == 0 && !r.locked) {
         unit **some = units + r.taken;
-        size_t left = count - r.taken;
+        size_t before = r.taken;
         int ordered;
-        size_t n = together(some, left < most ? left : most, &ordered);
-        pass p = {.c = (pg_conn *)base, .units = some, .count = n, .number = ++*passes, .err = err};
+        size_t n =
+            count_batchable(some, portion(count - r.taken, way.most, way.searched), &ordered);
+        pg_want_lock_ms(c, lock_ms(c, some[0], way.searched));
+        c->met_lock = 0;
+        pass p = {.c = c, .units = some, .count = n, .number = ++*passes, .err = err};
         pass_end end = ordered ? PASS_SPLIT : run_pass(&p);
         r.restarts += !ordered && (end == PASS_CUT || end == PASS_SPLIT);
-        if (end == PASS_LATER) {
+        if (!ordered && is_to_be_repeated(&p, end, &way))
+            continue;
+        if (end == PASS_LATER)
             r.code = err->code;
-        } else if (end == PASS_CUT && p.cut > 0) {
-            most = p.cut;
-            continue;
-        } else if (end == PASS_SPLIT && !ordered && err->code == PAWL_BUSY && n > 1 &&
-                   ++deadlocks < DEADLOCKS_MAX) {
-            continue;
-        } else if (end == PASS_CUT || end == PASS_SPLIT) {
-            one_by_one(base, some, end == PASS_CUT ? 1 : n, passes, err, &r);
-        } else {
-            if (end == PASS_UNDECIDED) {
-                batch_undecided(some, n, err);
-                r.undecided = n;
-            }
-            batch_break_submitters(some, n);
-            r.taken += n;
-        }
-        most = count;
-        deadlocks = 0;
+        else if (end == PASS_SPLIT && !ordered && c->met_lock)
+            r.locked = 1; /* RULE L4-a-unit-that-waits-for-a-lock-is-set-aside */
+        else if (end == PASS_CUT || end == PASS_SPLIT)
+            one_by_one(c, some, end == PASS_CUT ? 1 : n, passes, err, &r);
+        else
+            finish(&p, end, &r);
+        size_t done = r.taken - before;
+        way = (course){.most = count, .searched = way.searched > done ? way.searched - done : 0};
     }
     return r;
 }

@@ -2,8 +2,8 @@
  * with what is written here.
  *
  * Such a connection is used as it is found: one statement at a time, without names for statements,
- * without a deadline. A statement that fails costs the application its transaction, so the one
- * mistake that is easily made, a connection to another database, is looked for in a way that cannot
+ * without a deadline. A statement that fails costs the application its transaction, so the
+ * likeliest mistake, a connection to another database, is checked for by a query that cannot
  * fail. */
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ pawl_code pg_borrow(db *d, void *native, db_conn **out, error *err)
         rc = check_tables(native, err);
     pg_conn *c = rc == PAWL_OK ? calloc(1, sizeof *c) : NULL;
     if (!c)
-        return rc == PAWL_OK ? error_set(err, PAWL_NOMEM, "out of memory") : rc;
+        return rc == PAWL_OK ? error_nomem(err) : rc;
     c->base = (db_conn){.driver = d->driver, .db = d, .role = DB_WRITER};
     c->native = native;
     c->borrowed = 1;

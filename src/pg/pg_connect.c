@@ -1,10 +1,9 @@
 /* Connecting: the URL, the settings of a session, and what is refused.
  *
- * A session is asked what it is after the application's on_connect has had its say: a server or a
- * session that would not keep what it acknowledges is refused (guarantee 8). What limits waiting
- * (locks, a transaction that stands still, a peer that is gone) is set below the life of a claim,
- * so that a node that has stopped in the middle of a transaction does not hold its locks for longer
- * than its claims.
+ * The settings of a session are read back after the application's on_connect: a server or a session
+ * that would not keep what it acknowledges is refused (guarantee 8). The time-outs (for locks, for
+ * an idle transaction, for a dead peer) are shorter than a lease, so that a node that has stopped
+ * in the middle of a transaction does not hold its locks for longer than its claims.
  *
  * Behind a pooler that changes servers between two transactions nothing of a session lasts. It is
  * recognised by its process id, which is not the one that the server has; with ?pooler=transaction
@@ -110,12 +109,13 @@ pawl_code pg_read_url(pg_db *d, slice url, error *err)
     buf_text(&text, "postgresql");
     pawl_code rc = strip(d, rest, &text, err);
     if (rc == PAWL_OK && text.failed)
-        rc = error_set(err, PAWL_NOMEM, "out of memory");
+        rc = error_nomem(err);
     char *why = NULL;
     if (rc == PAWL_OK)
         d->info = PQconninfoParse(buf_str(&text), &why);
     PQfreemem(why); /* it may quote the password */
     buf_free(&text);
+    /* RULE passwords-do-not-become-hosts */
     if (rc == PAWL_OK && (!d->info || !is_plausible(d->info)))
         rc = pg_url_refused(err);
     return rc;
@@ -142,7 +142,7 @@ static void add_word(words *w, const char *key, const char *value)
     w->values[w->count++] = value;
 }
 
-/* What is later counts more. */
+/* Of two values for one key libpq takes the later one. */
 static void write_words(const pg_conn *c, words *w)
 {
     memset(w, 0, sizeof *w);
@@ -197,7 +197,7 @@ static pawl_code check_version(const PGconn *native, error *err)
     return PAWL_UNSUPPORTED;
 }
 
-static pawl_code tell_application(pg_conn *c, error *err)
+static pawl_code call_on_connect(pg_conn *c, error *err)
 {
     const db_options *o = &c->base.db->options;
     if (o->on_connect && o->on_connect(c->native, o->on_connect_arg) != 0) {
@@ -206,6 +206,7 @@ static pawl_code tell_application(pg_conn *c, error *err)
         return PAWL_CANTOPEN;
     }
     PGTransactionStatusType status = PQtransactionStatus(c->native);
+    /* RULE on-connect-leaves-no-transaction */
     if (status == PQTRANS_IDLE || status == PQTRANS_UNKNOWN) /* unknown: lost, as will be seen */
         return PAWL_OK;
     error_set(err, PAWL_CANTOPEN, "the application's on_connect has left a transaction open");
@@ -232,22 +233,24 @@ int64_t pg_lock_ms(const pg_conn *c)
     return c->base.role == DB_WRITER ? o->busy_ms : o->claim_ms * 2 / 5;
 }
 
-/* Names mean what they mean in PostgreSQL, whatever the application's search_path is: somebody may
- * have a function of the same name there. Nothing is set in a session that is a pooler's: others
- * would find it there. */
+/* Unqualified names are resolved in pg_catalog, whatever the application's search_path is: it may
+ * contain a function of the same name. Nothing is set in a session of a pooler, which later clients
+ * would inherit. */
 static const char SET_PATH[] =
+    /* RULE names-are-those-of-the-server */
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)"
+    /* RULE a-pooler-is-recognised */
     " WHERE pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) ($1::pg_catalog.text)::int";
 
-/* Locks are waited for less long than a claim lives; a transaction that stands still ends. No limit
- * on a statement: the server would cancel a commit that waits for its standby, and call it done. */
+/* The lock time-out is shorter than a lease; an idle transaction is ended. No limit on a statement:
+ * the server would cancel a commit that waits for its standby, and report it as committed. */
 static const char SET[] =
     "SELECT set_config('lock_timeout', $1::text, false),"
     " set_config('idle_in_transaction_session_timeout', $2::text, false),"
     " set_config('statement_timeout', '0', false),"
     " set_config('synchronous_commit', CASE WHEN $3::text = 'relaxed' THEN 'off' WHEN"
     " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
-    " ELSE 'on' END, false)";
+    " ELSE 'on' END, false)"; /* RULE 8-a-session-commits-durably */
 
 static pawl_code refuse_pooler(error *err)
 {
@@ -274,13 +277,41 @@ static pawl_code set_session(pg_conn *c, error *err)
     pg_params p = {0};
     char lock[24], idle[24];
     int alone = c->base.role == DB_WRITER;
-    add_number(&p, lock, pg_lock_ms(c));
+    add_number(&p, lock, c->lock_ms);
+    /* RULE C6-a-transaction-that-stands-still-ends */
     add_number(&p, idle, alone ? 0 : o->claim_ms * 3 / 5);
     db_value how = db_text(slice_of(pg_db_of(c)->relaxed ? "relaxed" : "full"));
     pg_param(&p, &how);
     PGresult *r = pg_once(c, SET, &p, err);
     PQclear(r);
+    c->lock_set_ms = c->lock_ms;
     return r ? PAWL_OK : err->code;
+}
+
+static const char SET_LOCK[] = "SELECT set_config('lock_timeout', $1::text, false)";
+
+/* By hand a lock is never waited for longer than a moment, whatever is wanted. */
+void pg_want_lock_ms(pg_conn *c, int64_t ms)
+{
+    int64_t most = pg_lock_ms(c);
+    c->lock_ms = ms < most ? ms : most;
+}
+
+/* Set the lock time-out of the session, if it has changed. Behind a pooler every transaction sets
+ * it. */
+static pawl_code set_lock_timeout(pg_conn *c, error *err)
+{
+    if (c->lock_ms == c->lock_set_ms || pg_db_of(c)->pooler)
+        return PAWL_OK;
+    pg_params p = {0};
+    char text[24];
+    add_number(&p, text, c->lock_ms);
+    PGresult *r = pg_once(c, SET_LOCK, &p, err);
+    PQclear(r);
+    if (!r)
+        return err->code;
+    c->lock_set_ms = c->lock_ms;
+    return PAWL_OK;
 }
 
 static const char LOOK[] =
@@ -296,7 +327,7 @@ static pawl_code refuse_settings(const char *fsync, const char *commit, error *e
     return PAWL_NOTDURABLE;
 }
 
-static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
+static pawl_code judge_settings(pg_conn *c, const PGresult *r, error *err)
 {
     const char *fsync = PQgetvalue(r, 0, 0), *commit = PQgetvalue(r, 0, 1);
     const char *encoding = PQgetvalue(r, 0, 2);
@@ -306,18 +337,21 @@ static pawl_code judge(pg_conn *c, const PGresult *r, error *err)
         error_hint(err, "make a database with ENCODING 'UTF8'");
         return PAWL_UNSUPPORTED;
     }
+    if (c->base.db->options.look_only) /* a standby, and what is not kept, can be looked at */
+        return PAWL_OK;
     if (strcmp(PQgetvalue(r, 0, 3), "1") == 0) {
         error_set(err, PAWL_READONLY, "the database server is a standby");
         error_hint(err, "give the URL of the primary, or target_session_attrs=read-write");
         return PAWL_READONLY;
     }
     int kept = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0 || d->pooler;
+    /* RULE 8-a-server-that-does-not-sync-is-refused */
     if (!d->relaxed && (strcmp(fsync, "on") != 0 || !kept))
-        return refuse_settings(fsync, commit, err);
+        return refuse_settings(fsync, commit, err); /* RULE 8-a-session-commits-durably */
     return PAWL_OK;
 }
 
-static pawl_code look(pg_conn *c, error *err)
+static pawl_code read_settings(pg_conn *c, error *err)
 {
     clock_source *mono = c->base.db->options.clock;
     int64_t before = mono->mono_ns(mono);
@@ -326,7 +360,7 @@ static pawl_code look(pg_conn *c, error *err)
         return err->code;
     int64_t middle = before + (mono->mono_ns(mono) - before) / 2;
     c->time_offset = strtoll(PQgetvalue(r, 0, 4), NULL, 10) - middle / 1000000;
-    pawl_code rc = judge(c, r, err);
+    pawl_code rc = judge_settings(c, r, err);
     PQclear(r);
     return rc;
 }
@@ -347,13 +381,14 @@ void pg_forget(pg_conn *c)
     c->epoch++;
     c->pending_head = c->pending_tail = 0;
     c->synced = 0;
+    c->proven = 0; /* the next one may lead to another server: all of it is to be proven */
 }
 
 static pawl_code set_up(pg_conn *c, error *err)
 {
     pawl_code rc = check_version(c->native, err);
     if (rc == PAWL_OK)
-        rc = tell_application(c, err);
+        rc = call_on_connect(c, err);
     if (rc != PAWL_OK)
         return rc;
     if (PQsetnonblocking(c->native, 1) != 0 || !PQenterPipelineMode(c->native))
@@ -362,14 +397,15 @@ static pawl_code set_up(pg_conn *c, error *err)
         rc = set_path(c, err);
         rc = rc == PAWL_OK ? set_session(c, err) : rc;
     }
-    return rc == PAWL_OK ? look(c, err) : rc;
+    return rc == PAWL_OK ? read_settings(c, err) : rc;
 }
 
-/* Between two trips a server has nothing to say but that it goes. Found out here, a server that was
- * started anew costs nothing; found out behind a commit, it leaves the commit in doubt. */
+/* Between two trips a server sends nothing but its own shutdown. Noticed here, a restarted server
+ * costs nothing; noticed after a COMMIT was sent, it leaves that commit undecided. */
 static int is_stale(const pg_conn *c)
 {
     struct pollfd p = {PQsocket(c->native), POLLIN, 0};
+    /* RULE an-idle-connection-that-ended-costs-nothing */
     return PQtransactionStatus(c->native) == PQTRANS_IDLE && c->base.role != DB_WAKER &&
            poll(&p, 1, 0) != 0;
 }
@@ -383,7 +419,7 @@ pawl_code pg_ensure(pg_conn *c, error *err)
     write_words(c, &w);
     PGconn *native = PQconnectStartParams(w.keys, w.values, 0);
     if (!native)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
     PQsetNoticeReceiver(native, ignore_notice, NULL);
     pawl_code rc = PQstatus(native) == CONNECTION_BAD ? refuse_start(c, native, &w, err)
@@ -403,5 +439,7 @@ pawl_code pg_ensure(pg_conn *c, error *err)
 pawl_code pg_ready(pg_conn *c, error *err)
 {
     pawl_code rc = pg_ensure(c, err);
+    if (rc == PAWL_OK)
+        rc = set_lock_timeout(c, err);
     return rc == PAWL_OK && c->base.role == DB_COMMITTER ? pg_ring_need(c, err) : rc;
 }

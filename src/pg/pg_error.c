@@ -1,4 +1,4 @@
-/* What the server says, in pawl's codes.
+/* Maps the server's SQLSTATEs to pawl's codes.
  *
  * The server's first line is kept as the detail; its DETAIL is not, since that may quote values. A
  * connection that is refused has no result to ask, so its five-letter state is read from the
@@ -13,6 +13,8 @@ typedef struct rule {
     pawl_code code;
 } rule;
 
+/* RULE too-many-connections-pass, a-full-disk-is-told-to-its-unit */
+/* RULE L7-a-trigger-that-raises-is-no-storage-trouble */
 static const rule RULES[] = {
     {"08", PAWL_UNREACHABLE},    {"57P", PAWL_UNREACHABLE}, {"25P03", PAWL_UNREACHABLE},
     {"53300", PAWL_UNREACHABLE}, {"28", PAWL_DENIED},       {"42501", PAWL_DENIED},
@@ -22,6 +24,7 @@ static const rule RULES[] = {
     {"XX002", PAWL_CORRUPT},     {"25006", PAWL_READONLY},  {"21", PAWL_DATA},
     {"22", PAWL_DATA},           {"23", PAWL_DATA},         {"54", PAWL_DATA},
     {"26000", PAWL_POOLER},      {"42P05", PAWL_POOLER},    {"3F000", PAWL_FOREIGN},
+    {"P0", PAWL_DATA}, /* a trigger that raises */
 };
 
 static pawl_code code_of(const char *state)
@@ -35,7 +38,8 @@ static pawl_code code_of(const char *state)
 static const char *way_out(pawl_code code, const char *state)
 {
     if (strcmp(state, "53300") == 0)
-        return "raise max_connections, or close some; work goes on by itself then";
+        return "raise max_connections, or the CONNECTION LIMIT of the role, or close some; a node"
+               " needs 5, a client 2; what waits goes on by itself then";
     switch (code) {
     case PAWL_UNREACHABLE:
         return "look whether the server runs and is reachable; work goes on by itself then";
@@ -44,7 +48,7 @@ static const char *way_out(pawl_code code, const char *state)
     case PAWL_NODATABASE:
         return "make it with createdb, or correct the name in the URL";
     case PAWL_BUSY:
-        return "somebody else holds a lock for long; try again when that is done";
+        return "another transaction holds a lock for long; try again when that is done";
     case PAWL_FULL:
         return "make room on the server's disk; work goes on by itself then";
     case PAWL_IO:
@@ -99,7 +103,7 @@ static int says(const char *text, const char *word)
     int quoted = 0;
     for (const char *p = text; *p; p++) {
         quoted ^= *p == '"';
-        if (!quoted && strncmp(p, word, strlen(word)) == 0)
+        if (!quoted && strncmp(p, word, strlen(word)) == 0) /* RULE words-in-names-are-no-reasons */
             return 1;
     }
     return 0;
@@ -125,14 +129,14 @@ pawl_code pg_error_connecting(const PGconn *native, error *err)
     return fill("08006", *text ? text : "the connection is lost", "reach", err);
 }
 
-/* A connection that stood is lost, whatever the words for it: those of TLS, and of a server that
- * ends a session, must not be taken for an answer. */
+/* An established connection was lost, whatever the message says: the messages of TLS, and of a
+ * server that ends a session, must not be taken for the answer to a statement. */
 pawl_code pg_error_lost(const PGconn *native, error *err)
 {
     const char *text = native ? PQerrorMessage(native) : "";
     char state[6];
     const char *said = find_state(text, state);
-    if (said && code_of(state) == PAWL_UNREACHABLE)
+    if (said && code_of(state) == PAWL_UNREACHABLE) /* RULE A5-the-words-of-tls-are-no-answer */
         return fill(state, said, "reach", err);
     return fill("08006", *text ? text : "the connection is lost", "reach", err);
 }
@@ -153,6 +157,11 @@ pawl_code pg_error_silent(error *err)
 int pg_is_refusal(const PGresult *r)
 {
     return strcmp(field(r, PG_DIAG_SQLSTATE), "22012") == 0;
+}
+
+int pg_is_lock(const PGresult *r)
+{
+    return strcmp(field(r, PG_DIAG_SQLSTATE), "55P03") == 0;
 }
 
 int pg_is_fatal(const PGresult *r)

@@ -1,12 +1,13 @@
 /* Lending a connection to code of the application, in the midst of a transaction (A8).
  *
- * It gets a connection as it knows them: no pipeline, blocking, with the search_path that the
- * server gives to this user. What it leaves behind is looked at: libpq knows whether the
- * transaction is still open and whether results were left unread. That it is the same transaction
- * only the server knows. */
+ * The guest gets an ordinary connection: no pipeline, blocking, with the search_path that the
+ * server gives to this user. Afterwards its state is checked: libpq knows whether the transaction
+ * is still open and whether results were left unread. Only the server knows that it is the same
+ * transaction. */
 #include "pg/pg.h"
 
 static const db_sql LEND = {"SAVEPOINT pawl_guest", ""};
+/* RULE A8-another-transaction-is-not-the-one-that-was-lent-postgres */
 static const db_sql TAKE_BACK = {"RELEASE SAVEPOINT pawl_guest", ""};
 static const db_sql THEIR_PATH = {"SET LOCAL search_path TO DEFAULT", ""};
 static const db_sql OUR_PATH = {"SET LOCAL search_path TO pg_catalog, pg_temp", ""};
@@ -28,8 +29,8 @@ static pawl_code run_two(pg_conn *c, const db_sql *first, const db_sql *second, 
     return rc == PAWL_OK ? pg_skip(c, err) : rc;
 }
 
-/* A stranger knows nothing of pipelines, and names its tables as it does elsewhere. By the
- * savepoint the transaction is known again: another one that a guest has begun has none. */
+/* The guest knows nothing of pipelines, and names its tables as it does elsewhere. The savepoint
+ * identifies the transaction: another one that a guest has begun does not have it. */
 pawl_code pg_lend(db_conn *base, void **out, error *err)
 {
     pg_conn *c = (pg_conn *)base;
@@ -45,8 +46,8 @@ pawl_code pg_lend(db_conn *base, void **out, error *err)
     return PAWL_OK;
 }
 
-/* Results that nobody has read, a COPY, a pipeline: there is no telling what comes next. The server
- * rolls back what was sent by a connection that goes. */
+/* With unread results, a COPY or a pipeline the next answer of the server cannot be interpreted. So
+ * the connection is closed, and the server rolls back its transaction. */
 static pawl_code not_as_lent(pg_conn *c, int keep, error *err)
 {
     c->ring_gone = 1; /* its number may have been committed */

@@ -1,8 +1,8 @@
-/* Putting statements of several units together, sending them, and handing out the rows.
+/* Merging statements of several units, sending them, and giving each unit its rows.
  *
  * An insert joins an earlier op of its kind unless a statement of another kind has touched its row
- * in between. Guards are sorted by key first; of those, statements that only look become one where
- * they are neighbours. */
+ * in between. Guards are sorted by key first; of those, adjacent statements that only read are
+ * merged. */
 #include "pg/pg_ops.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ static int is_insert(const unit_stmt *s)
     return strncmp(s->sql->text, "INSERT ", 7) == 0;
 }
 
-static void append(pg_ops *ops, pg_op *op)
+static void append_op(pg_ops *ops, pg_op *op)
 {
     if (ops->last)
         ops->last->next = op;
@@ -36,7 +36,7 @@ static void append(pg_ops *ops, pg_op *op)
     op->order = ++ops->count;
 }
 
-static void join(pg_op *op, pg_member *m)
+static void join_op(pg_op *op, pg_member *m)
 {
     if (op->last)
         op->last->next = m;
@@ -54,14 +54,15 @@ static size_t last_touch(pg_ops *ops, const unit *u, const unit_stmt *s)
     return last ? last->order : own;
 }
 
-/* The op that may take this statement too; NULL: it needs one of its own. */
+/* The op that this statement can join; NULL: it needs one of its own. */
 static pg_op *group_of(pg_ops *ops, const unit *u, const unit_stmt *s)
 {
     pg_op *group = map_get(&ops->groups, (uint64_t)(uintptr_t)s->sql);
+    /* RULE A4-an-insert-does-not-overtake-a-statement-on-its-row */
     return group && last_touch(ops, u, s) > group->order ? NULL : group;
 }
 
-static int note_touch(pg_ops *ops, const unit *u, const unit_stmt *s, pg_op *op)
+static int remember_touch(pg_ops *ops, const unit *u, const unit_stmt *s, pg_op *op)
 {
     if (s->kind != UNIT_WRITE)
         return 1;
@@ -83,7 +84,7 @@ static pg_op *new_op(pg_ops *ops, const unit_stmt *s, pg_op_how how)
     op->stmt = (pg_stmt *)stmt;
     op->how = how;
     op->key = s->key;
-    append(ops, op);
+    append_op(ops, op);
     return op;
 }
 
@@ -104,14 +105,15 @@ void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how)
             map_put(&ops->groups, (uint64_t)(uintptr_t)s->sql, op) < 0)
             op = NULL;
     }
-    if (!m || !op || !note_touch(ops, u, s, op)) {
+    if (!m || !op || !remember_touch(ops, u, s, op)) {
         ops->failed = 1;
         return;
     }
     m->unit = u;
     m->stmt = s;
+    /* RULE 5-a-unit-whose-rows-do-not-fit-is-not-durable */
     ops->narrow |= gives_rows(s) && arena_room(u->arena) < ROOM;
-    join(op, m);
+    join_op(op, m);
 }
 
 void pg_ops_seal(pg_ops *ops)
@@ -130,7 +132,7 @@ static int by_key(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* Can the second be one with the first? Both only look, in the same words. */
+/* Can the second be merged with the first? Both are the same read-only statement. */
 static int same_look(const pg_op *a, const pg_op *b)
 {
     return a && a->stmt == b->stmt && a->how == PG_OP_PLAIN && b->how == PG_OP_PLAIN &&
@@ -153,9 +155,9 @@ void pg_ops_sort(pg_ops *ops)
     for (i = 0; i < count; i++) {
         all[i]->next = NULL;
         if (same_look(ops->last, all[i]))
-            join(ops->last, all[i]->first);
+            join_op(ops->last, all[i]->first);
         else
-            append(ops, all[i]);
+            append_op(ops, all[i]);
     }
 }
 
@@ -174,7 +176,7 @@ static pawl_code push_single(pg_conn *c, const pg_op *op, error *err)
     }
     pg_stmt *form = op->how == PG_OP_MUST ? pg_stmt_must(op->stmt) : op->stmt;
     if (!form)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     return pg_push(c, form, &p, err);
 }
 
@@ -189,7 +191,7 @@ static pawl_code fill_array(const pg_op *op, int column, buf *b, error *err)
         pg_array_add(b, v);
     }
     pg_array_end(b, op->count);
-    return b->failed ? error_set(err, PAWL_NOMEM, "out of memory") : PAWL_OK;
+    return b->failed ? error_nomem(err) : PAWL_OK;
 }
 
 static pawl_code push_array(pg_conn *c, const pg_op *op, error *err)
@@ -230,8 +232,8 @@ static unit_row **end_of(unit_stmt *s)
     return tail;
 }
 
-static void give(const pg_member *m, const PGresult *r, int row, int from, unit_row ***tail,
-                 error *err)
+static void give_row(const pg_member *m, const PGresult *r, int row, int from, unit_row ***tail,
+                     error *err)
 {
     if (pg_copy_row(m->unit, r, row, from, tail, err) != PAWL_OK)
         batch_fail(m->unit, err);
@@ -241,10 +243,10 @@ static void rows_of_one(const pg_op *op, const PGresult *r, error *err)
 {
     unit_row **tail = &op->first->stmt->rows;
     for (int i = 0; i < PQntuples(r); i++)
-        give(op->first, r, i, 0, &tail, err);
+        give_row(op->first, r, i, 0, &tail, err);
 }
 
-/* Inserts give a row each, in order; those that look say in the first column whose row it is. */
+/* Inserts give a row each, in order; reads have the number of their member in the first column. */
 static void rows_of_many(const pg_op *op, const PGresult *r, error *err)
 {
     int looks = !is_insert(op->first->stmt);
@@ -258,11 +260,11 @@ static void rows_of_many(const pg_op *op, const PGresult *r, error *err)
             m = op->first;
             at = 1;
         }
-        for (; at < whose && m; at++)
+        for (; at < whose && m; at++) /* RULE A4-rows-go-to-whom-they-belong */
             m = m->next;
         assert(m);
         unit_row **tail = end_of(m->stmt);
-        give(m, r, (int)i, looks, &tail, err);
+        give_row(m, r, (int)i, looks, &tail, err);
     }
 }
 

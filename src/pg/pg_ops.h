@@ -1,8 +1,8 @@
-/* Statements of several units, put together for one trip.
+/* Statements of several units, merged for one round trip.
  *
  * An *op* is one execution: a statement of one unit, or the same statement of several with arrays
- * as its parameters. Statements are added in queue order; where each of them goes is decided when
- * it is added, so that nobody can tell the result from one after the other. */
+ * as its parameters. Statements are added in queue order; to which op each of them goes is decided
+ * when it is added, so that the result is the same as of one after the other. */
 #ifndef PG_PG_OPS_H
 #define PG_PG_OPS_H
 
@@ -51,8 +51,8 @@ void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how);
 /* To be called when all are added. */
 void pg_ops_seal(pg_ops *ops);
 
-/* In the order of keys, and within a key in the order they were added; then those of one kind that
- * are neighbours become one. */
+/* Sort by key, and within a key in the order of adding; then merge adjacent ops of the same
+ * statement. */
 void pg_ops_sort(pg_ops *ops);
 
 pawl_code pg_ops_push(pg_conn *c, pg_ops *ops, error *err);
@@ -61,7 +61,7 @@ pawl_code pg_ops_push(pg_conn *c, pg_ops *ops, error *err);
  * FAILED, and its statements have been executed all the same: the caller rolls back, or says so. */
 pawl_code pg_ops_take(pg_conn *c, pg_ops *ops, error *err);
 
-/* A trip of their own. */
+/* Push, sync and take, in a round trip of their own. */
 pawl_code pg_ops_run(pg_conn *c, pg_ops *ops, error *err);
 
 #endif

@@ -1,9 +1,9 @@
-/* Trips to the server: statements pushed, one sync, results taken in order.
+/* Round trips in libpq's pipeline mode: statements pushed, one sync, results taken in order.
  *
  * libpq's socket is not blocking here: while we still send, the server may already answer, and two
  * full buffers would wait for each other for ever. A statement that this connection has not seen is
- * prepared on the way, in the same trip. If that fails, everything behind it in the trip is
- * skipped by the server, so nothing is executed that was not understood.
+ * prepared on the way, in the same trip. If that fails, everything behind it in the trip is skipped
+ * by the server, so nothing is executed that was not understood.
  *
  * The deadline is real time: what is waited for is a socket. */
 #include <assert.h>
@@ -46,15 +46,16 @@ void pg_param(pg_params *p, const db_value *v)
 
 /* ---- What is on its way ---- */
 
-/* Without memory for it nobody would know whose result is whose: then the connection goes. */
-static pawl_code expect(pg_conn *c, pg_stmt *prepares, error *err)
+/* Without this list results could not be matched with statements: out of memory, the connection is
+ * closed. */
+static pawl_code expect_result(pg_conn *c, pg_stmt *prepares, error *err)
 {
     if (c->pending_tail == c->pending_size) {
         size_t size = c->pending_size ? 2 * c->pending_size : 64;
         pg_stmt **more = realloc(c->pending, size * sizeof(pg_stmt *));
         if (!more) {
             pg_forget(c);
-            return error_set(err, PAWL_NOMEM, "out of memory");
+            return error_nomem(err);
         }
         c->pending = more;
         c->pending_size = size;
@@ -63,7 +64,7 @@ static pawl_code expect(pg_conn *c, pg_stmt *prepares, error *err)
     return PAWL_OK;
 }
 
-static pawl_code lost(pg_conn *c, error *err)
+static pawl_code lose_connection(pg_conn *c, error *err)
 {
     pg_error_lost(c->native, err);
     pg_forget(c);
@@ -73,9 +74,9 @@ static pawl_code lost(pg_conn *c, error *err)
 static pawl_code push_prepare(pg_conn *c, pg_stmt *s, error *err)
 {
     if (!PQsendPrepare(c->native, s->name, s->text, s->count, s->types))
-        return lost(c, err);
+        return lose_connection(c, err);
     s->prepared_in = c->epoch;
-    return expect(c, s, err);
+    return expect_result(c, s, err);
 }
 
 pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err)
@@ -98,8 +99,8 @@ pawl_code pg_push(pg_conn *c, pg_stmt *s, const pg_params *p, error *err)
             PQsendQueryPrepared(c->native, s->name, p->count, p->values, p->sizes, p->formats, 1);
     }
     if (!sent)
-        return lost(c, err);
-    return expect(c, NULL, err);
+        return lose_connection(c, err);
+    return expect_result(c, NULL, err);
 }
 
 pawl_code pg_push_sql(pg_conn *c, const db_sql *sql, const db_value *values, int count, error *err)
@@ -119,7 +120,7 @@ pawl_code pg_sync(pg_conn *c, error *err)
     if (!c->native)
         return pg_error_silent(err);
     if (!PQpipelineSync(c->native))
-        return lost(c, err);
+        return lose_connection(c, err);
     c->synced++;
     c->deadline_ns = clock_deadline(real_ns(), c->patience_ms);
     return PAWL_OK;
@@ -128,13 +129,13 @@ pawl_code pg_sync(pg_conn *c, error *err)
 /* ---- Waiting ---- */
 
 /* Send what is left and read, until a result is there. */
-static pawl_code await(pg_conn *c, error *err)
+static pawl_code await_result(pg_conn *c, error *err)
 {
     while (PQisBusy(c->native)) {
         int unsent = PQflush(c->native);
         int64_t left = c->deadline_ns - real_ns();
         if (unsent < 0)
-            return lost(c, err);
+            return lose_connection(c, err);
         if (left <= 0) {
             pg_forget(c);
             return pg_error_silent(err);
@@ -143,7 +144,7 @@ static pawl_code await(pg_conn *c, error *err)
         int64_t ms = left / 1000000 + 1;
         (void)poll(&p, 1, ms > 60000 ? 60000 : (int)ms);
         if ((p.revents & ~POLLOUT) && !PQconsumeInput(c->native))
-            return lost(c, err);
+            return lose_connection(c, err);
     }
     return PAWL_OK;
 }
@@ -154,21 +155,21 @@ static PGresult *next_result(pg_conn *c, error *err)
         pg_error_silent(err);
         return NULL;
     }
-    if (PQflush(c->native) < 0 || await(c, err) != PAWL_OK) {
+    if (PQflush(c->native) < 0 || await_result(c, err) != PAWL_OK) {
         if (c->native)
-            lost(c, err);
+            lose_connection(c, err);
         return NULL;
     }
     PGresult *r = PQgetResult(c->native);
     if (!r)
-        lost(c, err);
+        lose_connection(c, err);
     return r;
 }
 
 /* libpq puts a NULL behind the results of each statement. */
 static void end_of_statement(pg_conn *c, error *err)
 {
-    if (await(c, err) != PAWL_OK)
+    if (await_result(c, err) != PAWL_OK)
         return;
     PQclear(PQgetResult(c->native)); /* not NULL only when the connection has just broken */
 }
@@ -239,6 +240,7 @@ pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err)
     if (!r) /* the connection is lost, and err says how */
         return err && err->code ? err->code : PAWL_UNREACHABLE;
     pawl_code rc = pg_error(c, r, doing, err);
+    c->met_lock |= pg_is_lock(r);
     PQclear(r);
     if (c->native && PQstatus(c->native) == CONNECTION_BAD)
         pg_forget(c);
@@ -256,10 +258,10 @@ PGresult *pg_once(pg_conn *c, const char *sql, const pg_params *p, error *err)
         return NULL;
     }
     if (!PQsendQueryParams(c->native, sql, p->count, NULL, p->values, p->sizes, p->formats, 0)) {
-        lost(c, err);
+        lose_connection(c, err);
         return NULL;
     }
-    if (expect(c, NULL, err) != PAWL_OK || pg_sync(c, err) != PAWL_OK)
+    if (expect_result(c, NULL, err) != PAWL_OK || pg_sync(c, err) != PAWL_OK)
         return NULL;
     PGresult *r = pg_take(c, err);
     if (!r || !pg_ok(r)) {

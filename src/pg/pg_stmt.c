@@ -6,11 +6,12 @@
  * this is made:
  *     INSERT INTO t (a, b) SELECT u.p1, u.p2 FROM unnest($1::int8[], $2::text[])
  *         WITH ORDINALITY AS u (p1, p2, o) RETURNING pos
- * and from a guard that only looks (SELECT … FOR SHARE) a lateral join that says with each row
- * whose it is. What does not look like either has no such form and is sent one by one.
+ * and from a guard that only reads (SELECT … FOR SHARE) a lateral join whose first column says
+ * which set of values the row belongs to. Other statements have no array form and are sent one by
+ * one.
  *
- * A guard can also be made to fail where it gives no row, so that a lone unit goes to the server
- * and is committed in one trip: nothing behind a failure is executed. */
+ * A guard can also be made to fail where it gives no row, so that a unit that is alone is sent and
+ * committed in one trip: the server executes nothing after a failure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,17 +21,17 @@ enum { TEXT_MAX = 64 * 1024 };
 
 static Oid type_of(char letter)
 {
-    return letter == 'i' ? PG_OID_INT : letter == 't' ? PG_OID_TEXT : PG_OID_BYTES;
+    return letter == 'i' || letter == 'k' ? PG_OID_INT : letter == 't' ? PG_OID_TEXT : PG_OID_BYTES;
 }
 
 static const char *array_of(char letter)
 {
-    return letter == 'i' ? "int8[]" : letter == 't' ? "text[]" : "bytea[]";
+    return letter == 'i' || letter == 'k' ? "int8[]" : letter == 't' ? "text[]" : "bytea[]";
 }
 
 /* ---- Making and freeing ---- */
 
-static void name_it(pg_stmt *s, pg_conn *c)
+static void name_stmt(pg_stmt *s, pg_conn *c)
 {
     buf b;
     buf_init_fixed(&b, s->name, sizeof s->name);
@@ -40,7 +41,7 @@ static void name_it(pg_stmt *s, pg_conn *c)
         buf_printf(&b, "pawl_%u", ++c->names);
 }
 
-static pg_stmt *make(pg_conn *c, const db_sql *sql, slice text)
+static pg_stmt *make_stmt(pg_conn *c, const db_sql *sql, slice text)
 {
     pg_stmt *s = calloc(1, sizeof *s);
     char *copy = s ? malloc(text.size + 1) : NULL;
@@ -55,7 +56,7 @@ static pg_stmt *make(pg_conn *c, const db_sql *sql, slice text)
     s->count = (int)strlen(sql->binds);
     for (int i = 0; i < s->count; i++)
         s->types[i] = type_of(sql->binds[i]);
-    name_it(s, c);
+    name_stmt(s, c);
     return s;
 }
 
@@ -64,9 +65,9 @@ pawl_code pg_stmt_prepare(db_conn *base, const db_sql *sql, const char *text, db
 {
     if (strlen(sql->binds) > PG_PARAMETERS)
         return error_set(err, PAWL_INTERNAL, "a statement with too many parameters");
-    pg_stmt *s = make((pg_conn *)base, sql, slice_of(text));
+    pg_stmt *s = make_stmt((pg_conn *)base, sql, slice_of(text));
     if (!s)
-        return error_set(err, PAWL_NOMEM, "out of memory");
+        return error_nomem(err);
     *out = &s->base;
     return PAWL_OK;
 }
@@ -125,6 +126,7 @@ static const char *find_values(const char *text, slice *list)
     const char *p = list->at;
     for (; *p && depth > 0; p++)
         depth += (*p == '(') - (*p == ')');
+    /* RULE A4-an-insert-that-reads-is-no-array */
     if (depth > 0 || *p == ',' || strchr(list->at, '\'') || strstr(list->at, "SELECT "))
         return NULL;
     list->size = (size_t)(p - 1 - list->at);
@@ -170,7 +172,7 @@ pg_stmt *pg_stmt_array(pg_stmt *s)
         *binds && (array_of_insert(&text, s->text, binds) || array_of_look(&text, s->text, binds));
     s->no_array = !fits || text.failed;
     if (!s->no_array)
-        s->array = make((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+        s->array = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
     buf_free(&text);
     for (int i = 0; s->array && i < s->count; i++)
         s->array->types[i] = 0; /* the text says it */
@@ -191,7 +193,7 @@ pg_stmt *pg_stmt_must(pg_stmt *s)
                    " LEFT JOIN g ON must.one >= 0",
                    s->text);
     if (!text.failed)
-        s->must = make((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+        s->must = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
     buf_free(&text);
     return s->must;
 }

@@ -1,13 +1,14 @@
-/* Waking others by NOTIFY, on a connection that does nothing else.
+/* Notifications by LISTEN and NOTIFY, on a connection that does nothing else.
  *
  * A transaction that notifies takes a lock of the whole server until its flush has ended, so that
- * commits with NOTIFY line up behind each other. So it is never part of a unit's transaction: the
- * waker (db/waker.h) sends what has gathered in a few milliseconds as one small transaction of its
+ * commits with NOTIFY are serialised. So it is never part of a unit's transaction: the notifier
+ * (db/notifier.h) sends what has accumulated in a few milliseconds as one small transaction of its
  * own, which writes nothing and need not be flushed.
  *
- * Each node has a channel, pawl_<node>, and listens to the one for everybody too, pawl_0. The
- * server forgets who listens when the connection breaks; so this one is not made anew behind the
- * waker's back. Behind a pooler nobody can listen, since the session is not ours; telling works. */
+ * Each node has a channel, pawl_<node>, and listens to the one for all nodes too, pawl_0. The
+ * server drops a LISTEN when the connection breaks; so this connection is not reopened silently,
+ * but by the notifier, which listens again. Behind a pooler LISTEN does not work, since the session
+ * is shared; NOTIFY does. */
 #include "pg/pg.h"
 
 static const char NOTIFY[] =
@@ -43,7 +44,7 @@ pawl_code pg_listen(db_conn *base, int64_t node, int *fd, error *err)
     return rc;
 }
 
-/* What this connection has said itself is not news. */
+/* Notifications that this connection has sent itself do not count. */
 int pg_heard(db_conn *base)
 {
     pg_conn *c = (pg_conn *)base;
@@ -76,7 +77,7 @@ pawl_code pg_notify(db_conn *base, const int64_t *targets, size_t count, error *
     PGresult *r = b.failed ? NULL : pg_once(c, NOTIFY, &p, err);
     pawl_code rc = r ? PAWL_OK : c->native ? err->code : PAWL_UNREACHABLE;
     if (b.failed)
-        rc = error_set(err, PAWL_NOMEM, "out of memory");
+        rc = error_nomem(err);
     buf_free(&b);
     PQclear(r);
     return rc;

@@ -1,5 +1,5 @@
-/* start, send, wait, cancel, redrive by the tool: what is asked is there, told once, and the exit
- * code is that of the library's answer. */
+/* start, send, wait, cancel, redrive, hold, release, rm, tree, nodes by the tool: what is asked is
+ * there, told once, and the exit code is that of the library's answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "core/engine.h"
-#include "support/runs.h"
+#include "handle/handle.h"
+#include "support/rows_fixture.h"
 #include "support/tool.h"
 
 static int set_up(void **state)
@@ -30,9 +30,9 @@ static void fresh(place *l)
     pawl *p = NULL;
     tmp_path(l->db, l->dir, "fresh.db");
     assert_int_equal(pawl_open(&p, l->db, NULL), PAWL_OK);
-    RUNS_ADD(p, .run = 1000000, .id = "old", .workflow = "w", .status = 1, .finished_at = 5);
-    conf_script(engine_db(p), "UPDATE {runs} SET output = CAST('[1,2]' AS {BYTES})");
-    RUNS_ADD(p, .run = 1000001, .id = "bad", .workflow = "w", .status = 2, .finished_at = 5,
+    RUNS_ADD(p, .run = 1000000, .id = "old", .workflow = "w", .phase = 1, .finished_at = 5);
+    conf_script(handle_db(p), "UPDATE {runs} SET output = CAST('[1,2]' AS {BYTES})");
+    RUNS_ADD(p, .run = 1000001, .id = "bad", .workflow = "w", .phase = 2, .finished_at = 5,
              .error = "{\"name\":\"broken\",\"message\":\"\\u001b[1m\",\"where\":\"s\"}");
     pawl_close(p);
 }
@@ -159,11 +159,66 @@ static void cancel_and_redrive(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Held and let go on; a release keeps the generation, and with it the idempotency keys. */
+static void hold_release_and_rm(void **state)
+{
+    char line[TEXT];
+    place *l = *state;
+    fresh(l);
+    RUN(l, 0, "start", "w", "a");
+    RUN(l, 0, "hold", "a", "--reason", "wait for Ann");
+    assert_string_equal(l->out, "held: a\n");
+    RUN(l, 0, "show", "a", "--json");
+    MEMBER(json_line(l->out, 0, line), "/phase", "\"held\"");
+    MEMBER(line, "/held", "\"wait for Ann\"");
+    RUN(l, 0, "release", "a", "--json");
+    assert_string_equal(l->out, "{\"id\":\"a\"}\n");
+    RUN(l, 0, "show", "a", "--json");
+    MEMBER(json_line(l->out, 0, line), "/phase", "\"live\"");
+    MEMBER(line, "/generation", "1");
+    RUN(l, 1, "rm", "a");
+    RUN(l, 0, "rm", "a", "--force");
+    assert_string_equal(l->out, "deleted: a\n");
+    RUN(l, 0, "rm", "old");
+    RUN(l, 1, "show", "old");
+    RUN(l, 1, "release", "nobody");
+    RUN(l, 2, "release", "a", "--force");
+    RUN(l, 0, "release", "--help");
+    HAS(l->out, "same idempotency key");
+    RUN(l, 0, "redrive", "--help");
+    HAS(l->out, "new idempotency key");
+}
+
+static void tree_and_nodes(void **state)
+{
+    char line[TEXT];
+    place *l = *state;
+    pawl *p = NULL;
+    int64_t did;
+    fresh(l);
+    assert_int_equal(pawl_open(&p, l->db, PAWL_OPTIONS(.threads = -1, .name = "the one")), PAWL_OK);
+    RUNS_ADD(p, .run = 1000002, .id = "child", .workflow = "w2", .parent = 1000000, .held = 4,
+             .held_reason = "by hand");
+    RUN(l, 0, "tree", "old");
+    assert_string_equal(l->out, "old  w  done\n  child  w2  held  (by hand)\n");
+    RUN(l, 0, "tree", "old", "--json");
+    MEMBER(json_line(l->out, 1, line), "/depth", "1");
+    RUN(l, 0, "nodes");
+    assert_string_equal(l->out, "");
+    assert_int_equal(pawl_poll(p, &did), PAWL_OK);
+    RUN(l, 0, "nodes", "--json");
+    MEMBER(json_line(l->out, 0, line), "/name", "\"the one\"");
+    RUN(l, 0, "nodes");
+    HAS(l->out, "the one");
+    pawl_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(start_both_ways), TEST(values_from_stdin),  TEST(send_both_ways),
-        TEST(wait_both_ways),  TEST(cancel_and_redrive),
+        TEST(wait_both_ways),  TEST(cancel_and_redrive), TEST(hold_release_and_rm),
+        TEST(tree_and_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

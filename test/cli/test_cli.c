@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/runs.h"
+#include "support/rows_fixture.h"
 #include "support/tool.h"
 
 /* ---- The database ---- */
@@ -19,18 +19,19 @@ static void fill(const char *path)
 {
     pawl *p = NULL;
     assert_int_equal(pawl_open(&p, path, NULL), PAWL_OK);
-    RUNS_ADD(p, .run = 1, .id = "order-1", .workflow = "order", .status = 1,
+    RUNS_ADD(p, .run = 1, .id = "order-1", .workflow = "order", .phase = 1,
              .created_at = 1738281600123, .finished_at = 1738281601000, .by = "me",
-             .custom_status = "{\"at\":\n\"end\"}", .input = "{\"n\":1}");
+             .status = "{\"at\":\n\"end\"}", .input = "{\"n\":1}");
     RUNS_ADD(p, .run = 2, .id = "order-2", .workflow = "order", .wake_at = 4102444800000);
     RUNS_ADD(p, .run = 3, .id = "-odd", .workflow = "other", .held = 4, .held_reason = "by hand",
              .parent = 1);
     RUNS_ADD(p, .run = 4, .tenant = "t", .id = "theirs");
-    RUNS_ADD(p, .run = 5, .id = "evil\x1b[31m\n\u202e\xc2\x9b\\", .workflow = "\r\x7f", .status = 2,
+    RUNS_ADD(p, .run = 5, .id = "evil\x1b[31m\n\u202e\xc2\x9b\\", .workflow = "\r\x7f", .phase = 2,
              .by = "\t", .error = "{\"name\":\"\\u001b\",\"message\":\"\\n\"}");
     RUNS_JOURNAL(p, .run = 1, .seq = 2, .kind = OP_STEP, .name = "charge", .at = 1738281600500,
                  .data = "{\"a\":\n[1,2]}");
     RUNS_JOURNAL(p, .run = 1, .seq = 3, .kind = OP_SLEEP, .at = 1738281600600, .data = "5");
+    RUNS_JOURNAL(p, .run = 1, .seq = 4, .kind = OP_FIRED, .op = 3, .at = 1738281600700);
     RUNS_JOURNAL(p, .run = 5, .seq = 2, .kind = OP_STEP, .name = "\x1b]0;x\a",
                  .data = "\"\u202e\xc2\x9b\x7f\"");
     pawl_close(p);
@@ -141,7 +142,8 @@ static void history_both_ways(void **state)
     assert_string_equal(
         l->out, "     1  2025-01-31T00:00:00.123Z  started     {\"n\":1}\n"
                 "     2  2025-01-31T00:00:00.500Z  step        charge  {\"a\":\\n[1,2]}\n"
-                "     3  2025-01-31T00:00:00.600Z  sleep       until 1970-01-01T00:00:00.005Z\n");
+                "     3  2025-01-31T00:00:00.600Z  sleep       until 1970-01-01T00:00:00.005Z\n"
+                "     4  2025-01-31T00:00:00.700Z  woken       of 3  null\n");
     RUN(l, 0, "history", "order-1", "--json", "--after", "1", "--generation", "1");
     json_line(l->out, 0, json);
     MEMBER(json, "/seq", "2");
@@ -150,7 +152,9 @@ static void history_both_ways(void **state)
     MEMBER(json, "/name", "\"charge\"");
     MEMBER(json, "/at", "\"2025-01-31T00:00:00.500Z\"");
     MEMBER(json, "/data", "{\"a\": [1,2]}");
+    MEMBER(json, "/op", "0");
     MEMBER(json_line(l->out, 1, json), "/data", "5");
+    MEMBER(json_line(l->out, 2, json), "/op", "3");
     RUN(l, 1, "history", "order-1", "--generation", "2");
     HAS(l->err, "generation 2");
 }

@@ -273,7 +273,7 @@ typedef struct talk {
     char events[2][32];
 } talk;
 
-static void log_and_wait(void *arg, int level, const char *event, const char *fields)
+static void log_and_wait(int level, const char *event, const char *fields, void *arg)
 {
     (void)level, (void)fields;
     talk *s = arg;

@@ -203,6 +203,49 @@ static void by_hand_leaving_drives_once(conf *c)
     db_close(d);
 }
 
+/* Rule 7: nobody leaves, waits, flushes or drives, and the units are committed all the same, also
+ * the next ones, after the watch over the queue has ended. The fake clock shows that it is a matter
+ * of the committer's own time. */
+static void a_unit_that_nobody_cares_for_is_committed(conf *c)
+{
+    clock_fake *clock = clock_fake_new(1000000);
+    db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock)});
+    committer *k = conf_committer(d, NULL);
+    for (int round = 0; round < 3; round++) {
+        conf_ticket t[3];
+        for (int i = 0; i < 3; i++) {
+            conf_ticket_append(&t[i], 1, round * 3 + i, NULL);
+            committer_submit(k, t[i].unit);
+        }
+        for (int i = 0; i < 3; i++)
+            while (atomic_load(&t[i].finals) == 0)
+                clock_fake_advance(clock, 10);
+        for (int i = 0; i < 3; i++)
+            CONF_ANSWER(&t[i], UNIT_COMMITTED);
+        conf_tickets_free(t, 3);
+        clock_fake_advance(clock, 10000);
+    }
+    committer_close(k);
+    db_close(d);
+    clock_fake_free(clock);
+}
+
+static void by_hand_a_unit_that_nobody_cares_for_is_told(conf *c)
+{
+    db *d = conf_open(c, NULL);
+    committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
+    conf_ticket t;
+    assert_int_equal(committer_next_ns(k), INT64_MAX);
+    conf_ticket_append(&t, 1, 1, NULL);
+    committer_submit(k, t.unit);
+    assert_int_equal(committer_next_ns(k), 0);
+    assert_int_equal(committer_drive(k), 1);
+    CONF_ANSWER(&t, UNIT_COMMITTED);
+    conf_ticket_free(&t);
+    committer_close(k);
+    db_close(d);
+}
+
 static void flushing_waits_for_all(conf *c)
 {
     enum { COUNT = 300 };
@@ -520,6 +563,9 @@ static const conf_case CASES[] = {
     {"the answer of a waiting call", the_answer_of_a_waiting_call, 0},
     {"leaving wakes the helper", leaving_wakes_the_helper, 0},
     {"by hand, leaving drives once", by_hand_leaving_drives_once, 0},
+    {"a unit that nobody cares for is committed", a_unit_that_nobody_cares_for_is_committed, 0},
+    {"by hand a unit that nobody cares for is told", by_hand_a_unit_that_nobody_cares_for_is_told,
+     0},
     {"flushing waits for all", flushing_waits_for_all, 0},
     {"a done function may submit", a_done_function_may_submit, 0},
     {"by hand, a done function may submit", by_hand_a_done_function_may_submit, 0},

@@ -224,13 +224,13 @@ static void a_closed_node_is_shut_out_of_each(conf *c)
     make_node(d);
     committers *all = open_them(d, NULL);
     expect_each(all, 1, UNIT_COMMITTED);
-    committers_set_node(all, NODE, 5);
+    committers_set_node(all, NODE, 5, 0);
     expect_each(all, 2, UNIT_COMMITTED);
     conf_do(d, &CLOSE, (db_value[]){db_int(NODE)}, 1);
     expect_each(all, 3, UNIT_REFUSED);
-    committers_set_node(all, 0, 0); /* nobody's */
+    committers_set_node(all, 0, 0, 0); /* nobody's */
     expect_each(all, 4, UNIT_COMMITTED);
-    committers_set_node(all, NODE + 1, 5); /* there is no such node */
+    committers_set_node(all, NODE + 1, 5, 0); /* there is no such node */
     expect_each(all, 5, UNIT_REFUSED);
     committers_close(all);
     db_close(d);
@@ -244,7 +244,7 @@ static void each_has_its_own_slot(conf *c)
     db *d = conf_open(c, NULL);
     make_node(d);
     committers *all = open_them(d, NULL);
-    committers_set_node(all, NODE, 5);
+    committers_set_node(all, NODE, 5, 0);
     conf_do(d, &CLOSE, (db_value[]){db_int(NODE), db_int(5)}, 2);
     for (int i = 0; i < committers_count(all); i++) {
         conf_ticket t;

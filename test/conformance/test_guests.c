@@ -212,14 +212,14 @@ static void a_closed_node_calls_nobody(conf *c)
 {
     bench b;
     bench_open(&b, c, 0);
-    committers_set_node(b.all, 77, 1); /* there is no such row */
+    committers_set_node(b.all, 77, 1, 0); /* there is no such row */
     visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1"};
     unit_guest g;
     conf_ticket t;
     assert_int_equal(bring(&b, &v, &g, &t), PAWL_REFUSED);
     assert_string_equal(t.unit->refused, "node");
     assert_int_equal(v.calls, 0);
-    committers_set_node(b.all, 0, 0);
+    committers_set_node(b.all, 0, 0, 0);
     expect_nothing(&b);
     conf_ticket_free(&t);
     bench_close(&b);

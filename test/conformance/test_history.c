@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine.h"
-#include "support/runs.h"
+#include "handle/handle.h"
+#include "support/rows_fixture.h"
 
 static void expect_code(pawl *p, pawl_code got, pawl_code wanted, int line)
 {
@@ -32,7 +32,7 @@ typedef struct events {
     int64_t bytes;
 } events;
 
-static int note(void *arg, const pawl_event *e)
+static int note(const pawl_event *e, void *arg)
 {
     events *all = arg;
     size_t at = strlen(all->text);
@@ -60,7 +60,7 @@ static void expect_history(pawl *p, const char *id, int64_t generation, int64_t 
 #define HISTORY(id, generation, after, text)                                                       \
     expect_history(p, id, generation, after, text, __LINE__)
 
-static int look_closely(void *arg, const pawl_event *e)
+static int look_closely(const pawl_event *e, void *arg)
 {
     assert_int_equal(pawl_event_seq(e), 2);
     assert_int_equal(pawl_event_generation(e), 1);
@@ -70,6 +70,13 @@ static int look_closely(void *arg, const pawl_event *e)
     assert_string_equal(pawl_event_data(e), "[1]");
     ++*(int *)arg;
     return 0;
+}
+
+/* The op of the first event that is told. */
+static int note_op(const pawl_event *e, void *arg)
+{
+    *(int64_t *)arg = pawl_event_op(e);
+    return 1;
 }
 
 static void a_history_tells_the_rows(conf *c)
@@ -89,6 +96,11 @@ static void a_history_tells_the_rows(conf *c)
     RUNS_JOURNAL(p, .run = 2, .seq = 2, .kind = OP_NOW, .data = "1");
     HISTORY("run-1", 0, 0, "2:step:chärge=[1] 3:sleep:=99 4:woken:=null 5:?:later=null ");
     HISTORY("run-1", 1, 3, "4:woken:=null 5:?:later=null ");
+    int64_t op = -1;
+    CODE(pawl_history(p, "run-1", 0, 2, note_op, &op), PAWL_OK);
+    assert_int_equal(op, 0);
+    CODE(pawl_history(p, "run-1", 0, 3, note_op, &op), PAWL_OK);
+    assert_int_equal(op, 3);
     HISTORY("run-1", 0, 5, "");
     HISTORY("run-1", 0, INT64_MAX, "");
     events two = {.most = 2};
@@ -119,7 +131,7 @@ static void generations_have_histories(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .generation = 3);
-    conf_script(engine_db(p), "INSERT INTO {generations} (run, generation, version, started_at)"
+    conf_script(handle_db(p), "INSERT INTO {generations} (run, generation, version, started_at)"
                               " VALUES (1, 2, '1', 5)");
     RUNS_JOURNAL(p, .run = 1, .generation = 2, .seq = 2, .kind = OP_NOW, .data = "2");
     RUNS_JOURNAL(p, .run = 1, .generation = 3, .seq = 2, .kind = OP_NOW, .data = "3");
@@ -145,7 +157,7 @@ static void append_many(pawl *p, int64_t count)
         "INSERT INTO {journal} (run, generation, seq, kind, name, at) VALUES (1, 1, $1, 8, '', 0)",
         "i"};
     error err = {0};
-    db_conn *w = conf_connect(engine_db(p), DB_WRITER);
+    db_conn *w = conf_connect(handle_db(p), DB_WRITER);
     conf_begin(w);
     for (int64_t seq = 1; seq <= count; seq++) {
         const db_value value = db_int(seq);
@@ -238,7 +250,7 @@ typedef struct depths {
     int64_t deepest;
 } depths;
 
-static int note_depth(void *arg, const pawl_info *info)
+static int note_depth(const pawl_info *info, void *arg)
 {
     depths *d = arg;
     d->count++;
@@ -261,7 +273,7 @@ static void large_families(conf *c)
 
 /* ---- Nodes ---- */
 
-static int note_node(void *arg, int64_t node, const char *name, const char *build, int64_t since_ms)
+static int note_node(int64_t node, const char *name, const char *build, int64_t since_ms, void *arg)
 {
     char *text = arg;
     size_t at = strlen(text);
@@ -281,7 +293,7 @@ static void live_nodes_are_told(conf *c)
     runs_node(p, other ? other : p, 6, "six", 0); /* dead, and nobody has noticed */
     runs_node(p, other ? other : p, 7, "seven", 1);
     runs_node(p, other ? other : p, 400, "late", 1);
-    conf_script(engine_db(p), "UPDATE {nodes} SET closed = 1 WHERE node = 7");
+    conf_script(handle_db(p), "UPDATE {nodes} SET closed = 1 WHERE node = 7");
     CODE(pawl_nodes(p, note_node, text), PAWL_OK);
     assert_string_equal(text, "5:five:b-1:77 400:late:b-1:77 ");
     pawl_close(other);
@@ -294,7 +306,7 @@ static void many_nodes_come_in_pages(conf *c)
     pawl *p = runs_open(c, NULL);
     pawl *other = c->promises & DB_SHARED ? runs_open(c, NULL) : NULL;
     char text[1024] = "";
-    conf_script(engine_db(p), "INSERT INTO {nodes} (node, slot, name, since)"
+    conf_script(handle_db(p), "INSERT INTO {nodes} (node, slot, name, since)"
                               " SELECT 10 + a.n + 25 * b.n, 1, 'dead', 1 FROM"
                               " (WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s"
                               " WHERE n < 24) SELECT n FROM s) a,"

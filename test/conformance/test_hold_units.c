@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attributes.h"
-#include "core/run_units.h"
+#include "rows/attributes.h"
+#include "rows/run_units.h"
 #include "support/conf.h"
 
 enum { RUN = 1, ME = 11, DEAD = 12, NOW = 5000 };
@@ -98,11 +98,11 @@ static int64_t number(bench *b, const char *column)
 {
     static const db_sql CLAIMS = {"SELECT claims FROM {runs} WHERE run = 1", ""};
     static const db_sql SEQ = {"SELECT claimed_seq FROM {runs} WHERE run = 1", ""};
-    static const db_sql SAID = {"SELECT custom_seq FROM {runs} WHERE run = 1", ""};
+    static const db_sql STATUS_SEQ = {"SELECT status_seq FROM {runs} WHERE run = 1", ""};
     static const db_sql HAS = {"SELECT count(*) FROM {attributes} WHERE run = 1", ""};
     const db_sql *sql = strcmp(column, "claims") == 0        ? &CLAIMS
                         : strcmp(column, "claimed_seq") == 0 ? &SEQ
-                        : strcmp(column, "custom_seq") == 0  ? &SAID
+                        : strcmp(column, "status_seq") == 0  ? &STATUS_SEQ
                                                              : &HAS;
     return conf_number(b->db, sql, NULL, 0);
 }
@@ -162,11 +162,27 @@ static void an_owner_lets_go_of_what_was_held(conf *c)
     COMMIT(&b);
     ROW(&b, "0 - 4 - -");
     set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
-    run_finish(begin(&b), &h, &(run_end){.status = RUN_DONE}, NULL, NOW);
+    run_finish(begin(&b), &h, &(run_end){.phase = PHASE_DONE}, NULL, NOW);
     COMMIT(&b);
     ROW(&b, "0 - 0 - -");
     run_hold_by_hand(begin(&b), RUN, SLICE_LIT("late"), NOW);
     REFUSED(&b, "live");
+    bench_close(&b);
+}
+
+/* Unless work is under way beside its function: then its owner has to hear of it first. */
+static void an_owner_keeps_what_is_under_way(conf *c)
+{
+    bench b;
+    bench_open(&b, c);
+    run_hold h = {RUN, ME, 3};
+    set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
+    run_park_kept(begin(&b), &h, 0, NOW, NULL, NOW);
+    COMMIT(&b);
+    ROW(&b, "11 5000 4 - -");
+    run_give_back(begin(&b), &h, NOW);
+    COMMIT(&b);
+    ROW(&b, "0 - 4 - -");
     bench_close(&b);
 }
 
@@ -186,12 +202,12 @@ static void what_nobody_has_is_held(conf *c)
         {"owner = 11, wake_at = 4000", 0, "owner", "11 4000 0 - -"},
         {"owner = 11, wake_at = 4000", ME, "closed", "11 4000 0 - -"},
         {"owner = 0, wake_at = 4000, held = 4", 0, "owner", "0 4000 4 - -"},
-        {"owner = 0, wake_at = 4000, status = 1", 0, "owner", "0 4000 0 - -"},
+        {"owner = 0, wake_at = 4000, phase = 1", 0, "owner", "0 4000 0 - -"},
     };
     bench b;
     bench_open(&b, c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        set(&b, "held = 0, status = 0, held_reason = NULL, held_for = NULL");
+        set(&b, "held = 0, phase = 0, held_reason = NULL, held_for = NULL");
         set(&b, CASES[i].before);
         run_hold_due(begin(&b), RUN, CASES[i].owner, SLICE_LIT("no"), NOW);
         commit(&b, CASES[i].refused, (int)i);
@@ -214,7 +230,7 @@ static void a_hold_does_not_shorten_a_delay(conf *c)
     bench b;
     bench_open(&b, c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        set(&b, "owner = 0, held = 0, status = 0, held_reason = NULL, held_for = NULL");
+        set(&b, "owner = 0, held = 0, phase = 0, held_reason = NULL, held_for = NULL");
         set(&b, CASES[i].before);
         run_hold_by_hand(begin(&b), RUN, (slice){NULL, 0}, NOW);
         COMMIT(&b);
@@ -277,15 +293,56 @@ static void claims_are_counted(conf *c)
     bench_close(&b);
 }
 
+/* The count of deaths begins anew at 1, and at 0 for a run that nobody has ever owned: a message
+ * wakes the one before its time, and not the other (ARRIVE). */
+static void who_was_driven_stays_so(conf *c)
+{
+    static const struct {
+        const char *before;
+        int deed;
+    } CASES[] = {
+        {"held = 4", 0},
+        {"owner = 11, fence = 3, held = 4", 0},
+        {"held = 4", 1},
+        {"held = 4, cancel_at = 100", 2},
+        {"owner = 11, fence = 3, phase = 0, cancel_at = 100", 3},
+        {"owner = 11, fence = 3", 4},
+    };
+    bench b;
+    run_hold h = {RUN, ME, 3};
+    run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
+    run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW};
+    bench_open(&b, c);
+    for (size_t i = 0; i < 2 * (sizeof CASES / sizeof *CASES); i++) {
+        int driven = i % 2 == 0, deed = CASES[i / 2].deed;
+        set(&b, "owner = 0, held = 0, phase = 0, cancel_at = NULL, wake_at = NULL");
+        set(&b, driven ? "claims = 4" : "claims = 0");
+        set(&b, CASES[i / 2].before);
+        unit *u = begin(&b);
+        if (deed == 0)
+            run_set_free(u, RUN, NOW);
+        else if (deed == 1)
+            run_cancel(u, &m);
+        else if (deed == 2)
+            run_cancel_held(u, RUN, NOW);
+        else if (deed == 3)
+            run_set_held(u, &h, &why, NOW);
+        else
+            run_mark(u, &h, -4);
+        COMMIT(&b);
+        assert_int_equal(number(&b, "claims"), driven || deed == 4);
+    }
+    bench_close(&b);
+}
+
 /* ---- What runs say ---- */
 
-static void expect_said(bench *b, const char *status, int64_t seq)
+static void expect_status(bench *b, const char *status, int64_t seq)
 {
-    static const db_sql SAME = {"SELECT count(*) FROM {runs} WHERE run = 1 AND custom_status = $1",
-                                "t"};
+    static const db_sql SAME = {"SELECT count(*) FROM {runs} WHERE run = 1 AND status = $1", "t"};
     db_value value = db_text(slice_of(status));
     assert_int_equal(conf_number(b->db, &SAME, &value, 1), 1);
-    assert_int_equal(number(b, "custom_seq"), seq);
+    assert_int_equal(number(b, "status_seq"), seq);
 }
 
 static void a_status_rides_along(conf *c)
@@ -294,21 +351,21 @@ static void a_status_rides_along(conf *c)
     bench_open(&b, c);
     set(&b, "owner = 11, fence = 3");
     run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
-    run_said one = {SLICE_LIT("1"), 1}, many = {SLICE_LIT("2"), 3}, nothing = {{NULL, 0}, 0};
-    run_say(begin(&b), &h, &one, NOW);
+    run_status one = {SLICE_LIT("1"), 1}, many = {SLICE_LIT("2"), 3}, nothing = {{NULL, 0}, 0};
+    run_set_status(begin(&b), &h, &one, NOW);
     COMMIT(&b);
-    expect_said(&b, "1", 1);
+    expect_status(&b, "1", 1);
     run_park(begin(&b), &h, 0, RUN_NEVER, &many, NOW);
     COMMIT(&b);
-    expect_said(&b, "2", 4);
+    expect_status(&b, "2", 4);
     run_park(begin(&b), &h, 0, RUN_NEVER, &nothing, NOW);
     COMMIT(&b);
-    run_say(begin(&b), &old, &one, NOW);
+    run_set_status(begin(&b), &old, &one, NOW);
     COMMIT(&b); /* it is no guard: the node's lock is one */
-    expect_said(&b, "2", 4);
-    run_finish(begin(&b), &h, &(run_end){.status = RUN_DONE}, &one, NOW);
+    expect_status(&b, "2", 4);
+    run_finish(begin(&b), &h, &(run_end){.phase = PHASE_DONE}, &one, NOW);
     COMMIT(&b);
-    expect_said(&b, "1", 5);
+    expect_status(&b, "1", 5);
     bench_close(&b);
 }
 
@@ -344,10 +401,12 @@ int main(void)
         {"an owner holds and gives back", an_owner_holds_and_gives_back, 0},
         {"by hand is not written over", by_hand_is_not_written_over, 0},
         {"an owner lets go of what was held", an_owner_lets_go_of_what_was_held, 0},
+        {"an owner keeps what is under way", an_owner_keeps_what_is_under_way, 0},
         {"what nobody has is held", what_nobody_has_is_held, 0},
         {"a hold does not shorten a delay", a_hold_does_not_shorten_a_delay, 0},
         {"a claim ends the hold it knows of", a_claim_ends_the_hold_it_knows_of, 0},
         {"claims are counted", claims_are_counted, 0},
+        {"who was driven stays so", who_was_driven_stays_so, 0},
         {"a status rides along", a_status_rides_along, 0},
         {"attributes are set and taken away", attributes_are_set_and_taken_away, 0},
     };

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/keys.h"
+#include "db/key_block.h"
 #include "support/conf.h"
 
 /* ---- Keys that the database gives ---- */
@@ -109,7 +109,7 @@ static int64_t next_of(keys *k)
 {
     error err = {0};
     int64_t key = 0;
-    CONF_OK(keys_next(k, &key, &err), &err);
+    CONF_OK(key_block_next(k, &key, &err), &err);
     return key;
 }
 
@@ -123,8 +123,8 @@ static void keys_are_taken_in_blocks(conf *c)
     keys runs;
     keys others;
     conf_script(d, "INSERT INTO {meta} (name, number) VALUES ('test.other', 1)");
-    keys_init(&runs, k, "next_run");
-    keys_init(&others, k, "test.other");
+    key_block_init(&runs, k, "next_run");
+    key_block_init(&others, k, "test.other");
     for (int i = 0; i < COUNT; i++) {
         all[i] = next_of(&runs);
         if (i > 0 && i % KEYS_BLOCK != 0)
@@ -134,8 +134,8 @@ static void keys_are_taken_in_blocks(conf *c)
     int64_t other = next_of(&others);                      /* another name counts for itself */
     assert_true(other <= KEYS_BLOCK);
     expect_distinct(all, COUNT);
-    keys_free(&others);
-    keys_free(&runs);
+    key_block_free(&others);
+    key_block_free(&runs);
     committer_close(k);
     db_close(d);
     free(all);
@@ -153,7 +153,7 @@ static void *take_many(void *arg)
     taker *t = arg;
     error err = {0};
     for (int i = 0; i < t->count; i++)
-        t->failed += keys_next(t->keys, &t->out[i], &err) != PAWL_OK;
+        t->failed += key_block_next(t->keys, &t->out[i], &err) != PAWL_OK;
     return NULL;
 }
 
@@ -165,7 +165,7 @@ static void threads_share_a_block(conf *c)
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
     keys runs;
-    keys_init(&runs, k, "next_run");
+    key_block_init(&runs, k, "next_run");
     pthread_t threads[THREADS];
     taker takers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -177,7 +177,7 @@ static void threads_share_a_block(conf *c)
         assert_int_equal(takers[i].failed, 0);
     }
     expect_distinct(all, (size_t)THREADS * EACH);
-    keys_free(&runs);
+    key_block_free(&runs);
     committer_close(k);
     db_close(d);
     free(all);
@@ -194,13 +194,13 @@ static void two_engines_never_get_the_same_key(conf *c)
     for (int i = 0; i < 2; i++) {
         d[i] = conf_open(c, NULL);
         k[i] = conf_committer(d[i], NULL);
-        keys_init(&runs[i], k[i], "next_run");
+        key_block_init(&runs[i], k[i], "next_run");
     }
     for (int i = 0; i < 2 * EACH; i++)
         all[i] = next_of(&runs[i % 2]);
     expect_distinct(all, 2 * EACH);
     for (int i = 0; i < 2; i++) {
-        keys_free(&runs[i]);
+        key_block_free(&runs[i]);
         committer_close(k[i]);
         db_close(d[i]);
     }
@@ -214,12 +214,12 @@ static void reopened_keys_go_on(conf *c)
         db *d = conf_open(c, NULL);
         committer *k = conf_committer(d, NULL);
         keys runs;
-        keys_init(&runs, k, "next_run");
+        key_block_init(&runs, k, "next_run");
         int64_t key = next_of(&runs);
         assert_true(key > last);
         last = next_of(&runs);
         assert_true(last > key);
-        keys_free(&runs);
+        key_block_free(&runs);
         committer_close(k);
         db_close(d);
     }
@@ -232,17 +232,17 @@ static void without_the_database_there_is_no_key(conf *c)
     db *d = conf_open_fault(c, NULL, &plan);
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
     keys runs;
-    keys_init(&runs, k, "next_run");
+    key_block_init(&runs, k, "next_run");
     error err = {0};
     int64_t key = -5;
     plan.lose_commit = plan.commits + 1;
-    pawl_code code = keys_next(&runs, &key, &err);
+    pawl_code code = key_block_next(&runs, &key, &err);
     assert_int_not_equal(code, PAWL_OK);
     assert_true(err.message[0] != '\0');
     int64_t first = next_of(&runs);
     assert_true(first > 0);
     assert_int_equal(next_of(&runs), first + 1);
-    keys_free(&runs);
+    key_block_free(&runs);
     committer_close(k);
     db_close(d);
 }
@@ -253,19 +253,19 @@ static void on_a_locked_database_there_is_no_key(conf *c)
     db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
     keys runs;
-    keys_init(&runs, k, "next_run");
+    key_block_init(&runs, k, "next_run");
     db_conn *other = conf_lock(d);
     error err = {0};
     int64_t key = -5;
-    assert_int_equal(keys_next(&runs, &key, &err), PAWL_BUSY);
+    assert_int_equal(key_block_next(&runs, &key, &err), PAWL_BUSY);
     assert_int_equal(err.code, PAWL_BUSY);
     assert_true(err.message[0] != '\0');
     assert_int_equal(key, -5);
     conf_unlock(other);
-    TMP_AWAIT(keys_next(&runs, &key, &err) ==
+    TMP_AWAIT(key_block_next(&runs, &key, &err) ==
               PAWL_OK); /* its patience is short on a busy machine */
     assert_true(key > 0);
-    keys_free(&runs);
+    key_block_free(&runs);
     committer_close(k);
     db_close(d);
 }
@@ -280,18 +280,18 @@ static void without_a_counter_there_is_no_key(conf *c)
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
     keys runs;
-    keys_init(&runs, k, "next_run");
+    key_block_init(&runs, k, "next_run");
     for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
         conf_script(d, DAMAGES[i]);
         for (int times = 0; times < 2; times++) {
             error err = {0};
             int64_t key = -5;
-            assert_int_equal(keys_next(&runs, &key, &err), PAWL_CORRUPT);
+            assert_int_equal(key_block_next(&runs, &key, &err), PAWL_CORRUPT);
             assert_non_null(strstr(err.message, "next_run"));
             assert_int_equal(key, -5);
         }
     }
-    keys_free(&runs);
+    key_block_free(&runs);
     committer_close(k);
     db_close(d);
 }

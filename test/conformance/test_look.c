@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine.h"
-#include "support/runs.h"
+#include "handle/handle.h"
+#include "support/rows_fixture.h"
 
 static void expect_code(pawl *p, pawl_code got, pawl_code wanted, int line)
 {
@@ -48,9 +48,9 @@ static void a_status_says_what_is_there(conf *c)
     RUNS_ADD(p, .run = 7, .id = "parent");
     RUNS_ADD(p, .run = 8, .id = "run \"8\"", .workflow = "flöw", .version = "v2", .generation = 3,
              .wake_at = 99, .parent = 7, .by = "me", .created_at = 10, .updated_at = 20,
-             .finished_at = 30, .custom_status = "{\"step\":1}", .custom_seq = 4);
+             .finished_at = 30, .status = "{\"step\":1}", .status_seq = 4);
     pawl_info *i = NULL;
-    CODE(pawl_status(p, "run \"8\"", &i), PAWL_OK);
+    CODE(pawl_inspect(p, "run \"8\"", &i), PAWL_OK);
     pawl_close(p); /* it does not need the handle */
     assert_string_equal(pawl_info_id(i), "run \"8\"");
     assert_string_equal(pawl_info_workflow(i), "flöw");
@@ -75,7 +75,7 @@ static void what_is_missing_has_a_text(conf *c)
     pawl *p = runs_open(c, NULL);
     pawl_info *i = NULL;
     RUNS_ADD(p, .run = 1, .id = "", .workflow = "", .version = "");
-    CODE(pawl_status(p, "", &i), PAWL_OK);
+    CODE(pawl_inspect(p, "", &i), PAWL_OK);
     assert_string_equal(pawl_info_id(i), "");
     assert_string_equal(pawl_info_status(i), "null");
     assert_string_equal(pawl_info_parent(i), "");
@@ -88,7 +88,7 @@ static void what_is_missing_has_a_text(conf *c)
 static void expect_phase(pawl *p, const char *id, pawl_phase phase, const char *held)
 {
     pawl_info *i = NULL;
-    CODE(pawl_status(p, id, &i), PAWL_OK);
+    CODE(pawl_inspect(p, id, &i), PAWL_OK);
     assert_int_equal(pawl_info_phase(i), phase);
     assert_string_equal(pawl_info_held(i), held);
     pawl_info_free(i);
@@ -99,8 +99,8 @@ static void held_is_a_phase(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .held = 4, .held_reason = "look at it");
-    RUNS_ADD(p, .run = 2, .held = 2, .status = 4);
-    RUNS_ADD(p, .run = 3, .held = 3, .status = 2, .held_reason = "old");
+    RUNS_ADD(p, .run = 2, .held = 2, .phase = 4);
+    RUNS_ADD(p, .run = 3, .held = 3, .phase = 2, .held_reason = "old");
     RUNS_ADD(p, .run = 4, .held = 99);
     expect_phase(p, "run-1", PAWL_RUN_HELD, "look at it");
     expect_phase(p, "run-2", PAWL_RUN_HELD, "its code does not fit its journal");
@@ -132,10 +132,10 @@ static void the_newest_come_first(conf *c)
 static void names_and_times_are_filters(conf *c)
 {
     pawl *p = runs_open(c, NULL);
-    RUNS_ADD(p, .run = 1, .workflow = "a", .created_at = 100, .finished_at = 150, .status = 1);
-    RUNS_ADD(p, .run = 2, .workflow = "b", .created_at = 200, .finished_at = 400, .status = 1);
+    RUNS_ADD(p, .run = 1, .workflow = "a", .created_at = 100, .finished_at = 150, .phase = 1);
+    RUNS_ADD(p, .run = 2, .workflow = "b", .created_at = 200, .finished_at = 400, .phase = 1);
     RUNS_ADD(p, .run = 3, .workflow = "a", .created_at = 300);
-    RUNS_ADD(p, .run = 4, .workflow = "A%_'", .created_at = 400, .finished_at = 500, .status = 1);
+    RUNS_ADD(p, .run = 4, .workflow = "A%_'", .created_at = 400, .finished_at = 500, .phase = 1);
     LIST("run-3 run-1 ", .workflow = "a");
     LIST("run-4 ", .workflow = "A%_'");
     LIST("", .workflow = "%");
@@ -166,11 +166,11 @@ static void phases_are_a_filter(conf *c)
         {63, "run-8 run-7 run-6 run-5 run-4 run-3 run-2 run-1 "},
     };
     pawl *p = runs_open(c, NULL);
-    for (int64_t status = 0; status < 5; status++)
-        RUNS_ADD(p, .run = 1 + status, .status = status);
+    for (int64_t phase = 0; phase < 5; phase++)
+        RUNS_ADD(p, .run = 1 + phase, .phase = phase);
     RUNS_ADD(p, .run = 6, .held = 1);
-    RUNS_ADD(p, .run = 7, .held = 3, .status = 4);
-    RUNS_ADD(p, .run = 8, .held = 3, .status = 2);
+    RUNS_ADD(p, .run = 7, .held = 3, .phase = 4);
+    RUNS_ADD(p, .run = 8, .held = 3, .phase = 2);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         LIST(CASES[i].ids, .phases = CASES[i].phases);
     LIST("run-6 run-7 ", .phases = 1 << PAWL_RUN_HELD, .oldest_first = 1);
@@ -283,7 +283,7 @@ typedef struct meddler {
     size_t count;
 } meddler;
 
-static int meddle(void *arg, const pawl_info *info)
+static int meddle(const pawl_info *info, void *arg)
 {
     meddler *m = arg;
     pawl_info *again = NULL;
@@ -291,7 +291,7 @@ static int meddle(void *arg, const pawl_info *info)
     if (m->count++ % 100 == 0)
         RUNS_ADD(m->p, .run = m->next++); /* nobody holds a snapshot, or a lock, meanwhile */
     if (m->count % 100 == 1) {
-        assert_int_equal(pawl_status(m->p, pawl_info_id(info), &again), PAWL_OK);
+        assert_int_equal(pawl_inspect(m->p, pawl_info_id(info), &again), PAWL_OK);
         assert_string_equal(pawl_info_id(again), pawl_info_id(info));
         pawl_info_free(again);
     }
@@ -313,12 +313,12 @@ static void make_rare(runs_row *row, size_t i, void *arg)
 {
     int64_t newest = *(int64_t *)arg;
     row->run = 3 * (int64_t)i + 1; /* keys have gaps */
-    row->status = 1;
+    row->phase = 1;
     row->workflow = i % 4000 == 17 ? "rare" : "often";
     if (i % 4000 == 18)
-        row->status = 2;
+        row->phase = 2;
     if (i == 19)
-        row->held = 1, row->status = 0;
+        row->held = 1, row->phase = 0;
     if (i == 20)
         row->id = "needle-1";
     if (row->run == newest)
@@ -369,9 +369,9 @@ static void name_spaces_do_not_see_each_other(conf *c)
     LIST("", .phases = 1 << PAWL_RUN_HELD);
     LIST("", .attribute = "a", .attribute_value = "1");
     CODE(pawl_list(p, PAWL_FILTER(.after_id = "y"), runs_tell, NULL), PAWL_NOTFOUND);
-    CODE(pawl_status(p, "y", &i), PAWL_NOTFOUND);
+    CODE(pawl_inspect(p, "y", &i), PAWL_NOTFOUND);
     CODE(pawl_why(p, "y", &why), PAWL_NOTFOUND);
-    CODE(pawl_status(p, "x", &i), PAWL_OK);
+    CODE(pawl_inspect(p, "x", &i), PAWL_OK);
     assert_string_equal(pawl_info_workflow(i), "flow");
     pawl_info_free(i);
     pawl_close(p);
@@ -379,7 +379,7 @@ static void name_spaces_do_not_see_each_other(conf *c)
 
 /* ---- Input that means no good ---- */
 
-static int no_info(void *arg, const pawl_info *info)
+static int no_info(const pawl_info *info, void *arg)
 {
     (void)arg;
     fail_msg("told of %s", pawl_info_id(info));
@@ -439,13 +439,13 @@ static void bad_ids_are_refused(conf *c)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pawl_info *info = (pawl_info *)longer;
         char *text = longer;
-        CODE(pawl_status(p, cases[i].id, &info), cases[i].code);
+        CODE(pawl_inspect(p, cases[i].id, &info), cases[i].code);
         assert_null(info);
         CODE(pawl_tree(p, cases[i].id, no_info, NULL), cases[i].code);
         CODE(pawl_why(p, cases[i].id, &text), cases[i].code);
         assert_null(text);
     }
-    CODE(pawl_status(p, "run-1", NULL), PAWL_INVALID);
+    CODE(pawl_inspect(p, "run-1", NULL), PAWL_INVALID);
     CODE(pawl_why(p, "run-1", NULL), PAWL_INVALID);
     CODE(pawl_tree(p, "run-1", NULL, NULL), PAWL_INVALID);
     CODE(pawl_nodes(p, NULL, NULL), PAWL_INVALID);
@@ -458,11 +458,11 @@ static void a_handle_that_is_not_open_says_so(conf *c)
     pawl_info *info = NULL;
     (void)c;
     assert_int_equal(pawl_open(&p, "", NULL), PAWL_INVALID);
-    CODE(pawl_status(p, "id", &info), PAWL_MISUSE);
+    CODE(pawl_inspect(p, "id", &info), PAWL_MISUSE);
     CODE(pawl_list(p, NULL, no_info, NULL), PAWL_MISUSE);
     assert_true(pawl_errhint(p)[0]);
     pawl_close(p);
-    assert_int_equal(pawl_status(NULL, "id", &info), PAWL_INVALID);
+    assert_int_equal(pawl_inspect(NULL, "id", &info), PAWL_INVALID);
     assert_int_equal(pawl_nodes(NULL, NULL, NULL), PAWL_INVALID);
 }
 
@@ -475,7 +475,7 @@ static void *look_often(void *arg)
         runs_told told = {0};
         pawl_info *info = NULL;
         if (pawl_list(p, PAWL_FILTER(.limit = 10), runs_tell, &told) != PAWL_OK ||
-            told.count != 10 || pawl_status(p, "run-30", &info) != PAWL_OK)
+            told.count != 10 || pawl_inspect(p, "run-30", &info) != PAWL_OK)
             return p;
         pawl_info_free(info);
     }

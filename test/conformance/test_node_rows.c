@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/node.h"
-#include "core/run_units.h"
-#include "db/nodes_file.h"
+#include "db/liveness_file.h"
+#include "rows/node.h"
+#include "rows/run_units.h"
 #include "support/conf.h"
 
 #define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
@@ -49,7 +49,7 @@ static void engine_join(engine *e)
     error err = {0};
     node_options o = {.slots = SLOTS, .name = "test", .build = "1"};
     CONF_OK(node_join(&e->node, e->k, e->conn, &e->clock, &o, &err), &err);
-    committer_set_node(e->k, e->node.id, 1);
+    committer_set_node(e->k, e->node.id, 1, e->node.token);
 }
 
 static void engine_close(engine *e)
@@ -93,7 +93,7 @@ static void fall_silent(engine *e)
 {
     static const db_sql AGE = {"UPDATE {beats} SET at = at - $2 WHERE node = $1", "ii"};
     if (e->node.file)
-        nodes_file_release(e->node.file, e->node.id);
+        liveness_file_release(e->node.file, e->node.id);
     else
         conf_do(e->db, &AGE, VALUES(db_int(e->node.id), db_int(2 * e->node.claim_ms)));
 }
@@ -170,7 +170,7 @@ static void an_id_is_never_used_again(conf *c)
     engine_open(&e, c, NULL, NULL);
     int64_t last = 0;
     for (int i = 0; i < 5; i++) {
-        committer_set_node(e.k, 0, 0);
+        committer_set_node(e.k, 0, 0, 0);
         engine_join(&e);
         assert_true(e.node.id > last);
         last = e.node.id;
@@ -223,10 +223,10 @@ static void a_closed_node_is_shut_out(conf *c)
     assert_int_equal(count(&e[0], &OPEN_ROWS, e[1].node.id), 0);
     assert_int_equal(count(&e[0], &ROWS, e[1].node.id), SLOTS);
     expect_shut_out(&e[1], 2);
-    committer_set_node(e[1].k, e[1].node.id, 2);
+    committer_set_node(e[1].k, e[1].node.id, 2, e[1].node.token);
     expect_shut_out(&e[1], 3);
     expect_at_work(&e[0], 4);
-    committer_set_node(e[1].k, 0, 0); /* a client of the same engine is no node */
+    committer_set_node(e[1].k, 0, 0, 0); /* a client of the same engine is no node */
     expect_at_work(&e[1], 5);
     close_two(e);
 }
@@ -341,7 +341,7 @@ static void one_among_many_is_found(conf *c)
         if (id == 1000 + MANY - 1)
             continue;
         if (e[1].node.file)
-            CONF_OK(nodes_file_hold(e[1].node.file, id, &err), &err);
+            CONF_OK(liveness_file_hold(e[1].node.file, id, &err), &err);
         else
             CONF_OK(db_run(w, &BEAT, VALUES(db_int(id), db_int(now)), &err), &err);
     }
@@ -352,7 +352,7 @@ static void one_among_many_is_found(conf *c)
     assert_int_equal(list.at[0], 1000 + MANY - 1);
     if (e[1].node.file)
         for (int64_t id = 1000; id < 1000 + MANY; id++)
-            nodes_file_release(e[1].node.file, id);
+            liveness_file_release(e[1].node.file, id);
     else
         conf_script(e[0].db, "DELETE FROM {beats} WHERE node >= 1000");
     list = silent(&e[0]);
@@ -396,6 +396,7 @@ static void a_beat_waits_for_no_commit(conf *c)
     db_conn *busy = conf_connect(e.db, DB_COMMITTER);
     busy->node = e.node.id;
     busy->slot = 2;
+    busy->token = e.node.token;
     error err = {0};
     if (!(c->promises & DB_TURNS))
         conf_begin(busy);

@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 #include "db/db_sqlite.h"
-#include "db/nodes_file.h"
+#include "db/liveness_file.h"
 #include "support/conf.h"
 
-static nodes_file *open_nodes(const char *path)
+static liveness_file *open_nodes(const char *path)
 {
     error err = {0};
-    nodes_file *f = NULL;
-    CONF_OK(nodes_file_open(&f, path, &err), &err);
+    liveness_file *f = NULL;
+    CONF_OK(liveness_file_open(&f, path, &err), &err);
     assert_non_null(f);
     return f;
 }
@@ -71,14 +71,14 @@ static void live(int in, int out, void *arg)
 {
     life *l = arg;
     close(l->stay[1]);
-    nodes_file *f = NULL;
-    TMP_CHECK(nodes_file_open(&f, l->path, NULL) == PAWL_OK);
-    TMP_CHECK(nodes_file_hold(f, l->node, NULL) == PAWL_OK);
+    liveness_file *f = NULL;
+    TMP_CHECK(liveness_file_open(&f, l->path, NULL) == PAWL_OK);
+    TMP_CHECK(liveness_file_hold(f, l->node, NULL) == PAWL_OK);
     tmp_tell(out, 'h');
     int word;
     while ((word = tmp_hear(in)) > 0) {
         if (word == 'r')
-            nodes_file_release(f, l->node);
+            liveness_file_release(f, l->node);
         if (word == 'f' && fork() == 0)
             stay(l->stay[0]);
         if (word == 'e')
@@ -93,7 +93,7 @@ static void live(int in, int out, void *arg)
         if (word == 'x')
             break;
     }
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 static tmp_child bear(life *l, const char *path, int64_t node)
@@ -122,23 +122,23 @@ static void a_lock_is_a_sign_of_life(conf *c)
     tmp_path(path, c->dir, "a.db");
     tmp_path(file, c->dir, "a.db-nodes");
     error err = {0};
-    nodes_file *f = open_nodes(path);
+    liveness_file *f = open_nodes(path);
     assert_int_equal(tmp_size(file), 0);
     life l;
     tmp_child node = bear(&l, path, 5);
-    assert_int_equal(nodes_file_alive(f, 5), 1);
-    assert_int_equal(nodes_file_alive(f, 4), 0);
-    assert_int_equal(nodes_file_alive(f, 6), 0);
-    assert_int_equal(nodes_file_hold(f, 5, &err), PAWL_BUSY);
+    assert_int_equal(liveness_file_alive(f, 5), 1);
+    assert_int_equal(liveness_file_alive(f, 4), 0);
+    assert_int_equal(liveness_file_alive(f, 6), 0);
+    assert_int_equal(liveness_file_hold(f, 5, &err), PAWL_BUSY);
     assert_true(err.message[0]);
-    assert_int_equal(nodes_file_hold(f, 6, &err), PAWL_OK);
+    assert_int_equal(liveness_file_hold(f, 6, &err), PAWL_OK);
     tell(&node, 'r');
-    assert_int_equal(nodes_file_alive(f, 5), 0);
-    assert_int_equal(nodes_file_hold(f, 5, &err), PAWL_OK);
+    assert_int_equal(liveness_file_alive(f, 5), 0);
+    assert_int_equal(liveness_file_hold(f, 5, &err), PAWL_OK);
     tell(&node, 'x');
     tmp_join(&node);
     close(l.stay[1]);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 /* The ids are large: a node id is never used again. Bytes 0 and 1 belong to the turnstile. */
@@ -147,20 +147,20 @@ static void ids_may_be_large_but_not_small(conf *c)
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
     error err = {0};
-    nodes_file *f = open_nodes(path);
-    nodes_file *g = open_nodes(path);
+    liveness_file *f = open_nodes(path);
+    liveness_file *g = open_nodes(path);
     static const int64_t IDS[] = {2, 1000000, INT64_C(1) << 40, INT64_MAX - 1};
     for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++) {
-        CONF_OK(nodes_file_hold(f, IDS[i], &err), &err);
-        assert_int_equal(nodes_file_alive(g, IDS[i]), 1);
-        assert_int_equal(nodes_file_alive(g, IDS[i] + 1), 0);
+        CONF_OK(liveness_file_hold(f, IDS[i], &err), &err);
+        assert_int_equal(liveness_file_alive(g, IDS[i]), 1);
+        assert_int_equal(liveness_file_alive(g, IDS[i] + 1), 0);
     }
     for (int64_t id = -1; id < 2; id++)
-        assert_int_not_equal(nodes_file_hold(f, id, &err), PAWL_OK);
-    nodes_file_close(f);
+        assert_int_not_equal(liveness_file_hold(f, id, &err), PAWL_OK);
+    liveness_file_close(f);
     for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++)
-        assert_int_equal(nodes_file_alive(g, IDS[i]), 0);
-    nodes_file_close(g);
+        assert_int_equal(liveness_file_alive(g, IDS[i]), 0);
+    liveness_file_close(g);
 }
 
 /* Two engines of one process are two nodes; closing one does not free the other's locks. */
@@ -169,18 +169,18 @@ static void engines_of_one_process_exclude_each_other(conf *c)
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
     error err = {0};
-    nodes_file *one = open_nodes(path);
-    nodes_file *two = open_nodes(path);
-    nodes_file *three = open_nodes(path);
-    CONF_OK(nodes_file_hold(one, 7, &err), &err);
-    assert_int_equal(nodes_file_hold(two, 7, &err), PAWL_BUSY);
-    assert_int_equal(nodes_file_alive(two, 7), 1);
-    nodes_file_close(three);
-    assert_int_equal(nodes_file_alive(two, 7), 1);
-    nodes_file_close(one);
-    assert_int_equal(nodes_file_alive(two, 7), 0);
-    CONF_OK(nodes_file_hold(two, 7, &err), &err);
-    nodes_file_close(two);
+    liveness_file *one = open_nodes(path);
+    liveness_file *two = open_nodes(path);
+    liveness_file *three = open_nodes(path);
+    CONF_OK(liveness_file_hold(one, 7, &err), &err);
+    assert_int_equal(liveness_file_hold(two, 7, &err), PAWL_BUSY);
+    assert_int_equal(liveness_file_alive(two, 7), 1);
+    liveness_file_close(three);
+    assert_int_equal(liveness_file_alive(two, 7), 1);
+    liveness_file_close(one);
+    assert_int_equal(liveness_file_alive(two, 7), 0);
+    CONF_OK(liveness_file_hold(two, 7, &err), &err);
+    liveness_file_close(two);
 }
 
 /* Killed without a last word: the lock is gone when the process is, and the watch tells. */
@@ -188,24 +188,24 @@ static void death_is_seen_at_once(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
-    nodes_file *f = open_nodes(path);
-    int watch = nodes_file_watch(f);
+    liveness_file *f = open_nodes(path);
+    int watch = liveness_file_watch(f);
     assert_true(watch >= 0);
-    assert_int_equal(nodes_file_watch(f), watch); /* one is enough */
+    assert_int_equal(liveness_file_watch(f), watch); /* one is enough */
     for (int i = 0; i < 3; i++) {
         life l;
         tmp_child node = bear(&l, path, 5);
-        nodes_file_drain(f);
-        assert_int_equal(nodes_file_alive(f, 5), 1);
+        liveness_file_drain(f);
+        assert_int_equal(liveness_file_alive(f, 5), 1);
         assert_false(readable(watch));
         tmp_kill(&node);
-        assert_int_equal(nodes_file_alive(f, 5), 0);
+        assert_int_equal(liveness_file_alive(f, 5), 0);
         TMP_AWAIT(readable(watch));
-        nodes_file_drain(f);
+        liveness_file_drain(f);
         assert_false(readable(watch));
         close(l.stay[1]);
     }
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 /* A stopped process is not dead. */
@@ -213,16 +213,16 @@ static void the_stopped_are_alive(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
-    nodes_file *f = open_nodes(path);
+    liveness_file *f = open_nodes(path);
     life l;
     tmp_child node = bear(&l, path, 5);
     assert_int_equal(kill(node.pid, SIGSTOP), 0);
     tmp_await_stop(&node);
-    assert_int_equal(nodes_file_alive(f, 5), 1);
+    assert_int_equal(liveness_file_alive(f, 5), 1);
     tmp_kill(&node);
-    assert_int_equal(nodes_file_alive(f, 5), 0);
+    assert_int_equal(liveness_file_alive(f, 5), 0);
     close(l.stay[1]);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 /* The descriptor is inherited over fork(), and with it the lock: so the child must close its copy
@@ -231,29 +231,29 @@ static void a_forked_child_keeps_nobody_alive(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
-    nodes_file *f = open_nodes(path);
+    liveness_file *f = open_nodes(path);
     life l;
     tmp_child node = bear(&l, path, 5);
     tell(&node, 'f');
     tmp_kill(&node);
     /* The grandchild may not have run yet: it closes its copy as its first act, not in no time. */
-    TMP_AWAIT(nodes_file_alive(f, 5) == 0);
+    TMP_AWAIT(liveness_file_alive(f, 5) == 0);
     close(l.stay[1]);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 static void a_program_that_was_started_keeps_nobody_alive(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
-    nodes_file *f = open_nodes(path);
+    liveness_file *f = open_nodes(path);
     life l;
     tmp_child node = bear(&l, path, 5);
     tell(&node, 'e');
     tmp_kill(&node);
-    TMP_AWAIT(nodes_file_alive(f, 5) == 0);
+    TMP_AWAIT(liveness_file_alive(f, 5) == 0);
     close(l.stay[1]);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 /* The child closes, it does not unlock: the lock is its parent's too. */
@@ -261,18 +261,18 @@ static void a_forked_child_frees_nothing(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
-    nodes_file *f = open_nodes(path);
+    liveness_file *f = open_nodes(path);
     life l;
     tmp_child node = bear(&l, path, 5);
     tell(&node, 'd'); /* the grandchild has come and gone */
-    assert_int_equal(nodes_file_alive(f, 5), 1);
+    assert_int_equal(liveness_file_alive(f, 5), 1);
     tell(&node, 'f');
-    assert_int_equal(nodes_file_alive(f, 5), 1);
+    assert_int_equal(liveness_file_alive(f, 5), 1);
     tell(&node, 'x');
     assert_int_equal(tmp_reap(&node), 0); /* the grandchild is still there */
-    TMP_AWAIT(nodes_file_alive(f, 5) == 0);
+    TMP_AWAIT(liveness_file_alive(f, 5) == 0);
     close(l.stay[1]);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 static void an_engine_has_its_file_beside_the_database(conf *c)
@@ -283,14 +283,14 @@ static void an_engine_has_its_file_beside_the_database(conf *c)
     db *d = conf_open(c, NULL);
     db *e = conf_open(c, NULL);
     assert_int_equal(tmp_size(file), 0);
-    nodes_file *f = db_sqlite_nodes(d);
-    nodes_file *g = db_sqlite_nodes(e);
+    liveness_file *f = db_sqlite_nodes(d);
+    liveness_file *g = db_sqlite_nodes(e);
     assert_non_null(f);
     assert_non_null(g);
-    CONF_OK(nodes_file_hold(f, 3, &err), &err);
-    assert_int_equal(nodes_file_alive(g, 3), 1);
+    CONF_OK(liveness_file_hold(f, 3, &err), &err);
+    assert_int_equal(liveness_file_alive(g, 3), 1);
     db_close(d);
-    assert_int_equal(nodes_file_alive(g, 3), 0);
+    assert_int_equal(liveness_file_alive(g, 3), 0);
     db_close(e);
 }
 
@@ -312,7 +312,7 @@ static void the_file_has_the_databases_mode(conf *c)
             assert_int_equal(unlink(file), 0);
             mode_t before = umask(MASKS[j]);
             db *d = conf_open(c, NULL);
-            nodes_file *f = db_sqlite_nodes(d);
+            liveness_file *f = db_sqlite_nodes(d);
             umask(before);
             assert_non_null(f);
             assert_int_equal(stat(file, &st), 0);
@@ -334,8 +334,8 @@ static void links_lead_to_the_same_locks(conf *c)
     db *e = NULL;
     db_options o = {.url = other};
     CONF_OK(db_open(&e, &o, &err), &err);
-    CONF_OK(nodes_file_hold(db_sqlite_nodes(d), 9, &err), &err);
-    assert_int_equal(nodes_file_alive(db_sqlite_nodes(e), 9), 1);
+    CONF_OK(liveness_file_hold(db_sqlite_nodes(d), 9, &err), &err);
+    assert_int_equal(liveness_file_alive(db_sqlite_nodes(e), 9), 1);
     db_close(e);
     db_close(d);
 }

@@ -10,7 +10,7 @@
 #include <libpq-fe.h>
 #include <stdio.h>
 
-#include "core/node.h"
+#include "rows/node.h"
 #include "support/conf.h"
 #include "support/pgserver.h"
 
@@ -50,7 +50,7 @@ static void who_stops_in_the_midst_of_sending_is_shut_out(conf *c)
     node n = {0};
     CONF_OK(node_join(&n, k, own, &clock, &(node_options){.slots = 1}, &err), &err);
     PGconn *stuck = stop_in_the_midst(c, n.id);
-    CONF_OK(node_close(k, n.id, &err), &err);
+    TMP_AWAIT(node_close(k, n.id, &err) == PAWL_OK); /* on a busy machine not at the first try */
     PQfinish(stuck);
     node_leave(&n);
     db_clock_free(&clock);

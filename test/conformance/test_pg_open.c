@@ -45,7 +45,7 @@ static void note(said *s, const char *what)
     assert_true(s->size < sizeof s->text);
 }
 
-static void note_log(void *arg, int level, const char *event, const char *fields)
+static void note_log(int level, const char *event, const char *fields, void *arg)
 {
     (void)level;
     note(arg, event);
@@ -352,6 +352,10 @@ static void a_standby_only_reads(conf *c)
     pgserver_restart(s);
     assert_int_equal(pgserver_number(s, NULL, "SELECT pg_is_in_recovery()::int"), 1);
     expect_refused(url, PAWL_READONLY, "primary");
+    pawl *p = NULL;
+    assert_int_equal(pawl_open(&p, url, PAWL_OPTIONS(.look_only = 1)), PAWL_OK);
+    assert_int_equal(pawl_hold(p, "a", NULL), PAWL_READONLY);
+    pawl_close(p);
     pgserver_exec(s, NULL, "SELECT pg_promote()");
     TMP_AWAIT(pgserver_number(s, NULL, "SELECT pg_is_in_recovery()::int") == 0);
     expect_open(url);
@@ -546,7 +550,8 @@ static void a_driver_that_is_not_installed_is_unsupported(conf *c)
     url_for(c, "pawl:" SECRET, "", url);
     assert_int_equal(open_elsewhere(program, url), PAWL_UNSUPPORTED);
 
-    snprintf(name, sizeof name, "libpawl-pg.so.%d", PAWL_VERSION_NUMBER / 10000);
+    snprintf(name, sizeof name, "libpawl-pg.so.%d.%d", PAWL_VERSION_NUMBER / 10000,
+             PAWL_VERSION_NUMBER / 100 % 100);
     tmp_path(library, c->dir, name);
     tmp_file(library, "no library", 10);
     assert_int_equal(open_elsewhere(program, url), PAWL_UNSUPPORTED);

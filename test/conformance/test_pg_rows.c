@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/bench.h"
+#include "support/committer_fixture.h"
 
 static const db_sql PUT_BACK = {
     "INSERT INTO {meta} (name, number) VALUES ($1, $2) RETURNING number, name", "ti"};

@@ -249,8 +249,8 @@ static void four_processes_get_equal_shares(conf *c)
 
 static void hold_the_turn(int in, int out, void *arg)
 {
-    nodes_file *f = NULL;
-    TMP_CHECK(nodes_file_open(&f, arg, NULL) == PAWL_OK);
+    liveness_file *f = NULL;
+    TMP_CHECK(liveness_file_open(&f, arg, NULL) == PAWL_OK);
     turnstile *t = turnstile_new(f, clock_system(), 0, 60000);
     TMP_CHECK(t && turnstile_enter(t) == 1);
     tmp_tell(out, 'h');
@@ -260,7 +260,7 @@ static void hold_the_turn(int in, int out, void *arg)
     tmp_tell(out, 'l');
     tmp_hear(in);
     turnstile_free(t);
-    nodes_file_close(f);
+    liveness_file_close(f);
 }
 
 typedef struct visitor {
@@ -283,8 +283,8 @@ static void pass_the_turnstile(conf *c, char word)
     tmp_child holder = tmp_fork(hold_the_turn, path);
     tmp_expect(&holder, 'h');
     clock_fake *clock = clock_fake_new(0);
-    nodes_file *f = NULL;
-    assert_int_equal(nodes_file_open(&f, path, NULL), PAWL_OK);
+    liveness_file *f = NULL;
+    assert_int_equal(liveness_file_open(&f, path, NULL), PAWL_OK);
     visitor v = {.turn = turnstile_new(f, clock_fake_source(clock), 0, 1000)};
     assert_non_null(v.turn);
     if (word == 's') {
@@ -311,15 +311,15 @@ static void pass_the_turnstile(conf *c, char word)
         tmp_join(&holder);
     }
     /* Whatever happened: the turn is free again for all, also from what had queued for us. */
-    nodes_file *other = NULL;
-    assert_int_equal(nodes_file_open(&other, path, NULL), PAWL_OK);
+    liveness_file *other = NULL;
+    assert_int_equal(liveness_file_open(&other, path, NULL), PAWL_OK);
     turnstile *t = turnstile_new(other, clock_fake_source(clock), 1, 1000);
     TMP_AWAIT(turnstile_enter(t) == 1);
     assert_int_equal(turnstile_given_up(t), 0);
     turnstile_free(t);
-    nodes_file_close(other);
+    liveness_file_close(other);
     turnstile_free(v.turn);
-    nodes_file_close(f);
+    liveness_file_close(f);
     clock_fake_free(clock);
 }
 
@@ -393,15 +393,15 @@ static void by_hand_a_busy_neighbour_costs_one_patience(conf *c)
         clock_fake_advance(clock, 500);
     }
     assert_int_equal(t.finals, 0);
-    nodes_file *turn = NULL; /* the turn goes to a third one, without a moment's rest … */
-    assert_int_equal(nodes_file_open(&turn, path, NULL), PAWL_OK);
+    liveness_file *turn = NULL; /* the turn goes to a third one, without a moment's rest … */
+    assert_int_equal(liveness_file_open(&turn, path, NULL), PAWL_OK);
     db_rollback(busy);
-    assert_int_equal(nodes_file_lock(turn, 0, 0), 0);
-    assert_int_equal(nodes_file_lock(turn, 1, 0), 0);
+    assert_int_equal(liveness_file_lock(turn, 0, 0), 0);
+    assert_int_equal(liveness_file_lock(turn, 1, 0), 0);
     assert_int_equal(committer_drive(k), 1); /* … but SQLite's lock is free for once */
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(db_sqlite_figures(committer_connection(k)).turns_given_up, 1);
-    nodes_file_close(turn);
+    liveness_file_close(turn);
     committer_close(k);
     conf_ticket_free(&t);
     db_disconnect(busy);

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/readers.h"
+#include "handle/read_pool.h"
 #include "support/conf.h"
 
 static const db_sql THREE = {"SELECT n FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3) s"
@@ -19,23 +19,23 @@ static const db_sql THREE = {"SELECT n FROM (SELECT 1 AS n UNION ALL SELECT 2 UN
 static pawl_code add_up(void *arg, db_stmt *row, error *err)
 {
     int64_t *sum = arg;
-    *sum += reader_int(row, 0);
+    *sum += read_pool_int(row, 0);
     return *sum < 100 ? PAWL_OK : error_set(err, PAWL_LIMIT, "enough");
 }
 
 /* One look, as all of them go. */
-static pawl_code look(readers *r, int64_t *sum, error *err)
+static pawl_code look(read_pool *r, int64_t *sum, error *err)
 {
     const db_value two[] = {db_int(2)};
     db_conn *c = NULL;
     int64_t now_ms;
-    pawl_code rc = readers_begin_now(r, &c, &now_ms, err);
+    pawl_code rc = read_pool_begin_now(r, &c, &now_ms, err);
     if (rc != PAWL_OK) {
         assert_null(c);
         return rc;
     }
-    rc = reader_rows(c, &THREE, two, DB_COUNT(two), add_up, sum, err);
-    readers_end(r, c);
+    rc = read_pool_rows(c, &THREE, two, DB_COUNT(two), add_up, sum, err);
+    read_pool_end(r, c);
     return rc;
 }
 
@@ -44,7 +44,7 @@ static void a_failure_costs_one_look(conf *c)
 {
     db_fault plan = {0};
     db *d = conf_open_fault(c, NULL, &plan);
-    readers *r = readers_new(d);
+    read_pool *r = read_pool_new(d);
     error err = {0};
     int64_t sum = 0;
     assert_non_null(r);
@@ -62,14 +62,14 @@ static void a_failure_costs_one_look(conf *c)
         CONF_OK(look(r, &sum, &err), &err);
         assert_int_equal(sum, 4);
     }
-    readers_free(r); /* all of them are there */
+    read_pool_free(r); /* all of them are there */
     db_close(d);
 }
 
 static void who_walks_may_stop(conf *c)
 {
     db *d = conf_open(c, NULL);
-    readers *r = readers_new(d);
+    read_pool *r = read_pool_new(d);
     error err = {0};
     int64_t sum = 99;
     int64_t found[2] = {7, 7};
@@ -78,23 +78,23 @@ static void who_walks_may_stop(conf *c)
     assert_non_null(r);
     assert_int_equal(look(r, &sum, &err), PAWL_LIMIT);
     assert_int_equal(sum, 100);
-    CONF_OK(readers_begin(r, &conn, &err), &err);
+    CONF_OK(read_pool_begin(r, &conn, &err), &err);
     const db_value none[] = {db_int(9)};
-    CONF_OK(reader_numbers(conn, &THREE, none, DB_COUNT(none), found, 1, &any, &err), &err);
+    CONF_OK(read_pool_numbers(conn, &THREE, none, DB_COUNT(none), found, 1, &any, &err), &err);
     assert_int_equal(any, 1);
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 7);
-    assert_int_equal(reader_run(conn, SLICE_LIT(""), SLICE_LIT("nobody"), &found[0], &err),
+    assert_int_equal(read_pool_run(conn, SLICE_LIT(""), SLICE_LIT("nobody"), &found[0], &err),
                      PAWL_NOTFOUND);
-    readers_end(r, conn);
-    readers_free(r);
+    read_pool_end(r, conn);
+    read_pool_free(r);
     db_close(d);
 }
 
 /* ---- Threads ---- */
 
 typedef struct crowd {
-    readers *readers;
+    read_pool *readers;
     atomic_int inside;
     atomic_int most;
     atomic_int failures;
@@ -106,7 +106,7 @@ static void *look_often(void *arg)
     for (int i = 0; i < 30; i++) {
         db_conn *c = NULL;
         error err = {0};
-        if (readers_begin(all->readers, &c, &err) != PAWL_OK) {
+        if (read_pool_begin(all->readers, &c, &err) != PAWL_OK) {
             atomic_fetch_add(&all->failures, 1);
             continue;
         }
@@ -115,7 +115,7 @@ static void *look_often(void *arg)
         while (now > most && !atomic_compare_exchange_weak(&all->most, &most, now))
             ;
         atomic_fetch_sub(&all->inside, 1);
-        readers_end(all->readers, c);
+        read_pool_end(all->readers, c);
     }
     return NULL;
 }
@@ -124,7 +124,7 @@ static void a_crowd_is_bounded(conf *c)
 {
     enum { THREADS = 24, CONNECTIONS = 8 };
     db *d = conf_open(c, &(db_options){.busy_ms = 60000});
-    crowd all = {.readers = readers_new(d)};
+    crowd all = {.readers = read_pool_new(d)};
     pthread_t threads[THREADS];
     assert_non_null(all.readers);
     for (int i = 0; i < THREADS; i++)
@@ -133,7 +133,52 @@ static void a_crowd_is_bounded(conf *c)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(atomic_load(&all.failures), 0);
     assert_in_range(atomic_load(&all.most), 1, CONNECTIONS);
-    readers_free(all.readers);
+    read_pool_free(all.readers);
+    db_close(d);
+}
+
+/* A driver that refuses every connection, and counts that. */
+typedef struct full {
+    db_driver driver;
+    atomic_int refused;
+} full;
+
+static pawl_code refuse(db *d, db_role role, db_conn **out, error *err)
+{
+    (void)role;
+    atomic_fetch_add(&((full *)d->driver)->refused, 1);
+    *out = NULL;
+    return error_set(err, PAWL_UNREACHABLE, "no more connections");
+}
+
+/* The server gives one connection and no other: it is shared by all. Without any, nobody waits. */
+static void one_is_shared_by_all(conf *c)
+{
+    enum { THREADS = 6 };
+    db *d = conf_open(c, &(db_options){.busy_ms = 60000});
+    crowd all = {.readers = read_pool_new(d)}, none = {.readers = read_pool_new(d)};
+    pthread_t threads[THREADS];
+    error err = {0};
+    assert_non_null(all.readers);
+    db_conn *conn;
+    CONF_OK(read_pool_begin(all.readers, &conn, &err), &err);
+    const db_driver *usual = d->driver;
+    full f = {.driver = *usual};
+    f.driver.connect = refuse;
+    d->driver = &f.driver;
+    assert_int_equal(read_pool_need(none.readers, &err), PAWL_UNREACHABLE);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_often, &all), 0);
+    TMP_AWAIT(atomic_load(&f.refused) > 1); /* one of them wanted one more, and waits now */
+    read_pool_end(all.readers, conn);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&all.failures), 0);
+    assert_int_equal(atomic_load(&all.most), 1);
+    d->driver = usual;
+    CONF_OK(read_pool_need(none.readers, &err), &err);
+    read_pool_free(none.readers);
+    read_pool_free(all.readers);
     db_close(d);
 }
 
@@ -143,20 +188,20 @@ static void patience_ends(conf *c)
 {
     enum { CONNECTIONS = 8 };
     db *d = conf_open(c, &(db_options){.busy_ms = 20});
-    readers *r = readers_new(d);
+    read_pool *r = read_pool_new(d);
     db_conn *taken[CONNECTIONS + 1];
     error err = {0};
     assert_non_null(r);
     for (int i = 0; i < CONNECTIONS; i++)
-        CONF_OK(readers_begin(r, &taken[i], &err), &err);
-    assert_int_equal(readers_begin(r, &taken[CONNECTIONS], &err), PAWL_BUSY);
+        CONF_OK(read_pool_begin(r, &taken[i], &err), &err);
+    assert_int_equal(read_pool_begin(r, &taken[CONNECTIONS], &err), PAWL_BUSY);
     assert_null(taken[CONNECTIONS]);
     assert_true(err.hint[0]);
-    readers_end(r, taken[3]);
-    CONF_OK(readers_begin(r, &taken[3], &err), &err);
+    read_pool_end(r, taken[3]);
+    CONF_OK(read_pool_begin(r, &taken[3], &err), &err);
     for (int i = 0; i < CONNECTIONS; i++)
-        readers_end(r, taken[i]);
-    readers_free(r);
+        read_pool_end(r, taken[i]);
+    read_pool_free(r);
     db_close(d);
 }
 
@@ -164,6 +209,7 @@ static const conf_case CASES[] = {
     {"a failure costs one look", a_failure_costs_one_look, 0},
     {"who walks may stop", who_walks_may_stop, 0},
     {"a crowd is bounded", a_crowd_is_bounded, 0},
+    {"one is shared by all", one_is_shared_by_all, DB_ISOLATED},
     {"patience ends", patience_ends, DB_ISOLATED},
 };
 

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/node.h"
-#include "core/run_units.h"
+#include "rows/node.h"
+#include "rows/run_units.h"
 #include "support/conf.h"
 
 enum { RUN = 1, ME = 11, OTHER = 12, NOW = 5000 };
@@ -49,7 +49,7 @@ static int64_t number(bench *b, const char *what)
         {"owner", {"SELECT owner FROM {runs} WHERE run = $1", "i"}},
         {"fence", {"SELECT fence FROM {runs} WHERE run = $1", "i"}},
         {"mail", {"SELECT mail FROM {runs} WHERE run = $1", "i"}},
-        {"status", {"SELECT status FROM {runs} WHERE run = $1", "i"}},
+        {"phase", {"SELECT phase FROM {runs} WHERE run = $1", "i"}},
         {"wake_at", {"SELECT coalesce(wake_at, -1) FROM {runs} WHERE run = $1", "i"}},
         {"finished_at", {"SELECT coalesce(finished_at, -1) FROM {runs} WHERE run = $1", "i"}},
         {"output", {"SELECT coalesce(length(output), -1) FROM {runs} WHERE run = $1", "i"}},
@@ -162,11 +162,43 @@ static void a_claim_takes_what_is_nobodys(conf *c)
     assert_int_equal(column(&t, s, CLAIM_FENCE), 8);
     assert_int_equal(column(&t, s, CLAIM_GENERATION), 1);
     assert_int_equal(column(&t, s, CLAIM_MAIL), 3);
-    assert_int_equal(column(&t, s, CLAIM_STATUS), RUN_LIVE);
+    assert_int_equal(column(&t, s, CLAIM_PHASE), PHASE_LIVE);
     assert_int_equal(column(&t, s, CLAIM_WAKE_AT), 40);
     assert_int_equal(number(&b, "owner"), ME);
     assert_int_equal(number(&b, "fence"), 8);
     conf_ticket_free(&t);
+    bench_close(&b);
+}
+
+/* It is executed from now on: if that is interrupted, whoever comes next must find it. */
+static void what_is_claimed_is_due(conf *c)
+{
+    static const char *const STATES[] = {"wake_at = NULL", "wake_at = 1000000000000, owner = 0"};
+    bench b = bench_open(c);
+    for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++) {
+        set(&b, STATES[i]);
+        (void)hold(&b, ME);
+        assert_int_equal(number(&b, "wake_at"), NOW);
+    }
+    bench_close(&b);
+}
+
+/* The input, the version and the deadline that were read are those of a generation. */
+static void a_claim_is_for_the_generation_that_was_read(conf *c)
+{
+    bench b = bench_open(c);
+    for (int64_t generation = 1; generation <= 2; generation++) {
+        conf_ticket t;
+        set(&b, generation == 1 ? "generation = 2" : "generation = 2, owner = 0");
+        conf_ticket_open(&t, 0);
+        run_claim(t.unit, &(run_found){.run = RUN, .generation = generation}, ME, NOW);
+        commit(&b, &t, 1);
+        if (generation == 1)
+            expect_refused(&t, "owner");
+        else
+            CONF_ANSWER(&t, UNIT_COMMITTED);
+        conf_ticket_free(&t);
+    }
     bench_close(&b);
 }
 
@@ -211,8 +243,8 @@ static void only_a_closed_node_loses_its_runs(conf *c)
 
 static void what_has_ended_or_is_held_is_not_claimed(conf *c)
 {
-    static const char *const STATES[] = {"status = 1", "status = 2", "status = 3",
-                                         "status = 0, held = 2"};
+    static const char *const STATES[] = {"phase = 1", "phase = 2", "phase = 3",
+                                         "phase = 0, held = 2"};
     bench b = bench_open(c);
     for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++) {
         conf_ticket t;
@@ -222,7 +254,7 @@ static void what_has_ended_or_is_held_is_not_claimed(conf *c)
         expect_refused(&t, "owner");
         conf_ticket_free(&t);
     }
-    set(&b, "status = 4, held = 0");
+    set(&b, "phase = 4, held = 0");
     (void)hold(&b, ME); /* its compensations need an owner */
     bench_close(&b);
 }
@@ -237,7 +269,7 @@ static void nobody_writes_to_runs_that_are_not_there(conf *c)
     commit(&b, &t[0], 1);
     expect_refused(&t[0], "live");
     assert_null(t[0].unit->found);
-    set(&b, "status = 1");
+    set(&b, "phase = 1");
     send_ticket(&t[1], RUN, NOW);
     commit(&b, &t[1], 1);
     expect_refused(&t[1], "live");
@@ -315,7 +347,7 @@ static void a_message_wakes(conf *c)
         {"wake_at = 9000, held = 0, claims = 0", 9000}, /* it is to begin then */
         {"wake_at = 4000, held = 0", 4000},
         {"wake_at = NULL, held = 3", -1},
-        {"wake_at = NULL, held = 0, status = 4", NOW},
+        {"wake_at = NULL, held = 0, phase = 4", NOW},
     };
     bench b = bench_open(c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -404,7 +436,7 @@ static void an_ended_run_is_nobodys_and_asleep(conf *c)
     set(&b, "wake_at = 10, watched = 1, parent = 5, parent_generation = 6, parent_op = 7");
     conf_ticket t;
     conf_ticket_open(&t, 0);
-    run_end end = {.status = RUN_FAILED, .output = SLICE_LIT("null"), .error = SLICE_LIT("no")};
+    run_end end = {.phase = PHASE_FAILED, .output = SLICE_LIT("null"), .error = SLICE_LIT("no")};
     int s = run_finish(t.unit, &h, &end, NULL, NOW);
     commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
@@ -412,7 +444,7 @@ static void an_ended_run_is_nobodys_and_asleep(conf *c)
     assert_int_equal(column(&t, s, FINISH_PARENT), 5);
     assert_int_equal(column(&t, s, FINISH_PARENT_GENERATION), 6);
     assert_int_equal(column(&t, s, FINISH_PARENT_OP), 7);
-    assert_int_equal(number(&b, "status"), RUN_FAILED);
+    assert_int_equal(number(&b, "phase"), PHASE_FAILED);
     assert_int_equal(number(&b, "owner"), 0);
     assert_int_equal(number(&b, "wake_at"), -1);
     assert_int_equal(number(&b, "finished_at"), NOW);
@@ -458,7 +490,7 @@ static void an_old_fence_changes_nothing(conf *c)
         for (int k = 0; k < 3; k++)
             conf_ticket_open(&t[k], 0);
         run_park(t[0].unit, &OLD[i], 0, 9000, NULL, NOW);
-        run_finish(t[1].unit, &OLD[i], &(run_end){.status = RUN_DONE}, NULL, NOW);
+        run_finish(t[1].unit, &OLD[i], &(run_end){.phase = PHASE_DONE}, NULL, NOW);
         run_give_back(t[2].unit, &OLD[i], NOW);
         commit(&b, t, 3);
         for (int k = 0; k < 3; k++) {
@@ -469,8 +501,8 @@ static void an_old_fence_changes_nothing(conf *c)
         conf_tickets_free(t, 3);
     }
     assert_int_equal(number(&b, "owner"), ME);
-    assert_int_equal(number(&b, "status"), RUN_LIVE);
-    assert_int_equal(number(&b, "wake_at"), -1);
+    assert_int_equal(number(&b, "phase"), PHASE_LIVE);
+    assert_int_equal(number(&b, "wake_at"), NOW); /* as the claim has set it */
     bench_close(&b);
 }
 
@@ -520,6 +552,9 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a claim takes what is nobody's", a_claim_takes_what_is_nobodys, 0},
+        {"L2 what is claimed is due", what_is_claimed_is_due, 0},
+        {"a claim is for the generation that was read", a_claim_is_for_the_generation_that_was_read,
+         0},
         {"of two claims one wins", of_two_claims_one_wins, 0},
         {"only a closed node loses its runs", only_a_closed_node_loses_its_runs, 0},
         {"what has ended or is held is not claimed", what_has_ended_or_is_held_is_not_claimed, 0},

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/running.h"
-#include "db/nodes_file.h"
+#include "db/inflight_file.h"
+#include "db/liveness_file.h"
 #include "support/conf.h"
 
 enum { NODE = 7 };
@@ -29,14 +29,14 @@ static void be_killed(int in, int out, void *arg)
 {
     (void)in;
     db *d = conf_open(arg, NULL);
-    running *r = running_open(db_nodes(d), NODE);
+    running *r = inflight_open(db_nodes(d), NODE);
     TMP_CHECK(r);
-    running_set(r, 0, 100);
-    running_set(r, 3, 103);
-    running_set(r, 3, 0);
-    running_set(r, RUNNING_THREADS - 1, 163);
-    running_set(r, RUNNING_THREADS, 164); /* more threads than it has room for */
-    running_set(r, -1, 165);
+    inflight_set(r, 0, 100);
+    inflight_set(r, 3, 103);
+    inflight_set(r, 3, 0);
+    inflight_set(r, INFLIGHT_THREADS - 1, 163);
+    inflight_set(r, INFLIGHT_THREADS, 164); /* more threads than it has room for */
+    inflight_set(r, -1, 165);
     tmp_tell(out, 'r');
     raise(SIGKILL);
 }
@@ -47,36 +47,37 @@ static void it_outlives_its_process(conf *c)
     tmp_expect(&child, 'r');
     tmp_reap(&child);
     db *d = conf_open(c, NULL);
-    running_list list;
-    running_read(db_nodes(d), NODE, &list);
+    inflight_list list;
+    inflight_read(db_nodes(d), NODE, &list);
     assert_true(list.known);
-    assert_true(running_has(&list, 100));
-    assert_true(running_has(&list, 163));
-    assert_false(running_has(&list, 103));
-    assert_false(running_has(&list, 164));
-    running_remove(db_nodes(d), NODE);
-    running_read(db_nodes(d), NODE, &list);
+    assert_true(inflight_has(&list, 100));
+    assert_true(inflight_has(&list, 163));
+    assert_false(inflight_has(&list, 103));
+    assert_false(inflight_has(&list, 164));
+    inflight_remove(db_nodes(d), NODE);
+    inflight_read(db_nodes(d), NODE, &list);
     assert_false(list.known);
     db_close(d);
 }
 
-/* Who is under suspicion is to blame, and nobody else. */
-static void one_can_be_blamed(conf *c)
+/* What did no harm while it was watched is not to blame, wherever it is. */
+static void one_can_be_cleared(conf *c)
 {
     db *d = conf_open(c, NULL);
-    running *r = running_open(db_nodes(d), NODE);
-    running_list list;
-    running_set(r, 0, 100);
-    running_set(r, 1, 101);
-    running_blame(r, 101);
-    running_read(db_nodes(d), NODE, &list);
-    assert_true(running_has(&list, 101));
-    assert_false(running_has(&list, 100));
-    running_blame(r, 0);
-    running_read(db_nodes(d), NODE, &list);
-    assert_true(running_has(&list, 100));
-    running_close(r);
-    running_read(db_nodes(d), NODE, &list);
+    running *r = inflight_open(db_nodes(d), NODE);
+    inflight_list list;
+    inflight_set(r, 0, 100);
+    inflight_set(r, 1, 101);
+    inflight_set(r, 2, 101);
+    inflight_clear(r, 101);
+    inflight_read(db_nodes(d), NODE, &list);
+    assert_false(inflight_has(&list, 101));
+    assert_true(inflight_has(&list, 100));
+    inflight_set(r, 1, 101);
+    inflight_read(db_nodes(d), NODE, &list);
+    assert_true(inflight_has(&list, 101));
+    inflight_close(r);
+    inflight_read(db_nodes(d), NODE, &list);
     assert_false(list.known);
     db_close(d);
 }
@@ -88,29 +89,29 @@ static void what_is_there_is_not_trusted(conf *c)
     db *d = conf_open(c, NULL);
     char path[TMP_PATH], target[TMP_PATH];
     char page[4096];
-    running_list list;
+    inflight_list list;
     path_of(c, path);
     memset(page, 'x', sizeof page);
     static const size_t SIZES[] = {0, 7, 100, sizeof page};
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         tmp_file(path, page, SIZES[i]);
-        running_read(db_nodes(d), NODE, &list);
+        inflight_read(db_nodes(d), NODE, &list);
         assert_false(list.known);
     }
-    running *r = running_open(db_nodes(d), NODE);
-    running_read(db_nodes(d), NODE, &list);
-    assert_true(list.known && list.blamed == 0 && list.at[0] == 0);
-    running_close(r);
+    running *r = inflight_open(db_nodes(d), NODE);
+    inflight_read(db_nodes(d), NODE, &list);
+    assert_true(list.known && list.at[0] == 0);
+    inflight_close(r);
 
     tmp_path(target, c->dir, "target");
     tmp_file(target, "precious", 8);
     assert_int_equal(symlink(target, path), 0);
-    running_read(db_nodes(d), NODE, &list);
+    inflight_read(db_nodes(d), NODE, &list);
     assert_false(list.known);
-    r = running_open(db_nodes(d), NODE);
+    r = inflight_open(db_nodes(d), NODE);
     assert_non_null(r);
     assert_int_equal(tmp_size(target), 8);
-    running_close(r);
+    inflight_close(r);
     db_close(d);
 }
 
@@ -122,25 +123,25 @@ static void others_may_read_it(conf *c)
     struct stat list, file;
     path_of(c, path);
     tmp_path(nodes, c->dir, "conf.db-nodes");
-    running *r = running_open(db_nodes(d), NODE);
+    running *r = inflight_open(db_nodes(d), NODE);
     assert_int_equal(stat(path, &list), 0);
     assert_int_equal(stat(nodes, &file), 0);
     assert_int_equal(list.st_mode, file.st_mode);
     assert_int_equal(list.st_size, 4096);
-    running_close(r);
+    inflight_close(r);
     db_close(d);
 }
 
 static void there_need_not_be_one(conf *c)
 {
     (void)c;
-    running_list list;
-    assert_null(running_open(NULL, NODE));
-    running_set(NULL, 0, 1);
-    running_blame(NULL, 1);
-    running_close(NULL);
-    running_remove(NULL, NODE);
-    running_read(NULL, NODE, &list);
+    inflight_list list;
+    assert_null(inflight_open(NULL, NODE));
+    inflight_set(NULL, 0, 1);
+    inflight_clear(NULL, 1);
+    inflight_close(NULL);
+    inflight_remove(NULL, NODE);
+    inflight_read(NULL, NODE, &list);
     assert_false(list.known);
 }
 
@@ -148,7 +149,7 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"it outlives its process", it_outlives_its_process, DB_FILE},
-        {"one can be blamed", one_can_be_blamed, DB_FILE},
+        {"one can be cleared", one_can_be_cleared, DB_FILE},
         {"what is there is not trusted", what_is_there_is_not_trusted, DB_FILE},
         {"others may read it", others_may_read_it, DB_FILE},
         {"there need not be one", there_need_not_be_one, 0},

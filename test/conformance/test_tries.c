@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "support/bench.h"
+#include "support/committer_fixture.h"
 
 static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
                            " ON CONFLICT (name) DO UPDATE SET number = excluded.number",

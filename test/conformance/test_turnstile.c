@@ -20,7 +20,7 @@ enum { ROUNDS = 50, BYTE_T = 0 };
 
 typedef struct guest {
     turnstile *turn;
-    nodes_file *file;
+    liveness_file *file;
     pthread_t thread;
     atomic_int inside;
     atomic_int may_leave;
@@ -36,24 +36,24 @@ static void *visit(void *arg)
     return NULL;
 }
 
-static nodes_file *open_file(const char *path)
+static liveness_file *open_file(const char *path)
 {
-    nodes_file *f = NULL;
-    assert_int_equal(nodes_file_open(&f, path, NULL), PAWL_OK);
+    liveness_file *f = NULL;
+    assert_int_equal(liveness_file_open(&f, path, NULL), PAWL_OK);
     return f;
 }
 
-static void one_round(turnstile *again, nodes_file *seen_by_first, guest *g)
+static void one_round(turnstile *again, liveness_file *seen_by_first, guest *g)
 {
     atomic_store(&g->inside, 0);
     atomic_store(&g->may_leave, 0);
     assert_int_equal(turnstile_enter(again), 1);
     /* In the first half of a turn the first lock is ours too: who has just left finds it taken. */
-    assert_int_equal(nodes_file_alive(g->file, BYTE_T), 1);
+    assert_int_equal(liveness_file_alive(g->file, BYTE_T), 1);
     assert_int_equal(pthread_create(&g->thread, NULL, visit, g), 0);
     /* We let the next one step up. It waits for our turn to end once it has the first lock. */
     turnstile_pass(again);
-    TMP_AWAIT(nodes_file_alive(seen_by_first, BYTE_T) == 1);
+    TMP_AWAIT(liveness_file_alive(seen_by_first, BYTE_T) == 1);
     assert_int_equal(atomic_load(&g->inside), 0);
 
     turnstile_leave(again);
@@ -77,7 +77,7 @@ static void who_waits_goes_before_who_comes_back(void **state)
     char path[TMP_PATH];
     tmp_dir_make(folder);
     tmp_path(path, folder, "a.db");
-    nodes_file *first = open_file(path);
+    liveness_file *first = open_file(path);
     guest g = {.file = open_file(path)};
     /* By hand it never blocks, so that "not yet" can be seen; its patience is endless here. */
     turnstile *again = turnstile_new(first, clock_system(), 1, 1000000);
@@ -86,8 +86,8 @@ static void who_waits_goes_before_who_comes_back(void **state)
         one_round(again, first, &g);
     turnstile_free(again);
     turnstile_free(g.turn);
-    nodes_file_close(first);
-    nodes_file_close(g.file);
+    liveness_file_close(first);
+    liveness_file_close(g.file);
     tmp_dir_remove(folder);
 }
 
@@ -98,8 +98,8 @@ enum { BYTE_M = 1, PATIENCE_MS = 1000 };
 /* Somebody who has the turn and does not move; and a clock that does not, either. */
 typedef struct scene {
     char folder[TMP_PATH];
-    nodes_file *stuck;
-    nodes_file *ours;
+    liveness_file *stuck;
+    liveness_file *ours;
     clock_fake *clock;
     turnstile *turn;
 } scene;
@@ -112,8 +112,8 @@ static void scene_open(scene *s, int by_hand)
     tmp_path(path, s->folder, "a.db");
     s->stuck = open_file(path);
     s->ours = open_file(path);
-    assert_int_equal(nodes_file_lock(s->stuck, BYTE_T, 0), 0);
-    assert_int_equal(nodes_file_lock(s->stuck, BYTE_M, 0), 0);
+    assert_int_equal(liveness_file_lock(s->stuck, BYTE_T, 0), 0);
+    assert_int_equal(liveness_file_lock(s->stuck, BYTE_M, 0), 0);
     s->clock = clock_fake_new(0);
     s->turn = turnstile_new(s->ours, clock_fake_source(s->clock), by_hand, PATIENCE_MS);
     assert_non_null(s->turn);
@@ -123,8 +123,8 @@ static void scene_close(scene *s)
 {
     turnstile_free(s->turn);
     clock_fake_free(s->clock);
-    nodes_file_close(s->ours);
-    nodes_file_close(s->stuck);
+    liveness_file_close(s->ours);
+    liveness_file_close(s->stuck);
     tmp_dir_remove(s->folder);
     tmp_watchdog(NULL);
 }
@@ -149,13 +149,13 @@ static void patience_is_lost_once(void **state)
         turnstile_leave(s.turn);
     }
     /* It moves again: what has queued for us is handed back, and we take turns as before. */
-    nodes_file_unlock(s.stuck, BYTE_T);
-    nodes_file_unlock(s.stuck, BYTE_M);
-    TMP_AWAIT((turnstile_enter(s.turn), nodes_file_alive(s.stuck, BYTE_M) == 1) ||
+    liveness_file_unlock(s.stuck, BYTE_T);
+    liveness_file_unlock(s.stuck, BYTE_M);
+    TMP_AWAIT((turnstile_enter(s.turn), liveness_file_alive(s.stuck, BYTE_M) == 1) ||
               (turnstile_leave(s.turn), 0));
     turnstile_leave(s.turn);
-    assert_int_equal(nodes_file_alive(s.stuck, BYTE_T), 0);
-    assert_int_equal(nodes_file_alive(s.stuck, BYTE_M), 0);
+    assert_int_equal(liveness_file_alive(s.stuck, BYTE_T), 0);
+    assert_int_equal(liveness_file_alive(s.stuck, BYTE_M), 0);
     assert_true(turnstile_wait_ns_max(s.turn) >= PATIENCE_MS * INT64_C(1000000));
     scene_close(&s);
 }

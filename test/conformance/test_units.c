@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "support/bench.h"
+#include "support/committer_fixture.h"
 
 /* A row of {meta} stands for whatever can be contended for. */
 static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"

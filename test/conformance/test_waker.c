@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "db/waker.h"
+#include "db/notifier.h"
 #include "support/conf.h"
 
 /* ---- Ears ---- */
@@ -25,7 +25,7 @@
 /* A node that listens, with a database of its own, as another process would have. */
 typedef struct ear {
     db *db;
-    waker *waker;
+    notifier *waker;
     atomic_int calls; /* of on_heard */
 } ear;
 
@@ -34,12 +34,13 @@ static void count_call(void *arg)
     atomic_fetch_add(&((ear *)arg)->calls, 1);
 }
 
-static waker *open_waker(db *d, ear *e, int64_t node, int by_hand)
+static notifier *open_waker(db *d, ear *e, int64_t node, int by_hand)
 {
     error err = {0};
-    waker *w = NULL;
-    waker_options o = {.node = node, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = e};
-    CONF_OK(waker_open(&w, d, &o, &err), &err);
+    notifier *w = NULL;
+    notifier_options o = {
+        .node = node, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = e};
+    CONF_OK(notifier_open(&w, d, &o, &err), &err);
     assert_non_null(w);
     return w;
 }
@@ -51,20 +52,20 @@ static void ear_open(ear *e, const conf *c, const db_options *options, int64_t n
     e->db = conf_open(c, options);
     e->waker = open_waker(e->db, e, node, by_hand);
     if (by_hand)
-        assert_int_equal(waker_poll(e->waker), 1);
+        assert_int_equal(notifier_poll(e->waker), 1);
     else
         TMP_AWAIT(atomic_load(&e->calls) >= 1);
 }
 
 static void ear_close(ear *e)
 {
-    waker_close(e->waker);
+    notifier_close(e->waker);
     db_close(e->db);
 }
 
 static int64_t heard(const ear *e)
 {
-    return waker_stats_now(e->waker).heard;
+    return notifier_stats_now(e->waker).heard;
 }
 
 static int readable(int fd, int ms)
@@ -80,10 +81,10 @@ static void anyone_may_tell(conf *c)
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         ear one;
         ear_open(&one, c, NULL, 2, by_hand);
-        waker_tell(one.waker, WAKER_EVERYBODY);
-        waker_tell(one.waker, 3);
-        waker_tell(one.waker, 2);
-        assert_int_equal(waker_stats_now(one.waker).told, 3);
+        notifier_tell(one.waker, WAKER_EVERYBODY);
+        notifier_tell(one.waker, 3);
+        notifier_tell(one.waker, 2);
+        assert_int_equal(notifier_stats_now(one.waker).told, 3);
         ear_close(&one);
     }
 }
@@ -95,10 +96,10 @@ static void the_target_hears(conf *c)
     ear_open(&two, c, NULL, 3, 0);
     for (int i = 0; i < 3; i++) {
         int64_t before = heard(&two);
-        waker_tell(one.waker, 3);
+        notifier_tell(one.waker, 3);
         TMP_AWAIT(heard(&two) > before);
         before = heard(&one);
-        waker_tell(two.waker, 2);
+        notifier_tell(two.waker, 2);
         TMP_AWAIT(heard(&one) > before);
     }
     assert_true(atomic_load(&two.calls) >= 4);
@@ -113,7 +114,7 @@ static void everybody_hears(conf *c)
     ear_open(&one, c, NULL, 2, 0);
     ear_open(&two, c, NULL, 3, 0);
     ear_open(&nobody, c, NULL, 0, 0);
-    waker_tell(one.waker, WAKER_EVERYBODY);
+    notifier_tell(one.waker, WAKER_EVERYBODY);
     TMP_AWAIT(heard(&two) > 0);
     TMP_AWAIT(heard(&nobody) > 0);
     ear_close(&nobody);
@@ -131,18 +132,18 @@ static void others_are_left_alone(conf *c)
     ear_open(&one, c, NULL, 2, 0);
     ear_open(&two, c, NULL, 3, 0);
     ear_open(&three, c, NULL, 4, 1);
-    waker_tell(one.waker, 3);
+    notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) == 1);
-    waker_tell(three.waker, 3);
-    assert_int_equal(waker_poll(three.waker), 0);
-    assert_int_equal(waker_stats_now(three.waker).sent, 1);
-    waker_tell(three.waker, WAKER_EVERYBODY); /* what one says oneself is not news either */
-    assert_int_equal(waker_poll(three.waker), 0);
-    assert_int_equal(waker_stats_now(three.waker).sent, 2);
+    notifier_tell(three.waker, 3);
+    assert_int_equal(notifier_poll(three.waker), 0);
+    assert_int_equal(notifier_stats_now(three.waker).sent, 1);
+    notifier_tell(three.waker, WAKER_EVERYBODY); /* what one says oneself is not news either */
+    assert_int_equal(notifier_poll(three.waker), 0);
+    assert_int_equal(notifier_stats_now(three.waker).sent, 2);
     TMP_AWAIT(heard(&one) == 1);
-    waker_tell(one.waker, 4);
-    assert_true(readable(waker_fd(three.waker), tmp_patience() * 1000));
-    assert_int_equal(waker_poll(three.waker), 1);
+    notifier_tell(one.waker, 4);
+    assert_true(readable(notifier_fd(three.waker), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(three.waker), 1);
     ear_close(&three);
     ear_close(&two);
     ear_close(&one);
@@ -154,14 +155,14 @@ static void by_hand_there_is_a_descriptor(conf *c)
     ear_open(&one, c, NULL, 2, 1);
     ear_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 3; i++) {
-        assert_false(readable(waker_fd(two.waker), 0));
-        assert_int_equal(waker_next_ns(two.waker), INT64_MAX);
-        assert_int_equal(waker_poll(two.waker), 0);
-        waker_tell(one.waker, 3);
-        int64_t sent = waker_stats_now(one.waker).sent;
-        TMP_AWAIT((waker_poll(one.waker), waker_stats_now(one.waker).sent > sent));
-        assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
-        assert_int_equal(waker_poll(two.waker), 1);
+        assert_false(readable(notifier_fd(two.waker), 0));
+        assert_int_equal(notifier_next_ns(two.waker), INT64_MAX);
+        assert_int_equal(notifier_poll(two.waker), 0);
+        notifier_tell(one.waker, 3);
+        int64_t sent = notifier_stats_now(one.waker).sent;
+        TMP_AWAIT((notifier_poll(one.waker), notifier_stats_now(one.waker).sent > sent));
+        assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
+        assert_int_equal(notifier_poll(two.waker), 1);
     }
     assert_int_equal(atomic_load(&two.calls), 4);
     ear_close(&two);
@@ -177,22 +178,22 @@ static void many_are_one(conf *c)
     ear_open(&one, c, &o, 2, 1);
     ear_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 1000; i++)
-        waker_tell(one.waker, 3);
-    waker_poll(one.waker);
+        notifier_tell(one.waker, 3);
+    notifier_poll(one.waker);
     for (int i = 0; i < 1000; i++) {
-        waker_tell(one.waker, 3);
-        waker_poll(one.waker);
+        notifier_tell(one.waker, 3);
+        notifier_poll(one.waker);
     }
-    assert_int_equal(waker_stats_now(one.waker).told, 2000);
-    assert_int_equal(waker_stats_now(one.waker).sent, 1);
-    assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
-    assert_int_equal(waker_poll(two.waker), 1);
-    assert_false(readable(waker_fd(two.waker), 0));
+    assert_int_equal(notifier_stats_now(one.waker).told, 2000);
+    assert_int_equal(notifier_stats_now(one.waker).sent, 1);
+    assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(two.waker), 1);
+    assert_false(readable(notifier_fd(two.waker), 0));
     clock_fake_advance(clock, 5);
-    waker_poll(one.waker);
-    assert_int_equal(waker_stats_now(one.waker).sent, 2);
-    assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
-    assert_int_equal(waker_poll(two.waker), 1);
+    notifier_poll(one.waker);
+    assert_int_equal(notifier_stats_now(one.waker).sent, 2);
+    assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(two.waker), 1);
     ear_close(&two);
     ear_close(&one);
     clock_fake_free(clock);
@@ -203,7 +204,7 @@ static void many_are_one(conf *c)
 static void tell_three(unit *u, void *arg)
 {
     if (u->answer == UNIT_COMMITTED)
-        waker_tell(arg, 3);
+        notifier_tell(arg, 3);
 }
 
 /* The order that everything rests on: commit, tell, hear, look. */
@@ -241,14 +242,14 @@ static void no_transaction_is_waited_for(conf *c)
     db_value v[] = {db_int(1), db_int(1), db_text(SLICE_LIT("row")), db_null()};
     conf_begin(w);
     CONF_OK(db_run(w, &CONF_APPEND, v, 4, &err), &err);
-    waker_tell(one.waker, 3);
+    notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) > 0);
     ear three; /* and one may begin to listen */
     memset(&three, 0, sizeof three);
     three.waker = open_waker(two.db, &three, 4, 0);
-    waker_tell(one.waker, 4);
+    notifier_tell(one.waker, 4);
     TMP_AWAIT(heard(&three) > 0);
-    waker_close(three.waker);
+    notifier_close(three.waker);
     db_rollback(w);
     db_disconnect(w);
     ear_close(&two);
@@ -279,14 +280,14 @@ static void it_goes_on_after_a_loss(conf *c)
     for (int i = 1; i <= 3; i++) {
         int calls = atomic_load(&two.calls);
         cut(c, one.db);
-        TMP_AWAIT(waker_stats_now(one.waker).reconnects >= i);
-        TMP_AWAIT(waker_stats_now(two.waker).reconnects >= i);
+        TMP_AWAIT(notifier_stats_now(one.waker).reconnects >= i);
+        TMP_AWAIT(notifier_stats_now(two.waker).reconnects >= i);
         TMP_AWAIT(atomic_load(&two.calls) > calls); /* nobody knows what was missed */
         int64_t before = heard(&two);
-        waker_tell(one.waker, 3);
+        notifier_tell(one.waker, 3);
         TMP_AWAIT(heard(&two) > before);
         before = heard(&one);
-        waker_tell(two.waker, 2);
+        notifier_tell(two.waker, 2);
         TMP_AWAIT(heard(&one) > before);
     }
     ear_close(&two);
@@ -304,13 +305,13 @@ static void a_server_may_go_and_come(conf *c)
     ear_open(&two, c, NULL, 3, 0);
     int calls = atomic_load(&two.calls);
     pgserver_stop(c->server, PGSERVER_FAST);
-    waker_tell(one.waker, 3);
+    notifier_tell(one.waker, 3);
     pgserver_restart(c->server);
-    TMP_AWAIT(waker_stats_now(one.waker).sent == 1);
+    TMP_AWAIT(notifier_stats_now(one.waker).sent == 1);
     TMP_AWAIT(atomic_load(&two.calls) > calls);
-    TMP_AWAIT(waker_stats_now(two.waker).reconnects >= 1);
+    TMP_AWAIT(notifier_stats_now(two.waker).reconnects >= 1);
     int64_t before = heard(&two);
-    waker_tell(one.waker, 3);
+    notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) > before);
     ear_close(&two);
     ear_close(&one);
@@ -328,12 +329,12 @@ static void behind_a_pooler_one_can_tell(conf *c)
     ear one, two;
     ear_open(&one, &behind, NULL, 2, 1);
     ear_open(&two, c, NULL, 3, 0);
-    waker_tell(one.waker, 3);
-    waker_poll(one.waker);
+    notifier_tell(one.waker, 3);
+    notifier_poll(one.waker);
     TMP_AWAIT(heard(&two) == 1);
-    waker_tell(two.waker, 2);
-    TMP_AWAIT(waker_stats_now(two.waker).sent == 1);
-    assert_int_equal(waker_poll(one.waker), 0);
+    notifier_tell(two.waker, 2);
+    TMP_AWAIT(notifier_stats_now(two.waker).sent == 1);
+    assert_int_equal(notifier_poll(one.waker), 0);
     ear_close(&two);
     ear_close(&one);
 }
@@ -346,28 +347,28 @@ static void another_process(int in, int out, void *arg)
 {
     const conf *c = arg;
     db *d = NULL;
-    waker *w = NULL;
+    notifier *w = NULL;
     ear e = {0};
     db_options o = {.url = c->url};
-    waker_options wo = {.node = 3, .by_hand = 1, .on_heard = count_call, .on_heard_arg = &e};
+    notifier_options wo = {.node = 3, .by_hand = 1, .on_heard = count_call, .on_heard_arg = &e};
     TMP_CHECK(db_open(&d, &o, NULL) == PAWL_OK);
-    TMP_CHECK(waker_open(&w, d, &wo, NULL) == PAWL_OK);
-    TMP_CHECK(waker_poll(w) == 1);
+    TMP_CHECK(notifier_open(&w, d, &wo, NULL) == PAWL_OK);
+    TMP_CHECK(notifier_poll(w) == 1);
     tmp_tell(out, 'r');
     int word;
     while ((word = tmp_hear(in)) != 'x') {
         TMP_CHECK(word == 't' || word == 'l');
         if (word == 't') {
-            waker_tell(w, 2);
-            TMP_CHECK(readable(waker_fd(w), 0));
-            waker_poll(w);
+            notifier_tell(w, 2);
+            TMP_CHECK(readable(notifier_fd(w), 0));
+            notifier_poll(w);
         } else {
-            TMP_CHECK(readable(waker_fd(w), tmp_patience() * 1000));
-            TMP_CHECK(waker_poll(w) == 1);
+            TMP_CHECK(readable(notifier_fd(w), tmp_patience() * 1000));
+            TMP_CHECK(notifier_poll(w) == 1);
         }
         tmp_tell(out, (char)word);
     }
-    waker_close(w);
+    notifier_close(w);
     db_close(d);
 }
 
@@ -378,10 +379,10 @@ static void processes_wake_each_other(conf *c)
     tmp_expect(&other, 'r');
     ear one;
     ear_open(&one, c, NULL, 2, 0);
-    waker_tell(one.waker, 3);
+    notifier_tell(one.waker, 3);
     tmp_tell(other.to, 'l');
     tmp_expect(&other, 'l');
-    TMP_AWAIT(waker_stats_now(one.waker).sent == 1);
+    TMP_AWAIT(notifier_stats_now(one.waker).sent == 1);
     int64_t before = heard(&one);
     tmp_tell(other.to, 't');
     tmp_expect(&other, 't');
@@ -400,13 +401,13 @@ static void a_forked_child_disturbs_nobody(conf *c)
         ear_open(&one, c, NULL, 2, 0);
         ear_open(&two, c, NULL, 3, by_hand);
         if (by_hand) { /* what has come must not be read by the child */
-            waker_tell(one.waker, 3);
-            assert_true(readable(waker_fd(two.waker), tmp_patience() * 1000));
+            notifier_tell(one.waker, 3);
+            assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
         }
         pid_t pid = fork();
         if (pid == 0) {
-            TMP_CHECK(waker_poll(two.waker) == 0);
-            waker_close(two.waker);
+            TMP_CHECK(notifier_poll(two.waker) == 0);
+            notifier_close(two.waker);
             execl("/bin/true", "true", (char *)NULL); /* what it has inherited is no leak */
             _exit(1);
         }
@@ -414,12 +415,12 @@ static void a_forked_child_disturbs_nobody(conf *c)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         if (by_hand) {
-            assert_int_equal(waker_poll(two.waker), 1);
+            assert_int_equal(notifier_poll(two.waker), 1);
         } else {
-            waker_tell(one.waker, 3);
+            notifier_tell(one.waker, 3);
             TMP_AWAIT(heard(&two) > 0);
         }
-        assert_int_equal(waker_stats_now(two.waker).reconnects, 0);
+        assert_int_equal(notifier_stats_now(two.waker).reconnects, 0);
         ear_close(&two);
         ear_close(&one);
     }
@@ -444,11 +445,11 @@ static void a_waker_opens_no_database(conf *c)
     db *d = conf_open(c, &o);
     int before = connects;
     ear e = {0};
-    waker *w = open_waker(d, &e, 2, 1);
-    waker_tell(w, 3);
-    waker_poll(w);
+    notifier *w = open_waker(d, &e, 2, 1);
+    notifier_tell(w, 3);
+    notifier_poll(w);
     assert_int_equal(connects, before);
-    waker_close(w);
+    notifier_close(w);
     db_close(d);
 }
 
@@ -463,10 +464,10 @@ static void the_file_is_small_and_ours(conf *c)
     assert_int_equal(tmp_size(wake), -1); /* made by who wakes, not by who opens */
     assert_int_equal(chmod(path, 0640), 0);
     ear e = {0};
-    waker *w = open_waker(d, &e, 2, 0);
+    notifier *w = open_waker(d, &e, 2, 0);
     for (int64_t node = 3; node < 40; node++)
-        waker_tell(w, node);
-    waker_close(w);
+        notifier_tell(w, node);
+    notifier_close(w);
     struct stat st;
     assert_int_equal(stat(wake, &st), 0);
     assert_int_equal(st.st_size, 1);
@@ -477,7 +478,7 @@ static void the_file_is_small_and_ours(conf *c)
         error err = {0};
         assert_int_equal(unlink(wake), 0);
         assert_int_equal(hard ? link(path, wake) : symlink(path, wake), 0);
-        assert_int_equal(waker_open(&w, d, NULL, &err), PAWL_CANTOPEN);
+        assert_int_equal(notifier_open(&w, d, NULL, &err), PAWL_CANTOPEN);
         assert_true(err.message[0] && err.detail[0] && err.hint[0]);
         assert_null(w);
     }

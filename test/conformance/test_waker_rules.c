@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "db/waker.h"
-#include "support/post.h"
+#include "db/notifier.h"
+#include "support/notifier_fixture.h"
 #include "support/tmp.h"
 
 enum { LINES = 64 };
@@ -30,7 +30,7 @@ static int readable(int fd)
 
 typedef struct rig {
     post post;
-    waker *waker;
+    notifier *waker;
     atomic_int calls; /* of on_heard */
 } rig;
 
@@ -42,8 +42,8 @@ static void count_call(void *arg)
 static pawl_code try_open(rig *r, int by_hand)
 {
     error err = {0};
-    waker_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
-    pawl_code rc = waker_open(&r->waker, &r->post.base, &o, &err);
+    notifier_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
+    pawl_code rc = notifier_open(&r->waker, &r->post.base, &o, &err);
     assert_true(rc == PAWL_OK || err.message[0]);
     return rc;
 }
@@ -54,22 +54,22 @@ static void rig_open(rig *r)
     memset(r, 0, sizeof *r);
     post_open(&r->post);
     assert_int_equal(try_open(r, 1), PAWL_OK);
-    assert_int_equal(waker_next_ns(r->waker), 0);
-    assert_int_equal(waker_poll(r->waker), 1);
+    assert_int_equal(notifier_next_ns(r->waker), 0);
+    assert_int_equal(notifier_poll(r->waker), 1);
     assert_int_equal(r->calls, 1);
-    assert_int_equal(waker_next_ns(r->waker), INT64_MAX);
+    assert_int_equal(notifier_next_ns(r->waker), INT64_MAX);
 }
 
 static void rig_close(rig *r)
 {
-    waker_close(r->waker);
+    notifier_close(r->waker);
     post_close(&r->post);
 }
 
 static void pass_ms(rig *r, int64_t ms)
 {
     clock_fake_advance(r->post.clock, ms);
-    waker_poll(r->waker);
+    notifier_poll(r->waker);
 }
 
 /* What went out since the last look: exactly these. */
@@ -92,13 +92,13 @@ static void what_is_told_goes_out_at_once(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    waker_tell(r.waker, 3);
+    notifier_tell(r.waker, 3);
     EXPECT_NOTHING(&r); /* who tells does not send */
-    assert_int_equal(waker_next_ns(r.waker), 0);
-    waker_poll(r.waker);
+    assert_int_equal(notifier_next_ns(r.waker), 0);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
-    assert_int_equal(waker_next_ns(r.waker), INT64_MAX);
-    waker_poll(r.waker);
+    assert_int_equal(notifier_next_ns(r.waker), INT64_MAX);
+    notifier_poll(r.waker);
     EXPECT_NOTHING(&r);
     rig_close(&r);
 }
@@ -109,12 +109,12 @@ static void a_thousand_are_one(void **state)
     rig r;
     rig_open(&r);
     for (int i = 0; i < 1000; i++)
-        waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+        notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 100);
     EXPECT_NOTHING(&r);
-    waker_stats s = waker_stats_now(r.waker);
+    notifier_stats s = notifier_stats_now(r.waker);
     assert_int_equal(s.told, 1000);
     assert_int_equal(s.sent, 1);
     rig_close(&r);
@@ -129,22 +129,22 @@ static void five_milliseconds_lie_between_two(void **state)
     for (int round = 0; round < 20; round++) {
         for (int ms = 0; ms < 5; ms++) {
             for (int i = 0; i < 50; i++)
-                waker_tell(r.waker, 3);
-            waker_poll(r.waker);
+                notifier_tell(r.waker, 3);
+            notifier_poll(r.waker);
             if (ms > 0) {
                 EXPECT_NOTHING(&r);
-                assert_int_equal(waker_next_ns(r.waker), (round * 5 + 5) * INT64_C(1000000));
+                assert_int_equal(notifier_next_ns(r.waker), (round * 5 + 5) * INT64_C(1000000));
             } else {
                 EXPECT_SENT(&r, 3);
             }
             clock_fake_advance(r.post.clock, 1);
         }
     }
-    waker_poll(r.waker);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3); /* what was told since the last one */
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(waker_stats_now(r.waker).sent, 21);
+    assert_int_equal(notifier_stats_now(r.waker).sent, 21);
     rig_close(&r);
 }
 
@@ -153,14 +153,14 @@ static void every_target_has_its_own_time(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 2);
-    waker_tell(r.waker, 3);
-    waker_tell(r.waker, 4);
-    waker_tell(r.waker, 5);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_tell(r.waker, 4);
+    notifier_tell(r.waker, 5);
+    notifier_poll(r.waker);
     assert_int_equal(r.post.trips, 1);
     EXPECT_SENT(&r, 4, 5);
     pass_ms(&r, 3);
@@ -173,21 +173,21 @@ static void everybody_is_everybody(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    waker_tell(r.waker, 3);
-    waker_tell(r.waker, WAKER_EVERYBODY);
-    waker_tell(r.waker, 4);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_tell(r.waker, WAKER_EVERYBODY);
+    notifier_tell(r.waker, 4);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 0);
     pass_ms(&r, 10);
     EXPECT_NOTHING(&r); /* 3 and 4 have heard it */
 
     /* Everybody may have to wait; who is told by name has not. */
-    waker_tell(r.waker, WAKER_EVERYBODY);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, WAKER_EVERYBODY);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 0);
-    waker_tell(r.waker, WAKER_EVERYBODY);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, WAKER_EVERYBODY);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 5);
     EXPECT_SENT(&r, 0);
@@ -199,11 +199,11 @@ static void a_node_does_not_wake_itself(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    waker_tell(r.waker, 7);
-    assert_false(readable(waker_fd(r.waker)));
+    notifier_tell(r.waker, 7);
+    assert_false(readable(notifier_fd(r.waker)));
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(waker_stats_now(r.waker).told, 1);
+    assert_int_equal(notifier_stats_now(r.waker).told, 1);
     rig_close(&r);
 }
 
@@ -214,8 +214,8 @@ static void too_many_targets_are_everybody(void **state)
     rig r;
     rig_open(&r);
     for (int64_t node = 100; node < 100 + LINES - 1; node++)
-        waker_tell(r.waker, node);
-    waker_poll(r.waker);
+        notifier_tell(r.waker, node);
+    notifier_poll(r.waker);
     assert_int_equal(r.post.trips, 1);
     assert_int_equal(r.post.count, LINES - 1);
     for (int i = 0; i < LINES - 1; i++)
@@ -223,16 +223,16 @@ static void too_many_targets_are_everybody(void **state)
     post_forget(&r.post);
 
     /* All lines are in use for 5 ms: forgetting one would let it be told too often. */
-    waker_tell(r.waker, 1000);
-    waker_tell(r.waker, 1001);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 1000);
+    notifier_tell(r.waker, 1001);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 0);
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
 
-    waker_tell(r.waker, 1000);
-    waker_tell(r.waker, 1001);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 1000);
+    notifier_tell(r.waker, 1001);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 1000, 1001);
     rig_close(&r);
 }
@@ -242,14 +242,14 @@ static void the_last_words_are_sent(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
-    waker_tell(r.waker, 3);
-    waker_tell(r.waker, 4);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_tell(r.waker, 4);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3, 4);
-    waker_tell(r.waker, 4);
-    waker_close(r.waker);
+    notifier_tell(r.waker, 4);
+    notifier_close(r.waker);
     EXPECT_SENT(&r, 3, 4);
     post_close(&r.post);
 }
@@ -261,16 +261,16 @@ static void what_is_said_is_heard_once(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    assert_false(readable(waker_fd(r.waker)));
-    assert_int_equal(waker_poll(r.waker), 0);
+    assert_false(readable(notifier_fd(r.waker)));
+    assert_int_equal(notifier_poll(r.waker), 0);
     tmp_tell(r.post.word[1], 'x');
     tmp_tell(r.post.word[1], 'x');
-    assert_true(readable(waker_fd(r.waker)));
-    assert_int_equal(waker_poll(r.waker), 1);
-    assert_false(readable(waker_fd(r.waker)));
-    assert_int_equal(waker_poll(r.waker), 0);
+    assert_true(readable(notifier_fd(r.waker)));
+    assert_int_equal(notifier_poll(r.waker), 1);
+    assert_false(readable(notifier_fd(r.waker)));
+    assert_int_equal(notifier_poll(r.waker), 0);
     assert_int_equal(r.calls, 2);
-    assert_int_equal(waker_stats_now(r.waker).heard, 1);
+    assert_int_equal(notifier_stats_now(r.waker).heard, 1);
     rig_close(&r);
 }
 
@@ -280,12 +280,12 @@ static void who_tells_makes_the_descriptor_readable(void **state)
     rig r;
     rig_open(&r);
     for (int round = 0; round < 3; round++) {
-        assert_false(readable(waker_fd(r.waker)));
-        waker_tell(r.waker, 3);
-        waker_tell(r.waker, 4);
-        assert_true(readable(waker_fd(r.waker)));
-        waker_poll(r.waker);
-        assert_false(readable(waker_fd(r.waker)));
+        assert_false(readable(notifier_fd(r.waker)));
+        notifier_tell(r.waker, 3);
+        notifier_tell(r.waker, 4);
+        assert_true(readable(notifier_fd(r.waker)));
+        notifier_poll(r.waker);
+        assert_false(readable(notifier_fd(r.waker)));
         EXPECT_SENT(&r, 3, 4);
         clock_fake_advance(r.post.clock, 5);
     }
@@ -299,9 +299,9 @@ static void where_nothing_can_be_heard_one_can_tell(void **state)
     post_open(&r.post);
     r.post.deaf = 1;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
-    waker_poll(r.waker);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     assert_int_equal(r.calls, 1);
     rig_close(&r);
@@ -315,26 +315,26 @@ static void a_lost_connection_is_made_anew(void **state)
     (void)state;
     rig r;
     rig_open(&r);
-    int fd = waker_fd(r.waker);
+    int fd = notifier_fd(r.waker);
     r.post.lost = 1;
     tmp_tell(r.post.word[1], 'x');
     assert_true(readable(fd));
-    assert_int_equal(waker_poll(r.waker), 0);
+    assert_int_equal(notifier_poll(r.waker), 0);
     assert_int_equal(atomic_load(&r.post.open), 0);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker); /* not yet */
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker); /* not yet */
     assert_int_equal(atomic_load(&r.post.connects), 1);
-    assert_int_equal(waker_next_ns(r.waker), 10 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.waker), 10 * INT64_C(1000000));
 
     clock_fake_advance(r.post.clock, 10);
-    assert_int_equal(waker_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.waker), 1);
     assert_int_equal(atomic_load(&r.post.connects), 2);
-    assert_int_equal(waker_stats_now(r.waker).reconnects, 1);
+    assert_int_equal(notifier_stats_now(r.waker).reconnects, 1);
     EXPECT_SENT(&r, 3);
-    assert_int_equal(waker_fd(r.waker), fd);
+    assert_int_equal(notifier_fd(r.waker), fd);
     tmp_tell(r.post.word[1], 'x');
     assert_true(readable(fd));
-    assert_int_equal(waker_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.waker), 1);
     rig_close(&r);
 }
 
@@ -345,14 +345,14 @@ static void patience_grows(void **state)
     rig_open(&r);
     r.post.notify_code = PAWL_UNREACHABLE;
     r.post.connect_code = PAWL_UNREACHABLE;
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     assert_int_equal(atomic_load(&r.post.open), 0);
     clock_source *clock = clock_fake_source(r.post.clock);
     for (int64_t ms = 10; ms < 100000; ms *= 2) {
-        int64_t next = waker_next_ns(r.waker);
+        int64_t next = notifier_next_ns(r.waker);
         assert_int_equal(next - clock->mono_ns(clock), (ms < 1000 ? ms : 1000) * 1000000);
-        assert_false(readable(waker_fd(r.waker)));
+        assert_false(readable(notifier_fd(r.waker)));
         pass_ms(&r, (next - clock->mono_ns(clock)) / 1000000);
     }
     int connects = atomic_load(&r.post.connects);
@@ -363,13 +363,13 @@ static void patience_grows(void **state)
     r.post.connect_code = PAWL_OK;
     pass_ms(&r, 1);
     assert_int_equal(atomic_load(&r.post.connects), connects + 1);
-    assert_int_equal(waker_next_ns(r.waker) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
     r.post.notify_code = PAWL_OK;
     pass_ms(&r, 1000);
     EXPECT_SENT(&r, 3);
     r.post.lost = 1;
     pass_ms(&r, 1);
-    assert_int_equal(waker_next_ns(r.waker) - clock->mono_ns(clock), 10 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 10 * INT64_C(1000000));
     rig_close(&r);
 }
 
@@ -380,11 +380,11 @@ static void a_server_may_come_later(void **state)
     post_open(&r.post);
     r.post.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
-    waker_tell(r.waker, 3);
-    assert_int_equal(waker_poll(r.waker), 0);
+    notifier_tell(r.waker, 3);
+    assert_int_equal(notifier_poll(r.waker), 0);
     r.post.connect_code = PAWL_OK;
     clock_fake_advance(r.post.clock, 10);
-    assert_int_equal(waker_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.waker), 1);
     EXPECT_SENT(&r, 3);
     rig_close(&r);
 }
@@ -411,15 +411,15 @@ static void a_word_that_is_refused_is_dropped(void **state)
     rig r;
     rig_open(&r);
     r.post.notify_code = PAWL_FULL;
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     r.post.notify_code = PAWL_OK;
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(waker_stats_now(r.waker).sent, 0);
+    assert_int_equal(notifier_stats_now(r.waker).sent, 0);
     assert_int_equal(atomic_load(&r.post.connects), 1);
-    waker_tell(r.waker, 3);
-    waker_poll(r.waker);
+    notifier_tell(r.waker, 3);
+    notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     rig_close(&r);
 }
@@ -437,8 +437,8 @@ static void *tell_often(void *arg)
 {
     teller *t = arg;
     for (int i = 0; i < ROUNDS; i++) {
-        waker_tell(t->rig->waker, t->node);
-        waker_tell(t->rig->waker, 50);
+        notifier_tell(t->rig->waker, t->node);
+        notifier_tell(t->rig->waker, 50);
     }
     return NULL;
 }
@@ -463,12 +463,12 @@ static void nothing_that_was_told_is_lost(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     post_forget(&r.post);
     for (int i = 0; i < TELLERS; i++)
-        waker_tell(r.waker, 10 + i);
+        notifier_tell(r.waker, 10 + i);
     for (int i = 0; i < TELLERS; i++)
         TMP_AWAIT(post_has(&r.post, 10 + i));
     tmp_tell(r.post.word[1], 'x');
     TMP_AWAIT(atomic_load(&r.calls) == 2);
-    waker_stats s = waker_stats_now(r.waker);
+    notifier_stats s = notifier_stats_now(r.waker);
     assert_int_equal(s.told, TELLERS * ROUNDS * 2 + TELLERS);
     assert_true(s.sent <= s.told);
     assert_int_equal(s.heard, 1);
@@ -483,9 +483,9 @@ static void the_thread_comes_back_by_itself(void **state)
     r.post.base.options.clock = clock_system();
     r.post.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 0), PAWL_OK);
-    waker_tell(r.waker, 3);
+    notifier_tell(r.waker, 3);
     TMP_AWAIT(atomic_load(&r.post.connects) > 2);
-    waker_close(r.waker); /* it does not wait for the server */
+    notifier_close(r.waker); /* it does not wait for the server */
     assert_int_equal(r.calls, 0);
     EXPECT_NOTHING(&r);
     post_close(&r.post);

@@ -273,7 +273,7 @@ static int let_in(void *native, void *arg)
     return ((gate *)arg)->closed;
 }
 
-static void note_no_copier(void *arg, int level, const char *event, const char *fields)
+static void note_no_copier(int level, const char *event, const char *fields, void *arg)
 {
     (void)level, (void)fields;
     ((gate *)arg)->told += strcmp(event, "no-copier") == 0;

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/rig.h"
+#include "support/disk_fixture.h"
 
 #define RUNS 6
 

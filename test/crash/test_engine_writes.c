@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/op.h"
-#include "support/lives.h"
+#include "journal/op.h"
+#include "support/restart_fixture.h"
 #include "support/scratch.h"
 
 /* ---- Workflows. What comes by chance is under "values", in the order of the journal ---- */
@@ -36,11 +36,11 @@ static const char *order(pawl_run *run, const char *input)
     const char *reserved = WORK("reserve", pawl_json(run, "{'id':%s,'of':%j}", id, input));
     int64_t now = pawl_now(run);
     pawl_sleep(run, 1200);
-    const char *charged = WORK("charge", pawl_json(run, "{'id':%s,'at':%i}", id, now));
+    const char *charged = WORK("charge", pawl_json(run, "{'id':%s,'at':%" PRId64 "}", id, now));
     int64_t chance = (int64_t)pawl_random(run);
     const char *called = pawl_call(run, "called", "{\"what\":\"ship\"}", NULL);
-    return pawl_json(run, "{'same':[%j,%j,%j],'values':[%s,%i,%i]}", reserved, charged, called, id,
-                     now, chance);
+    return pawl_json(run, "{'same':[%j,%j,%j],'values':[%s,%" PRId64 ",%" PRId64 "]}", reserved,
+                     charged, called, id, now, chance);
 }
 
 static const char *retries(pawl_run *run, const char *input)
@@ -49,8 +49,8 @@ static const char *retries(pawl_run *run, const char *input)
     const char *a = WORK("fails-2-a", "1");
     const char *b = pawl_call(run, "fails-1-called", "2", &QUICK);
     int64_t now = pawl_now(run);
-    const char *c = WORK("fails-1-c", pawl_json(run, "%i", now));
-    return pawl_json(run, "{'same':[%j,%j,%j],'values':[%i]}", a, b, c, now);
+    const char *c = WORK("fails-1-c", pawl_json(run, "%" PRId64, now));
+    return pawl_json(run, "{'same':[%j,%j,%j],'values':[%" PRId64 "]}", a, b, c, now);
 }
 
 static const char *large(pawl_run *run, const char *input)
@@ -80,7 +80,7 @@ static const char *times_out(pawl_run *run, const char *input)
     const char *c = pawl_until(run, "poll-1-c", lives_work, input, 600, PAWL_HOURS(1));
     int64_t now = pawl_now(run);
     pawl_set_status(run, pawl_json(run, "[%j,%j,%j]", a, b, c));
-    pawl_step(run, "slow-2-d", lives_work, pawl_json(run, "%i", now), short_time);
+    pawl_step(run, "slow-2-d", lives_work, pawl_json(run, "%" PRId64, now), short_time);
     return input; /* it does not get here */
 }
 
@@ -104,7 +104,8 @@ static const char *only_values(pawl_run *run, const char *input)
     const char *id = pawl_uuid(run);
     int64_t now = pawl_now(run), chance = (int64_t)pawl_random(run);
     (void)input;
-    return pawl_json(run, "{'same':%b,'values':[%s,%i,%i]}", pawl_patch(run, "p"), id, now, chance);
+    return pawl_json(run, "{'same':%b,'values':[%s,%" PRId64 ",%" PRId64 "]}", pawl_patch(run, "p"),
+                     id, now, chance);
 }
 
 static const char *says(pawl_run *run, const char *input)
@@ -132,7 +133,7 @@ static const char *is_looked_at(pawl_run *run, const char *input)
     const char *last = WORK("fails-1-last", input);
     pawl_attr(run, "size", "null");
     pawl_attr(run, "end", "true");
-    return pawl_json(run, "{'same':%j,'values':[%i]}", last, now);
+    return pawl_json(run, "{'same':%j,'values':[%" PRId64 "]}", last, now);
 }
 
 /* The first build does something that is not allowed, and what it has said and recorded since its
@@ -149,8 +150,8 @@ static const char *is_mended(pawl_run *run, const char *input)
     }
     int64_t now = pawl_now(run);
     pawl_set_status(run, "\"right\"");
-    const char *second = WORK("second", pawl_json(run, "%i", now));
-    return pawl_json(run, "{'same':%j,'values':[%i]}", second, now);
+    const char *second = WORK("second", pawl_json(run, "%" PRId64, now));
+    return pawl_json(run, "{'same':%j,'values':[%" PRId64 "]}", second, now);
 }
 
 static const char *lacks_work(pawl_run *run, const char *input)
@@ -158,7 +159,7 @@ static const char *lacks_work(pawl_run *run, const char *input)
     int64_t now = pawl_now(run);
     pawl_set_status(run, "1");
     const char *late = pawl_call(run, "called-late", input, NULL);
-    return pawl_json(run, "{'same':%j,'values':[%i]}", late, now);
+    return pawl_json(run, "{'same':%j,'values':[%" PRId64 "]}", late, now);
 }
 
 static const char *loops(pawl_run *run, const char *input)
@@ -171,7 +172,7 @@ static const char *loops(pawl_run *run, const char *input)
         sum += (int64_t)strlen(result);
         pawl_drop(run, result);
     }
-    return pawl_json(run, "{'same':%i}", sum);
+    return pawl_json(run, "{'same':%" PRId64 "}", sum);
 }
 
 /* ---- Comparing ---- */
@@ -360,8 +361,11 @@ static int die_once(const lives *first, lives *l, int holds, int64_t before, int
     if (died)
         assert_int_equal(lives_live(l, 0, 0), 0);
     compare(first, l);
+    /* Behind a commit of the run nothing is under way. Where heartbeats are rows, the commit may be
+     * one of these, between an execution and its record. */
+    int may_be_heartbeat = !(l->conf->promises & DB_FILE);
     int again = count_again(first, l);
-    if (again > (before > 0)) /* behind a commit nothing is under way */
+    if (again > (before > 0 || may_be_heartbeat))
         wrong(l, "%d executions too many", again);
     return died;
 }

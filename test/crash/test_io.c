@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/rig.h"
+#include "support/disk_fixture.h"
 
 #define RUNS 4
 #define SEQ 3 /* what the template has of each run */

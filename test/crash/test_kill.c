@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/rig.h"
+#include "support/disk_fixture.h"
 #include "support/writers.h"
 
 #define PROCESSES_MAX 4

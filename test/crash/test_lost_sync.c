@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/rig.h"
+#include "support/disk_fixture.h"
 #include "support/writers.h"
 
 #define SEEDS 4 /* beside the one where nothing survives */

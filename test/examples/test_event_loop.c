@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/story.h"
+#include "support/example_fixture.h"
 
 int example_main(void);
 #define main example_main

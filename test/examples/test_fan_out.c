@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "support/story.h"
+#include "support/example_fixture.h"
 
 int example_main(int argc, char **argv);
 #define main example_main

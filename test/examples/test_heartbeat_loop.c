@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/story.h"
+#include "support/example_fixture.h"
 
 int example_main(int argc, char **argv);
 #define main example_main
@@ -63,7 +63,7 @@ static void day_and_night(story *s)
         pawl_info_free(info);
         s->said[0] = '\0';
         STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(3)));
-        STORY_OK(s, pawl_status(s->p, "heart", &info));
+        STORY_OK(s, pawl_inspect(s->p, "heart", &info));
     }
     assert_int_equal(pawl_info_generation(info), 2);
     pawl_info_free(info);

@@ -7,10 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "support/story.h"
+#include "support/example_fixture.h"
 #include "support/tmp.h"
 
 int example_main(int argc, char **argv);
@@ -40,7 +41,8 @@ static const char *make_tables(pawl_work *work, void *native, const char *input)
 static const char *count_entries(pawl_work *work, void *native, const char *input)
 {
     (void)input;
-    return pawl_work_json(work, "[%i,%i]", number(native, "SELECT count(*) FROM ledger"),
+    return pawl_work_json(work, "[%" PRId64 ",%" PRId64 "]",
+                          number(native, "SELECT count(*) FROM ledger"),
                           number(native, "SELECT coalesce(sum(cents), 0) FROM ledger"));
 }
 

@@ -73,6 +73,18 @@ bool starts(pawl *p)
     return good && (fine(code) || code == PAWL_TIMEOUT);
 }
 
+int count_one(const pawl_info *info, void *arg)
+{
+    *static_cast<int *>(arg) += std::strcmp(pawl_info_id(info), "greet-1") == 0;
+    return 0;
+}
+
+bool lists(pawl *p)
+{
+    int count = 0;
+    return pawl_list(p, nullptr, count_one, &count) == PAWL_OK && count == 1;
+}
+
 } // namespace
 
 int main()
@@ -84,9 +96,11 @@ int main()
     Engine engine = open("memory:", o, code);
     if (code != PAWL_OK || std::strcmp(pawl_version(), PAWL_VERSION) != 0)
         return 1;
-    if (!registers(engine.get()) || !starts(engine.get()))
+    if (!registers(engine.get()) || !starts(engine.get()) || !lists(engine.get()))
         return 2;
     o.busy_ms = -1;
+    if (pawl_close(engine.release()) != PAWL_OK || pawl_close(nullptr) != PAWL_OK)
+        return 3;
     Engine refused = open("memory:", o, code);
-    return code == PAWL_INVALID && std::strlen(pawl_errmsg(refused.get())) > 0 ? 0 : 3;
+    return code == PAWL_INVALID && std::strlen(pawl_errmsg(refused.get())) > 0 ? 0 : 4;
 }

@@ -34,20 +34,22 @@ def struct_of(header, name):
 
 def load(path):
     lib = ctypes.CDLL(path)
-    texts = ["pawl_version", "pawl_code_name", "pawl_code_text", "pawl_errmsg", "pawl_errhint"]
+    texts = ["pawl_version", "pawl_code_name", "pawl_code_text", "pawl_errmsg", "pawl_errhint",
+             "pawl_info_id"]
     for name in texts:
         getattr(lib, name).restype = ctypes.c_char_p
-    for name in ["pawl_errmsg", "pawl_errhint", "pawl_close"]:
+    for name in ["pawl_errmsg", "pawl_errhint", "pawl_close", "pawl_info_id"]:
         getattr(lib, name).argtypes = [ctypes.c_void_p]
+    lib.pawl_start.argtypes = [ctypes.c_void_p] + 3 * [ctypes.c_char_p] + [ctypes.c_void_p]
+    lib.pawl_list.argtypes = 4 * [ctypes.c_void_p]
     lib.pawl_open.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p, ctypes.c_void_p]
-    lib.pawl_close.restype = None
     lib.pawl_get_int.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64]
     lib.pawl_get_int.restype = ctypes.c_int64
     return lib
 
 
 def check_codes(lib, header):
-    rows = re.findall(r'X\((\w+), (\d+), \d, \d+, \d+, "([^"]*)"\)', header)
+    rows = re.findall(r'X\((\w+), (\d+), \d, \d+, "([^"]*)"\)', header)
     assert len(rows) > 20
     for name, number, text in rows:
         assert lib.pawl_code_name(int(number)).decode() == "PAWL_" + name
@@ -61,13 +63,30 @@ def check_open(lib, header, codes):
     handle = ctypes.c_void_p()
     assert lib.pawl_open(ctypes.byref(handle), b"memory:", ctypes.byref(options)) == codes["OK"]
     assert lib.pawl_errmsg(handle) == b""
-    lib.pawl_close(handle)
+    assert lib.pawl_close(handle) == codes["OK"]
 
     options.threads = -2
     code = lib.pawl_open(ctypes.byref(handle), b"memory:", ctypes.byref(options))
     assert code == codes["INVALID"] and handle.value
     assert b"threads" in lib.pawl_errmsg(handle) and lib.pawl_errhint(handle)
-    lib.pawl_close(handle)
+    assert lib.pawl_close(handle) == codes["OK"]
+
+
+def check_callback(lib, codes):
+    """Callbacks get what they are told, and then their argument."""
+    handle = ctypes.c_void_p()
+    assert lib.pawl_open(ctypes.byref(handle), b"memory:", None) == codes["OK"]
+    assert lib.pawl_start(handle, b"none", b"run-1", b"{}", None) == codes["OK"]
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    def note(info, arg):
+        seen.append((lib.pawl_info_id(info), arg))
+        return 0
+
+    assert lib.pawl_list(handle, None, note, 7) == codes["OK"]
+    assert seen == [(b"run-1", 7)]
+    assert lib.pawl_close(handle) == codes["OK"]
 
 
 def check_values(lib):
@@ -85,6 +104,7 @@ def main():
     assert lib.pawl_version().decode() == version
     codes = check_codes(lib, header)
     check_open(lib, header, codes)
+    check_callback(lib, codes)
     check_values(lib)
 
 

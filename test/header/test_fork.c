@@ -24,7 +24,8 @@ static int look_from_the_child(pawl *p)
         return 3;
     pawl_stop(p);
     pawl_outcome_free(out);
-    pawl_close(p);
+    if (pawl_close(p) != PAWL_FORKED)
+        return 4;
     return 0;
 }
 
@@ -33,7 +34,7 @@ static void a_child_is_told(void **state)
     (void)state;
     pawl *p = NULL;
     assert_int_equal(pawl_open(&p, "memory:", NULL), PAWL_OK);
-    assert_int_equal(pawl_status(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
+    assert_int_equal(pawl_inspect(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
     pid_t child = fork();
     if (child == 0)
         _exit(look_from_the_child(p));
@@ -43,7 +44,8 @@ static void a_child_is_told(void **state)
     /* The parent goes on as before. */
     assert_int_equal(pawl_errcode(p), PAWL_NOTFOUND);
     assert_non_null(strstr(pawl_errtext(p), pawl_errhint(p)));
-    pawl_close(p);
+    assert_int_equal(pawl_close(p), PAWL_OK);
+    assert_int_equal(pawl_close(NULL), PAWL_OK);
 }
 
 static void ids_are_fresh(void **state)

@@ -1,7 +1,7 @@
 /* What is declared and not built answers, and says so: no crash without a handle, no result that
  * looks like one, and a message that names the function and a way out.
  *
- * In the order of src/core/unbuilt.c. What gets built leaves both files. */
+ * In the order of src/api/unbuilt.c. What gets built leaves both files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ static void expect(pawl *p, pawl_code got, const char *name)
 /* A call on something that has no messages. */
 #define CODE(subject, call) assert_int_equal(call, subject ? PAWL_UNSUPPORTED : PAWL_INVALID)
 
-static int no_metric(void *arg, const char *name, const char *kind, const char *labels,
-                     double value)
+static int no_metric(const char *name, const char *kind, const char *labels, double value,
+                     void *arg)
 {
     (void)arg;
     (void)name;

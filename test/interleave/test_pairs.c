@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/deeds.h"
 #include "support/stepper.h"
+#include "support/unit_pair_fixture.h"
 
 enum { OUTCOMES = 64 };
 
@@ -30,6 +30,7 @@ typedef struct bench {
     db_conn *readers[STEPPER_SIDES]; /* of the sides themselves */
     int races; /* several write at a time, and the driver has a way of its own to do so */
     int64_t pairs;
+    char name[64]; /* of the pair at hand */
     char outcomes[OUTCOMES][2048];
     int known;
 } bench;
@@ -103,11 +104,12 @@ static void reset(bench *b, int64_t owner)
         " (%d, 1, 0, 0), (%d, 2, 0, 0), (%d, 1, 1, 0);"
         "INSERT INTO {beats} (node, at) VALUES (%d, 0), (%d, 0);"
         "INSERT INTO {runs} (run, tenant, id, workflow, version, owner, fence, wake_at,"
-        " created_at, updated_at) VALUES (%d, '', 'a', 'w', '1', %d, %d, %d, 0, 0),"
-        " (%d, '', 'b', 'w', '1', 0, 0, NULL, 0, 0)",
+        " claims, created_at, updated_at) VALUES (%d, '', 'a', 'w', '1', %d, %d, %d, 1, 0, 0),"
+        " (%d, '', 'b', 'w', '1', 0, 0, NULL, 0, 0, 0)",
         ROW, LEFT, LEFT, RIGHT, RIGHT, DEAD, LEFT, RIGHT, RUN, (int)owner, FENCE, DUE, SECOND_RUN);
     assert_in_range(n, 1, sizeof sql - 1);
     exec(b, sql);
+    stepper_begin_anew(b->stepper);
 }
 
 static void add_value(buf *out, const db_value *v)
@@ -121,7 +123,7 @@ static void add_value(buf *out, const db_value *v)
 }
 
 static const db_sql TABLES[] = {
-    {"SELECT run, owner, fence, status, wake_at, mail, updated_at, finished_at, output, held,"
+    {"SELECT run, owner, fence, phase, wake_at, mail, updated_at, finished_at, output, held,"
      " held_reason, cancel_at FROM {runs} ORDER BY run",
      ""},
     {"SELECT run, generation, seq, name, at FROM {journal} ORDER BY run, seq", ""},
@@ -211,7 +213,7 @@ static int64_t ask(bench *b, const db_sql *sql)
 /* A2: nobody here has seen any message. So a live run that has one is awake, unless it is held. */
 static const char *lost_wake_up(bench *b)
 {
-    static const db_sql ASLEEP = {"SELECT count(*) FROM {runs} WHERE status = 0 AND mail > 0"
+    static const db_sql ASLEEP = {"SELECT count(*) FROM {runs} WHERE phase = 0 AND mail > 0"
                                   " AND held = 0"
                                   " AND (wake_at IS NULL OR wake_at >= 9000)",
                                   ""};
@@ -266,14 +268,24 @@ static const char *odd_hold(bench *b)
 {
     static const db_sql ODD = {
         "SELECT count(*) FROM {runs} WHERE (held <> 0 AND owner = 0 AND wake_at IS NOT NULL)"
-        " OR (held <> 0 AND status <> 0)",
+        " OR (held <> 0 AND phase <> 0)",
         ""};
     return ask(b, &ODD) ? "a held run is in somebody's list, or has ended" : NULL;
+}
+
+/* Messages wake every run that a node has owned, whatever time it sleeps until: so `claims`, by
+ * which they know it, is never 0 again. */
+static const char *looks_new(bench *b)
+{
+    static const db_sql NEW = {"SELECT count(*) FROM {runs} WHERE claims = 0 AND fence > 1", ""};
+    return ask(b, &NEW) ? "a run that was driven looks as if it never was" : NULL;
 }
 
 static const char *broken_rule(bench *b, const deed *deeds)
 {
     const char *why = lost_wake_up(b);
+    if (!why)
+        why = looks_new(b);
     if (!why)
         why = odd_hold(b);
     if (!why)
@@ -326,6 +338,7 @@ static void run_in_pieces(bench *b, deed *deeds, int64_t owner, stepper_how how)
     char outcome[sizeof b->outcomes[0]];
     stepper_first(b->stepper, how);
     do {
+        tmp_watchdog(b->name); /* each order has the time of a test */
         run_order(b, deeds, owner, outcome, sizeof outcome);
         if (!is_known(b, outcome))
             fail_msg("no order of whole units comes to what %s came to:%s\nbut for example to:%s",
@@ -341,9 +354,8 @@ static void run_pair(bench *b, kind left, kind right, int64_t owner)
     };
     if (!deed_makes_sense(&deeds[0]) || !deed_makes_sense(&deeds[1]))
         return;
-    char name[64];
-    snprintf(name, sizeof name, "%s against %s", DEED_NAMES[left], DEED_NAMES[right]);
-    tmp_watchdog(name); /* each pair has the time of a test */
+    snprintf(b->name, sizeof b->name, "%s against %s", DEED_NAMES[left], DEED_NAMES[right]);
+    tmp_watchdog(b->name);
     for (int i = 0; i < STEPPER_SIDES; i++)
         for (int k = 0; k < UNITS; k++) {
             deeds[i].arenas[k] = arena_new(0);
@@ -447,6 +459,7 @@ static void a_run_that_is_let_go(conf *c)
     run_pair(b, CLAIM, RELEASE, 0);
     run_pair(b, PARK, RELEASE, LEFT);
     run_pair(b, GIVE_BACK, RELEASE, LEFT);
+    run_pair(b, REST, RELEASE, LEFT);
     bench_close(b, c);
 }
 

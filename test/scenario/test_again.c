@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static const char *deed(pawl_work *work, const char *input)
 {
@@ -35,21 +35,22 @@ static const char *rounds(pawl_run *run, const char *input)
 {
     int64_t number = pawl_get_int(input, "/n", 0), last = pawl_get_int(input, "/last", 0);
     if (pawl_get_bool(input, "/works", 0))
-        DEED("work", pawl_json(run, "%i", number));
+        DEED("work", pawl_json(run, "%" PRId64, number));
     if (pawl_get_bool(input, "/sleeps", 0))
         pawl_sleep(run, 10);
     if (number != pawl_run_generation(run))
         return pawl_fail(run, "wrong", "another generation");
     if (number < last)
-        return pawl_again(run,
-                          pawl_json(run, "{'n':%i,'last':%i,'works':%b,'sleeps':%b}", number + 1,
-                                    last, pawl_get_bool(input, "/works", 0),
-                                    pawl_get_bool(input, "/sleeps", 0)),
-                          NULL);
-    return pawl_json(run, "%i", number);
+        return pawl_continue_as_new(
+            run,
+            pawl_json(run, "{'n':%" PRId64 ",'last':%" PRId64 ",'works':%b,'sleeps':%b}",
+                      number + 1, last, pawl_get_bool(input, "/works", 0),
+                      pawl_get_bool(input, "/sleeps", 0)),
+            NULL);
+    return pawl_json(run, "%" PRId64, number);
 }
 
-static int put_word(void *arg, const pawl_event *e)
+static int put_word(const pawl_event *e, void *arg)
 {
     char *line = arg;
     size_t size = strlen(line);
@@ -156,10 +157,10 @@ static const char *grows(pawl_run *run, const char *input)
     memset(text, 'x', SIZES[round - 1] + 2);
     text[0] = text[SIZES[round - 1] + 1] = '"';
     pawl_sleep(run, 10);
-    return pawl_again(run, text, NULL);
+    return pawl_continue_as_new(run, text, NULL);
 }
 
-static int note_start(void *arg, const pawl_event *e)
+static int note_start(const pawl_event *e, void *arg)
 {
     if (pawl_event_seq(e) == 1)
         *(size_t *)arg = strlen(pawl_event_data(e));
@@ -194,7 +195,7 @@ static const char *carries(pawl_run *run, const char *input)
         pawl_state_set(run, "key", "{\"a\":1}");
         pawl_attr(run, "colour", "\"red\"");
         pawl_receive(run, "go", PAWL_FOREVER, &message);
-        return pawl_again(run, input, NULL);
+        return pawl_continue_as_new(run, input, NULL);
     }
     pawl_receive(run, "box", 0, &message);
     pawl_receive(run, "box", 0, &later);
@@ -202,7 +203,7 @@ static const char *carries(pawl_run *run, const char *input)
     return pawl_json(run, "[%j,%j,%j]", pawl_state_get(run, "key"), message, later);
 }
 
-static int count_one(void *arg, const pawl_info *info)
+static int count_one(const pawl_info *info, void *arg)
 {
     (void)info;
     ++*(int *)arg;
@@ -228,7 +229,7 @@ static void what_stays(conf *c)
                PAWL_OK);
     assert_int_equal(first, again);
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_int_equal(pawl_info_generation(info), 2);
     assert_string_equal(pawl_info_status(info), "\"set\"");
     pawl_info_free(info);
@@ -260,12 +261,12 @@ static const char *leaves_pending(pawl_run *run, const char *input)
         pawl_receive_later(run, "box", 500);
         pawl_child_later(run, "quiet", "1", PAWL_CHILD(.id = "child"));
         pawl_sleep(run, 10);
-        return pawl_again(run, input, NULL);
+        return pawl_continue_as_new(run, input, NULL);
     }
     pawl_future *f[] = {pawl_child_later(run, "quiet", "2", NULL), pawl_sleep_later(run, 5000)};
     int64_t first = pawl_any(run, f, 2, 0);
     pawl_receive(run, "box", 0, &message);
-    return pawl_json(run, "[%i,%j]", first, message);
+    return pawl_json(run, "[%" PRId64 ",%j]", first, message);
 }
 
 static const char *quiet(pawl_run *run, const char *input)
@@ -296,7 +297,7 @@ static void what_goes(conf *c)
 static const char *upgrades(pawl_run *run, const char *input)
 {
     if (pawl_run_generation(run) == 1)
-        return pawl_again(run, input, pawl_text(run, input, "", NULL));
+        return pawl_continue_as_new(run, input, pawl_text(run, input, "", NULL));
     return pawl_json(run, "%s", pawl_run_version(run));
 }
 
@@ -326,6 +327,32 @@ static void which_version(conf *c)
     STAGE_HELD(s, p, "missing", "3.0");
     register_version(s, p, "3.0");
     STAGE_DONE(s, p, "missing", "\"3.0\"");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The version of a run is chosen at its start, and told to its function. */
+static const char *tells_version(pawl_run *run, const char *input)
+{
+    (void)input;
+    pawl_sleep(run, 1000);
+    return pawl_json(run, "%s", pawl_run_version(run));
+}
+
+static void the_version_of_a_start(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    for (int i = 1; i <= 2; i++)
+        STAGE_CODE(s, p,
+                   pawl_register_workflow(p, "tells", tells_version,
+                                          PAWL_WORKFLOW(.arg = s, .version = i == 1 ? "1" : "2")),
+                   PAWL_OK);
+    stage_start(s, p, "tells", "newest", "null");
+    STAGE_CODE(s, p, pawl_start(p, "tells", "asked-for", "null", PAWL_START(.version = "1")),
+               PAWL_OK);
+    STAGE_DONE(s, p, "newest", "\"2\"");
+    STAGE_DONE(s, p, "asked-for", "\"1\"");
     pawl_close(p);
     stage_free(s);
 }
@@ -362,7 +389,7 @@ static void a_second_start(conf *c)
     STAGE_CODE(s, p, pawl_start(p, "w", "run", "1", NULL), PAWL_CONFLICT);
     STAGE_CODE(s, p, pawl_start(p, "quiet", "run", "1", PAWL_START(.version = "9")), PAWL_OK);
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_string_equal(pawl_info_version(info), "1");
     assert_string_equal(pawl_info_workflow(info), "quiet");
     pawl_info_free(info);
@@ -377,7 +404,7 @@ static const char *before_the_change(pawl_run *run, const char *input)
     pawl_sleep(run, 60000);
     DEED("old", "2");
     if (pawl_run_generation(run) == 1)
-        return pawl_again(run, input, NULL);
+        return pawl_continue_as_new(run, input, NULL);
     return input;
 }
 
@@ -388,7 +415,7 @@ static const char *behind_the_change(pawl_run *run, const char *input)
     pawl_sleep(run, 60000);
     DEED(new_way ? "new" : "old", "2");
     if (pawl_run_generation(run) == 1)
-        return pawl_again(run, input, NULL);
+        return pawl_continue_as_new(run, input, NULL);
     return input;
 }
 
@@ -418,7 +445,8 @@ int main(void)
         {"small and large", small_and_large, 0},
         {"dx-W10 dx-custom-status what stays", what_stays, 0},
         {"dx-W13 what goes", what_goes, 0},
-        {"dx-X20 dx-X22 which version", which_version, 0},
+        {"dx-X20 the version of a start", the_version_of_a_start, 0},
+        {"dx-X22 which version", which_version, 0},
         {"dx-versioning a version elsewhere", a_version_elsewhere, DB_SHARED},
         {"dx-W7 a second start", a_second_start, 0},
         {"dx-W11 a patch", a_patch, DB_SHARED},

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 enum { RUNS = 10, ENDLESS = 1000000 };
 
@@ -110,6 +110,75 @@ static void after_a_failure_there_is_time(conf *c)
     pawl_close(p);
     db_close(d);
     stage_free(s);
+}
+
+/* ---- For so long ---- */
+
+/* Takes as many ms as its input says. */
+static const char *spend(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "spent");
+    stage_advance(s, pawl_get_int(input, "", 0));
+    return input;
+}
+
+static const char *spending(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "spend", spend, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+/* So many of the steps are executed by each call. */
+static void expect_in_a_poll(conf *c, int64_t poll_ms, const char *input, int least, int most)
+{
+    STAGE_BY_HAND(); /* with threads, a poll may return while they still commit */
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = poll_ms));
+    STAGE_REGISTER(s, p, spending);
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        stage_start(s, p, "spending", id, input);
+    }
+    int before = 0, done = 0, polls = 0, highest = 0;
+    for (; done < RUNS; before = done) {
+        assert_in_range(++polls, 1, 100 * RUNS);
+        assert_int_equal(pawl_timeout(p), 0);
+        STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+        done = stage_count(s, "spent");
+        highest = done - before > highest ? done - before : highest;
+    }
+    assert_in_range(highest, least, most);
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        STAGE_DONE(s, p, id, input);
+    }
+    assert_int_equal(stage_count(s, "spent"), RUNS);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The caller has other things to do: after poll_ms it is let go, and told to come again at once. */
+static void a_poll_has_an_end(conf *c)
+{
+    expect_in_a_poll(c, 20, "4", 4, 5);
+}
+
+static void a_poll_ends_soon_by_default(conf *c)
+{
+    expect_in_a_poll(c, 0, "4", 2, 3);
+}
+
+/* Whatever takes longer than poll_ms is done nevertheless, one thing at a time. */
+static void a_poll_does_something(conf *c)
+{
+    expect_in_a_poll(c, 5, "50", 1, 1);
+}
+
+static void a_poll_without_an_end(conf *c)
+{
+    expect_in_a_poll(c, -1, "50", RUNS, RUNS);
 }
 
 /* ---- Finish ---- */
@@ -225,6 +294,10 @@ static void finish_beside_clients(conf *c)
 }
 
 static const conf_case CASES[] = {
+    {"a poll has an end", a_poll_has_an_end, 0},
+    {"a poll ends soon by default", a_poll_ends_soon_by_default, 0},
+    {"a poll does something", a_poll_does_something, 0},
+    {"a poll without an end", a_poll_without_an_end, 0},
     {"threads do not matter", threads_do_not_matter, 0},
     {"any thread may poll", any_thread_may_poll, 0},
     {"after a failure there is time", after_a_failure_there_is_time, DB_SHARED},

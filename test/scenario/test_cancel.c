@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static const int64_t SILENCE_MS = 60000;
 
@@ -465,7 +465,7 @@ static const char *begins_anew(pawl_run *run, const char *input)
     if (number == 1) {
         pawl_finally(run, "clean", "1");
         pawl_finally(run, "cancels", "1");
-        return pawl_again(run, "2", NULL);
+        return pawl_continue_as_new(run, "2", NULL);
     }
     pawl_sleep(run, PAWL_HOURS(1));
     return input;

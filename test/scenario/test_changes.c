@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/drive.h"
-#include "core/engine.h"
-#include "support/engine.h"
-#include "support/runs.h"
+#include "handle/handle.h"
+#include "sched/sched.h"
+#include "support/engine_fixture.h"
+#include "support/rows_fixture.h"
 
 static const char *quiet(pawl_run *run, const char *input)
 {
@@ -45,7 +45,7 @@ static int64_t position_now(stage *s, pawl *p)
 {
     int64_t position = 0;
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &position, 0, runs_tell, &told), PAWL_TIMEOUT);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &position), PAWL_TIMEOUT);
     assert_true(position > 0);
     assert_int_equal(told.count, 0);
     return position;
@@ -56,7 +56,7 @@ static int64_t position_now(stage *s, pawl *p)
 static void expect_told(stage *s, pawl *p, int64_t *position, const char *wanted, int line)
 {
     runs_told told = {0};
-    stage_code(s, p, pawl_changes(p, position, 0, runs_tell, &told),
+    stage_code(s, p, pawl_changes(p, 0, runs_tell, &told, position),
                *wanted ? PAWL_OK : PAWL_TIMEOUT, line);
     if (strcmp(told.text, wanted) != 0)
         stage_fail(s, line, "expected '%s', got '%s'", wanted, told.text);
@@ -78,7 +78,7 @@ static void what_people_look_for_is_told(conf *c)
     STAGE_UNTIL(s, p, stage_phase(s, p, "other") == PAWL_RUN_DONE);
     STAGE_UNTIL(s, p, stage_phase(s, p, "before") == PAWL_RUN_DONE);
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 3); /* two ends and a status */
     assert_non_null(strstr(told.text, "run "));
     STAGE_DONE(s, p, "run", "1");
@@ -94,7 +94,7 @@ static void what_people_look_for_is_told(conf *c)
     STAGE_HELD(s, p, "lost", "no node has");
     STAGE_DONE(s, p, "held", "1");
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 2);
     TOLD(s, p, &at, "");
     pawl_close(p);
@@ -120,7 +120,7 @@ static void each_is_told_as_it_is(conf *c)
     stage_free(s);
 }
 
-static int expect_live(void *arg, const pawl_info *info)
+static int expect_live(const pawl_info *info, void *arg)
 {
     stage *s = arg;
     STAGE_CHECK(s, pawl_info_phase(info) == PAWL_RUN_LIVE);
@@ -140,7 +140,7 @@ static void tenants_are_apart(conf *c)
     int64_t before = at;
     TOLD(s, p, &at, "ours ");
     stage_start(s, other, "quiet", "theirs-2", "1");
-    STAGE_CODE(s, p, pawl_changes(p, &before, 0, expect_live, s), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, expect_live, s, &before), PAWL_OK);
     TOLD(s, p, &at, "");
     TOLD(s, other, &theirs, "theirs-2 ");
     pawl_close(other);
@@ -155,7 +155,7 @@ enum { MANY = 700 };
 static void make_row(runs_row *row, size_t i, void *arg)
 {
     (void)arg;
-    *row = (runs_row){.run = (int64_t)i + 1000000, .status = 1};
+    *row = (runs_row){.run = (int64_t)i + 1000000, .phase = 1};
 }
 
 static const db_sql ADD_ALL = {
@@ -172,16 +172,16 @@ static void many_come_in_pages(conf *c)
     runs_add_many(p, MANY, make_row, NULL);
     int64_t at = position_now(s, p);
     const db_value now[] = {db_int(stage_now(s))};
-    conf_do(engine_db(p), &ADD_ALL, now, 1);
+    conf_do(handle_db(p), &ADD_ALL, now, 1);
     runs_told *told = calloc(1, sizeof *told);
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
     assert_int_equal(told->count, MANY);
     for (int i = 0; i < 300; i++) {
         const db_value one[] = {db_int(1000000 + i), db_int(stage_now(s))};
-        conf_do(engine_db(p), &ADD_ONE, one, 2);
+        conf_do(handle_db(p), &ADD_ONE, one, 2);
     }
     memset(told, 0, sizeof *told);
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
     assert_int_equal(told->count, 300);
     assert_string_equal(told->last, "run-1000299");
     TOLD(s, p, &at, "");
@@ -200,12 +200,12 @@ static void who_stops_misses_nothing(conf *c)
     const db_value now[] = {db_int(stage_now(s))};
     stage_start(s, p, "quiet", "first", "1");
     stage_start(s, p, "quiet", "second", "1");
-    conf_do(engine_db(p), &ADD_ALL, now, 1); /* these are one transaction */
+    conf_do(handle_db(p), &ADD_ALL, now, 1); /* these are one transaction */
     stage_start(s, p, "quiet", "last", "1");
     char seen[1024] = "";
     for (int i = 0; i < 20 && !strstr(seen, "last"); i++) {
         runs_told told = {.most = (size_t)(1 + i % 3 * 3)};
-        pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+        pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
         STAGE_CODE(s, p, rc, PAWL_OK);
         size_t used = strlen(seen), more = strlen(told.text);
         assert_true(used + more < sizeof seen);
@@ -229,11 +229,11 @@ typedef struct caller {
     int calls;
 } caller;
 
-static int calls_pawl(void *arg, const pawl_info *info)
+static int calls_pawl(const pawl_info *info, void *arg)
 {
     caller *k = arg;
     pawl_info *same = NULL;
-    STAGE_CODE(k->s, k->p, pawl_status(k->p, pawl_info_id(info), &same), PAWL_OK);
+    STAGE_CODE(k->s, k->p, pawl_inspect(k->p, pawl_info_id(info), &same), PAWL_OK);
     pawl_info_free(same);
     if (k->calls++ == 0)
         stage_start(k->s, k->p, "quiet", "made-inside", "1");
@@ -247,7 +247,7 @@ static void the_function_may_call_pawl(conf *c)
     int64_t at = position_now(s, p);
     stage_start(s, p, "quiet", "a", "1");
     caller k = {.s = s, .p = p};
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, calls_pawl, &k), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, calls_pawl, &k, &at), PAWL_OK);
     assert_int_equal(k.calls, 1);
     TOLD(s, p, &at, "made-inside ");
     pawl_close(p);
@@ -268,7 +268,7 @@ static void *wait_for_it(void *arg)
 {
     waiter *w = arg;
     atomic_store(&w->waits, 1);
-    w->rc = pawl_changes(w->p, &w->position, PAWL_FOREVER, runs_tell, &w->told);
+    w->rc = pawl_changes(w->p, PAWL_FOREVER, runs_tell, &w->told, &w->position);
     return NULL;
 }
 
@@ -315,7 +315,7 @@ static void another_process_is_heard_of(conf *c)
     int64_t at = position_now(s, p);
     tmp_tell(child.to, 'g');
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &at, PAWL_FOREVER, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, PAWL_FOREVER, runs_tell, &told, &at), PAWL_OK);
     assert_string_equal(told.text, "theirs ");
     tmp_join(&child);
     pawl_close(p);
@@ -324,11 +324,7 @@ static void another_process_is_heard_of(conf *c)
 
 static int64_t watchers(pawl *p)
 {
-    drive *d = engine_drive(p);
-    pthread_mutex_lock(&d->lock);
-    int64_t count = (int64_t)d->watch_count;
-    pthread_mutex_unlock(&d->lock);
-    return count;
+    return atomic_load(&handle_watches(p)->count);
 }
 
 static void to_stop_ends_the_waiting(conf *c)
@@ -367,15 +363,15 @@ static void a_late_commit_is_not_skipped(conf *c)
     pawl *p = open_on(s);
     runs_add_many(p, 3, make_row, NULL);
     int64_t at = position_now(s, p);
-    db_conn *late = conf_connect(engine_db(p), DB_COMMITTER);
+    db_conn *late = conf_connect(handle_db(p), DB_COMMITTER);
     conf_begin(late);
     put_note(late, 1000000);
     stage_start(s, p, "quiet", "meanwhile", "1");
     runs_told told = {0};
-    pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
     assert_true(rc == PAWL_OK || rc == PAWL_TIMEOUT);
     conf_commit(late);
-    rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    rc = pawl_changes(p, 0, runs_tell, &told, &at);
     assert_true(rc == PAWL_OK);
     if (!strstr(told.text, "run-1000000 ") || !strstr(told.text, "meanwhile "))
         fail_msg("told of: %s", told.text);
@@ -388,7 +384,7 @@ static void a_late_commit_is_not_skipped(conf *c)
     int64_t taken = position_now(s, p);
     conf_commit(late);
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, &taken, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
     assert_non_null(strstr(told.text, "run-1000001 "));
 
     /* Nor does one that is rolled back stand in anybody's way. */
@@ -397,7 +393,7 @@ static void a_late_commit_is_not_skipped(conf *c)
     stage_start(s, p, "quiet", "meanwhile-3", "1");
     db_rollback(late);
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, &taken, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
     assert_string_equal(told.text, "meanwhile-3 ");
     db_disconnect(late);
     pawl_close(p);
@@ -420,7 +416,7 @@ static void an_old_position_is_refused(conf *c)
     stage *s = stage_new(c);
     pawl *p = open_on(s);
     stage_start(s, p, "quiet", "early", "1");
-    assert_int_equal(conf_number(engine_db(p), &COUNT, NULL, 0), c->promises & DB_TURNS ? 0 : 1);
+    assert_int_equal(conf_number(handle_db(p), &COUNT, NULL, 0), c->promises & DB_TURNS ? 0 : 1);
     int64_t at = position_now(s, p);
     stage_start(s, p, "quiet", "a", "1");
     TOLD(s, p, &at, "a ");
@@ -428,7 +424,7 @@ static void an_old_position_is_refused(conf *c)
     stage_advance(s, PAWL_MINUTES(9)); /* asked for before it was forgotten: it goes on */
     stage_poll(s, p);
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 2);
     stage_start(s, p, "quiet", "b", "1");
     TOLD(s, p, &at, "b ");
@@ -436,14 +432,14 @@ static void an_old_position_is_refused(conf *c)
         stage_advance(s, PAWL_MINUTES(1));
         stage_poll(s, p);
     }
-    int64_t rows = conf_number(engine_db(p), &COUNT, NULL, 0);
+    int64_t rows = conf_number(handle_db(p), &COUNT, NULL, 0);
     stage_start(s, p, "quiet", "c", "1");
     memset(&told, 0, sizeof told);
-    pawl_code rc = pawl_changes(p, &at, 0, runs_tell, &told);
+    pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
     if (c->promises & DB_TURNS) {
         assert_int_equal(rc, PAWL_NOTFOUND);
         assert_true(strlen(pawl_errhint(p)) > 0);
-        assert_int_equal(conf_number(engine_db(p), &COUNT, NULL, 0), rows + 1); /* it begins anew */
+        assert_int_equal(conf_number(handle_db(p), &COUNT, NULL, 0), rows + 1); /* it begins anew */
     } else {
         assert_int_equal(rc, PAWL_OK);
         assert_string_equal(told.text, "b c ");
@@ -461,19 +457,19 @@ static void what_is_old_goes(conf *c)
     pawl *p = open_on(s);
     int64_t at = position_now(s, p), first = at;
     const db_value count[] = {db_int(103000)};
-    conf_do(engine_db(p), &FILL, count, 1);
+    conf_do(handle_db(p), &FILL, count, 1);
     stage_start(s, p, "quiet", "a", "1");
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     for (int i = 0; i < 4; i++) {
         stage_advance(s, PAWL_MINUTES(1));
         stage_poll(s, p);
     }
-    assert_in_range(conf_number(engine_db(p), &COUNT, NULL, 0), 100000, 100002);
-    STAGE_CODE(s, p, pawl_changes(p, &first, 0, runs_tell, &told), PAWL_NOTFOUND);
+    assert_in_range(conf_number(handle_db(p), &COUNT, NULL, 0), 100000, 100002);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &first), PAWL_NOTFOUND);
     stage_start(s, p, "quiet", "b", "1");
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_non_null(strstr(told.text, "b "));
     pawl_close(p);
     stage_free(s);
@@ -485,13 +481,13 @@ static void arguments(conf *c)
     pawl *p = open_on(s);
     int64_t at = -1;
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, runs_tell, &told), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_INVALID);
     assert_int_equal(at, -1);
     at = 0;
-    STAGE_CODE(s, p, pawl_changes(p, &at, -1, runs_tell, &told), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_changes(p, &at, 0, NULL, &told), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_changes(p, NULL, 0, runs_tell, &told), PAWL_INVALID);
-    assert_int_equal(pawl_changes(NULL, &at, 0, runs_tell, &told), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, -1, runs_tell, &told, &at), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, 0, NULL, &told, &at), PAWL_INVALID);
+    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, NULL), PAWL_INVALID);
+    assert_int_equal(pawl_changes(NULL, 0, runs_tell, &told, &at), PAWL_INVALID);
     assert_int_equal(at, 0);
     pawl_close(p);
     stage_free(s);

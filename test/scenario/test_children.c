@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static const int64_t SILENCE_MS = 60000;
 
@@ -97,7 +97,7 @@ typedef struct line {
     int live;
 } line;
 
-static int note_member(void *arg, const pawl_info *info)
+static int note_member(const pawl_info *info, void *arg)
 {
     line *l = arg;
     size_t size = strlen(l->text);
@@ -185,7 +185,7 @@ static const char *large_there_and_back(pawl_run *run, const char *input)
     text[0] = text[size + 1] = '"';
     const char *back = pawl_child(run, "same", text, NULL);
     (void)input;
-    return pawl_json(run, "%i", (int64_t)strlen(back));
+    return pawl_json(run, "%" PRId64, (int64_t)strlen(back));
 }
 
 static const char *same(pawl_run *run, const char *input)
@@ -233,7 +233,7 @@ static void a_child_is_cancelled(conf *c)
     STAGE_CODE(s, p, pawl_cancel(p, "other", "enough"), PAWL_OK);
     STAGE_FAILED(s, p, "run", "cancelled", "enough");
     STAGE_DONE(s, p, "two",
-               "{\"code\":\"PAWL_CANCELLED\",\"name\":\"cancelled\",\"where\":\"other: \","
+               "{\"code\":\"PAWL_CANCELLED\",\"name\":\"cancelled\",\"where\":\"other\","
                "\"value\":null}");
     pawl_close(p);
     stage_free(s);
@@ -247,7 +247,7 @@ static const char *leaves_some(pawl_run *run, const char *input)
     if (strcmp(input, "\"fail\"") == 0)
         pawl_fail(run, "over", "it is over");
     if (strcmp(input, "\"again\"") == 0 && pawl_run_generation(run) == 1)
-        pawl_again(run, input, NULL);
+        pawl_continue_as_new(run, input, NULL);
     if (strcmp(input, "\"wait\"") == 0)
         pawl_sleep(run, PAWL_HOURS(2));
     return "null";
@@ -289,7 +289,7 @@ static const char *generations(pawl_run *run, const char *input)
     pawl_child(run, "kid", input, NULL);
     pawl_child(run, "kid", input, NULL);
     if (number < 3)
-        return pawl_again(run, pawl_json(run, "%i", number + 1), NULL);
+        return pawl_continue_as_new(run, pawl_json(run, "%" PRId64, number + 1), NULL);
     return "\"over\"";
 }
 
@@ -313,7 +313,7 @@ static const char *goes_round(pawl_run *run, const char *input)
     int64_t number = pawl_get_int(input, "", 0);
     pawl_sleep(run, 1000);
     if (number < 10)
-        return pawl_again(run, pawl_json(run, "%i", number + 1), NULL);
+        return pawl_continue_as_new(run, pawl_json(run, "%" PRId64, number + 1), NULL);
     return input;
 }
 
@@ -325,7 +325,7 @@ static void the_link_survives_generations(conf *c)
     stage_start(s, p, "asks", "run", "{\"call\":\"goes_round\",\"id\":\"child\"}");
     STAGE_DONE(s, p, "run", "10");
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, "child", &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, "child", &info), PAWL_OK);
     assert_string_equal(pawl_info_parent(info), "run");
     assert_int_equal(pawl_info_generation(info), 4);
     pawl_info_free(info);
@@ -473,18 +473,35 @@ static const char *detaches(pawl_run *run, const char *input)
     return sum;
 }
 
+static int count_one(const pawl_info *info, void *arg)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Another engine replays the function in the middle of it: nothing is started a second time. */
 static void detached(conf *c)
 {
     stage *s = stage_new(c);
     pawl *p = open_here(s);
     STAGE_REGISTER(s, p, detaches);
     stage_start(s, p, "detaches", "run", "0");
+    stage_poll(s, p);
+    if (c->promises & DB_SHARED) {
+        pawl_close(p);
+        p = open_here(s);
+        STAGE_REGISTER(s, p, detaches);
+    }
     STAGE_DONE(s, p, "run", "[\"one\",\"run/1.4\"]");
     STAGE_NOTES(s, "behind-0");
     TREE(s, p, "run", "run:0:done");
     STAGE_DONE(s, p, "one", "1");
     STAGE_DONE(s, p, "run/1.4", "2");
     TREE(s, p, "one", "one:0:done");
+    int runs = 0;
+    STAGE_CODE(s, p, pawl_list(p, PAWL_FILTER(.workflow = "sleeper"), count_one, &runs), PAWL_OK);
+    assert_int_equal(runs, 2);
     pawl_close(p);
     stage_free(s);
 }
@@ -496,7 +513,7 @@ static const char *detaches_one(pawl_run *run, const char *input)
     pawl_child_later(run, "kid", "7", PAWL_CHILD(.id = id, .detached = 1));
     const char *how = pawl_text(run, input, "/how", "");
     if (strcmp(how, "again") == 0 && pawl_run_generation(run) == 1)
-        pawl_again(run, "{\"id\":\"unused\"}", NULL);
+        pawl_continue_as_new(run, "{\"id\":\"unused\"}", NULL);
     if (strcmp(how, "fail") == 0)
         pawl_fail(run, "over", "it is over");
     if (strcmp(how, "wait") == 0)
@@ -524,9 +541,25 @@ static void detached_at_the_end_of_a_turn(conf *c)
     stage_free(s);
 }
 
+/* Whether a child was made is known when that is committed. If the process dies then, the next one
+ * has to look, although the parent itself waits for ever. */
+static void a_parent_looks_again(conf *c)
+{
+    STAGE_BY_HAND();
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "asks", "parent", "{\"call\":\"sleeper\",\"id\":\"child\"}");
+    stage_poll(s, p);
+    assert_in_range(stage_wakes(s, p, "parent"), stage_now(s) + 1, stage_now(s) + PAWL_MINUTES(1));
+    STAGE_UNTIL(s, p, stage_phase(s, p, "parent") == PAWL_RUN_DONE);
+    pawl_close(p);
+    stage_free(s);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
+        {"a parent looks for its child again", a_parent_looks_again, 0},
         {"dx-X10 a result", a_result, 0},
         {"dx-X11 two at once", two_at_once, 0},
         {"dx-X12 three levels", three_levels, 0},

@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "core/engine_test.h"
-#include "core/node.h"
-#include "support/engine.h"
+#include "api/engine_test.h"
+#include "handle/handle.h"
+#include "rows/node.h"
+#include "support/engine_fixture.h"
 
 enum { NODES = 8, PROCESSES = NODE_LIST_ROOM / NODES + 1, SILENCE_MS = 15000 };
 
@@ -196,9 +197,47 @@ static void a_suspect_commits_long(conf *c)
     clock_fake_free(w.clock);
 }
 
+/* ---- Sleepers ---- */
+
+enum { REST_MS = 300 };
+
+static const char *sleeper(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, SILENCE_MS + REST_MS);
+    return input;
+}
+
+static void fall_asleep(stage *s, void *arg)
+{
+    (void)arg;
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, sleeper);
+    stage_start(s, p, "sleeper", "run", "1");
+    STAGE_UNTIL(s, p, stage_wakes(s, p, "run") > stage_now(s));
+    stage_meet(s, 'a');
+}
+
+/* The run sleeps when its process is killed. The next process has it in no list yet, and is called
+ * at the moment at which the run is due: not with its next look, a second later. */
+static void a_sleeper_wakes_in_time(conf *c)
+{
+    stage *s = stage_new(c);
+    live_and_die(s, fall_asleep, 'a');
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, sleeper);
+    stage_poll(s, p);
+    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    assert_in_range(pawl_timeout(p), 1, REST_MS);
+    stage_advance(s, REST_MS);
+    stage_poll(s, p);
+    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
+    pawl_close(p);
+    stage_free(s);
+}
+
 /* ---- Shut out ---- */
 
-static int tell_nothing(void *arg, const pawl_info *info)
+static int tell_nothing(const pawl_info *info, void *arg)
 {
     (void)arg;
     (void)info;
@@ -227,7 +266,36 @@ static void a_closed_node_says_so(conf *c)
     STAGE_CODE(s, p, pawl_cancel(p, "held", NULL), PAWL_FENCED);
     STAGE_CODE(s, p, pawl_send(p, "held", "box", "1", NULL), PAWL_FENCED);
     STAGE_CODE(s, p, pawl_start(p, "flow", "new", "1", NULL), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_changes(p, &position, 0, tell_nothing, NULL), PAWL_FENCED);
+    STAGE_CODE(s, p, pawl_changes(p, 0, tell_nothing, NULL, &position), PAWL_FENCED);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A node that another one has closed hears of it when a claim is refused, and does not try again
+ * without end. */
+static const char *is_claimed(pawl_run *run, const char *input)
+{
+    (void)run;
+    return input;
+}
+
+static void a_closed_node_stops_claiming(conf *c)
+{
+    STAGE_BY_HAND();
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL), *other = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, is_claimed);
+    stage_poll(s, p);
+    stage_start(s, other, "is_claimed", "run", "1");
+    conf_script(handle_db(other), "UPDATE {nodes} SET closed = 1");
+    pawl_code rc = PAWL_OK;
+    for (int i = 0; i < 10 && rc == PAWL_OK; i++) {
+        stage_advance(s, 1000);
+        rc = pawl_poll(p, NULL);
+    }
+    assert_int_equal(rc, PAWL_FENCED);
+    STAGE_DONE(s, p, "run", "1"); /* as the next node */
+    pawl_close(other);
     pawl_close(p);
     stage_free(s);
 }
@@ -237,7 +305,9 @@ static const conf_case CASES[] = {
     {"nothing is left", nothing_is_left, DB_SHARED},
     {"a closed node says so", a_closed_node_says_so, DB_SHARED},
     {"a suspect takes long", a_suspect_takes_long, DB_SHARED},
+    {"a sleeper wakes in time", a_sleeper_wakes_in_time, DB_SHARED},
     {"a suspect commits long", a_suspect_commits_long, DB_FILE},
+    {"a closed node stops claiming", a_closed_node_stops_claiming, DB_SHARED},
 };
 
 int main(void)

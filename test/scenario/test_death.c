@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/suspect.h"
-#include "support/engine.h"
+#include "sched/quarantine.h"
+#include "support/engine_fixture.h"
 
 #define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
 
@@ -38,8 +38,20 @@ static const char *dies(pawl_work *work, const char *input)
     return input;
 }
 
+/* More than the stack of a workflow function has, also where a sanitizer makes it larger. */
+static int fill_the_stack(int depth)
+{
+    volatile char frame[4096];
+    frame[0] = (char)depth;
+    return depth == 0 ? frame[0] : fill_the_stack(depth - 1) + frame[0];
+}
+
 static const char *deadly(pawl_run *run, const char *input)
 {
+    if (pawl_get_int(input, "", 0) == 4) {
+        stage_note(pawl_arg(run), "dies");
+        pawl_log(run, 0, "%d", fill_the_stack(1000000));
+    }
     return STEP("dies", dies);
 }
 
@@ -74,7 +86,9 @@ static void die_so_often(conf *c, const char *way)
     assert_int_equal(deaths, POISON_DEATHS);
     assert_int_equal(stage_count(s, "dies"), POISON_DEATHS);
     p = stage_open(s, NULL);
-    STAGE_HELD(s, p, "deadly", "the process died");
+    STAGE_HELD(s, p, "deadly", "5 times in a row the process died while it executed this run, in");
+    STAGE_HELD(s, p, "deadly", "in the workflow function deadly or in work that it calls: a crash");
+    STAGE_HELD(s, p, "deadly", "overflow of the stack (256 KiB of a workflow function)");
     STAGE_DONE(s, p, "beside", "1");
     pawl_close(p);
     stage_free(s);
@@ -93,6 +107,11 @@ static void by_abort(conf *c)
 static void by_leaving(conf *c)
 {
     die_so_often(c, "2");
+}
+
+static void by_a_stack_that_is_too_small(conf *c)
+{
+    die_so_often(c, "4");
 }
 
 enum { CLAIM_MS = 100000 };
@@ -131,6 +150,7 @@ int main(void)
         {"dx-poison by a wild pointer", by_a_wild_pointer, DB_SHARED},
         {"dx-poison by abort", by_abort, DB_SHARED},
         {"dx-poison by leaving", by_leaving, DB_SHARED},
+        {"dx-poison by a stack that is too small", by_a_stack_that_is_too_small, DB_SHARED},
         {"dx-poison a program of ten lines", a_program_of_ten_lines_dies, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

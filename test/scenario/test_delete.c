@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine.h"
-#include "support/engine.h"
+#include "handle/handle.h"
+#include "support/engine_fixture.h"
 
 static const char *kid(pawl_run *run, const char *input)
 {
@@ -28,7 +28,7 @@ static const char *parent(pawl_run *run, const char *input)
     pawl_state_set(run, "key", "1");
     pawl_receive(run, "box", 0, &message);
     if (pawl_run_generation(run) < 3)
-        return pawl_again(run, "2", NULL);
+        return pawl_continue_as_new(run, "2", NULL);
     pawl_child(run, "kid", input, PAWL_CHILD(.id = "kid"));
     pawl_child(run, "kid", input, PAWL_CHILD(.id = "free", .detached = 1));
     return pawl_child(run, "kid", input, NULL);
@@ -78,7 +78,7 @@ static int64_t rows(conf *c)
 static void gone(stage *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, id, &info), PAWL_NOTFOUND);
+    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_NOTFOUND);
 }
 
 static void nothing_is_left(conf *c)
@@ -229,11 +229,11 @@ static void their_own_ancestors(conf *c)
     stage_start(s, p, "kid", "two", "1");
     STAGE_DONE(s, p, "one", "1");
     STAGE_DONE(s, p, "two", "1");
-    conf_script(engine_db(p), "UPDATE {runs} SET parent = (SELECT r.run FROM {runs} r"
+    conf_script(handle_db(p), "UPDATE {runs} SET parent = (SELECT r.run FROM {runs} r"
                               " WHERE r.id <> {runs}.id), parent_generation = 1, parent_op = 1;");
     STAGE_CODE(s, p, pawl_delete(p, "one", 0), PAWL_REFUSED);
     STAGE_CODE(s, p, pawl_delete(p, "two", 1), PAWL_REFUSED);
-    conf_script(engine_db(p), "UPDATE {runs} SET status = 0, wake_at = 0 WHERE id = 'one';");
+    conf_script(handle_db(p), "UPDATE {runs} SET phase = 0, wake_at = 0 WHERE id = 'one';");
     pawl_finish(p, "one", 0, NULL); /* its family is looked for */
     pawl_close(p);
     stage_free(s);

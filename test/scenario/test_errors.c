@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static char *repeat(const char *text, size_t times)
 {
@@ -99,6 +99,8 @@ static void a_result_that_is_no_json_fails_the_call(conf *c)
 static const char *gives_nothing(pawl_work *work, const char *input)
 {
     stage_note(pawl_work_arg(work), "nothing");
+    if (pawl_get_int(input, "", 0) == 5)
+        return pawl_work_json(work, "[1,%j]", "x");
     return pawl_work_attempt(work) < pawl_get_int(input, "", 0) ? NULL : input;
 }
 
@@ -118,6 +120,10 @@ static void nothing_at_all_is_tried_again(conf *c)
     stage_start(s, p, "w", "other", "4");
     STAGE_FAILED(s, p, "other", "null", "returned NULL");
     STAGE_NOTES(s, "nothing nothing nothing nothing nothing nothing");
+    stage_start(s, p, "w", "json", "5");
+    STAGE_FAILED(s, p, "json", "null",
+                 "the work function returned NULL. A pawl_work_json() failed before: the argument "
+                 "of %j is not JSON, before byte 5 of the format");
     pawl_close(p);
     stage_free(s);
 }
@@ -170,6 +176,85 @@ static void an_end_that_is_no_json_holds_the_run(conf *c)
     stage_free(s);
 }
 
+/* ---- JSON that could not be written ---- */
+
+/* Writes its end in a way that makes no JSON: each way is a mistake of the code. */
+static const char *ends_with_json(pawl_run *run, const char *input)
+{
+    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_undo(run, "undo", input);
+    switch (pawl_get_int(input, "", 0)) {
+    case 0:
+        return pawl_json(run, "{'a':%j}", "{");
+    case 1:
+        return pawl_json(run, "{'a':%x}", 1);
+    case 2:
+        return pawl_json(run, "{'a':1");
+    case 3:
+        return pawl_json(run, "%g", 1.0 / 0.0);
+    case 4:
+        return pawl_json(run, "'%j'", "1");
+    case 5:
+        return pawl_json(run, NULL);
+    case 6:
+        return pawl_json(run, "{'a':%i}", 1);
+    default:
+        return NULL;
+    }
+}
+
+static const char *ends_with_good_json(pawl_run *run, const char *input)
+{
+    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_undo(run, "undo", input);
+    return pawl_json(run, "{'a':%j}", input);
+}
+
+static pawl *open_ends(stage *s, const char *build, pawl_workflow_fn *fn)
+{
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
+    STAGE_CODE(s, p, pawl_register_workflow(p, "w", fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
+    STAGE_CODE(s, p, pawl_register_work(p, "undo", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
+    return p;
+}
+
+/* The run is held, its undos are not carried out, and a corrected build ends it well. NULL that
+ * the workflow has chosen itself still fails the run. */
+static void json_that_fails_at_the_end_holds_the_run(conf *c)
+{
+    static const char *const WORDS[] = {"the argument of %j is not JSON, before byte 7",
+                                        "there is no such conversion, before byte 6",
+                                        "the value is not JSON (at its byte 6)",
+                                        "the argument of %g is not a finite number",
+                                        "%j stands inside quotes",
+                                        "the format is NULL",
+                                        "%i is no conversion: write %lld with a cast"};
+    enum { COUNT = sizeof WORDS / sizeof *WORDS };
+    stage *s = stage_new(c);
+    pawl *p = open_ends(s, "wrong", ends_with_json);
+    char id[32], input[32];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(id, sizeof id, "run-%d", i);
+        snprintf(input, sizeof input, "%d", i);
+        stage_start(s, p, "w", id, input);
+        stage_held(s, p, id, "result of the workflow w is NULL", i);
+        stage_held(s, p, id, WORDS[i], i);
+    }
+    assert_int_equal(stage_count(s, "undo"), 0);
+    stage_start(s, p, "w", "chosen", "99");
+    STAGE_FAILED(s, p, "chosen", "null", "returned NULL");
+    assert_int_equal(stage_count(s, "undo"), 1);
+    if (c->promises & DB_DURABLE) {
+        pawl_close(p);
+        p = open_ends(s, "corrected", ends_with_good_json);
+        STAGE_UNTIL(s, p, stage_phase(s, p, "run-0") == PAWL_RUN_DONE);
+        STAGE_DONE(s, p, "run-1", "{\"a\":1}");
+        assert_int_equal(stage_count(s, "undo"), 1);
+    }
+    pawl_close(p);
+    stage_free(s);
+}
+
 /* ---- What a workflow asks for ---- */
 
 typedef struct mistake {
@@ -184,16 +269,40 @@ typedef struct mistake {
         call;                                                                                      \
     }
 
+static const char *in_a_transaction(pawl_work *work, void *native, const char *input)
+{
+    (void)work;
+    (void)native;
+    return input;
+}
+
 MISTAKE(step_without_name, pawl_step(run, NULL, stage_echo, "1", NULL))
 MISTAKE(step_of_no_text, pawl_step(run, "\xff", stage_echo, "1", NULL))
 MISTAKE(step_with_a_long_name, pawl_step(run, t->made[1], stage_echo, "1", NULL))
 MISTAKE(step_without_function, pawl_step(run, "x", NULL, "1", NULL))
+MISTAKE(step_with_an_empty_name, pawl_step(run, "", stage_echo, "1", NULL))
+MISTAKE(step_with_a_reserved_name, pawl_step(run, "pawl.x", stage_echo, "1", NULL))
+MISTAKE(later_with_an_empty_name, pawl_step_later(run, "", stage_echo, "1", NULL))
+MISTAKE(until_with_a_reserved_name, pawl_until(run, "pawl.", stage_echo, "1", 1, 1))
+MISTAKE(transact_with_an_empty_name, pawl_transact(run, "", in_a_transaction, "1", NULL))
+MISTAKE(call_with_a_reserved_name, pawl_call(run, "pawl.x", "1", NULL))
+MISTAKE(call_with_an_empty_name, pawl_call(run, "", "1", NULL))
+MISTAKE(undo_with_a_reserved_name, pawl_undo(run, "pawl.x", "1"))
+MISTAKE(step_with_an_empty_undo, pawl_step(run, "x", stage_echo, "1", PAWL_CALL(.undo = "")))
+MISTAKE(patch_with_an_empty_name, pawl_patch(run, ""))
 MISTAKE(step_without_input, pawl_step(run, "x", stage_echo, NULL, NULL))
 MISTAKE(step_of_no_json, pawl_step(run, "x", stage_echo, "{", NULL))
 MISTAKE(step_too_deep, pawl_step(run, "x", stage_echo, t->made[0], NULL))
 MISTAKE(step_too_large, pawl_step(run, "x", stage_echo, t->made[2], NULL))
 MISTAKE(call_without_name, pawl_call(run, NULL, "1", NULL))
 MISTAKE(call_of_no_json, pawl_call(run, "x", "nul", NULL))
+MISTAKE(call_of_nothing, pawl_call(run, "x", NULL, NULL))
+MISTAKE(child_of_nothing, pawl_child(run, "kid", NULL, NULL))
+MISTAKE(undo_of_nothing, pawl_undo(run, "x", NULL))
+MISTAKE(tell_of_nothing, pawl_tell(run, "other", "box", NULL))
+MISTAKE(state_of_nothing, pawl_state_set(run, "key", NULL))
+MISTAKE(again_of_nothing, pawl_continue_as_new(run, NULL, NULL))
+MISTAKE(step_of_failed_json, pawl_step(run, "x", stage_echo, pawl_json(run, "{"), NULL))
 MISTAKE(until_without_input, pawl_until(run, "x", stage_echo, NULL, 1, 1))
 MISTAKE(patch_without_name, pawl_patch(run, NULL))
 MISTAKE(patch_of_no_text, pawl_patch(run, "\xc3"))
@@ -203,6 +312,7 @@ MISTAKE(status_of_nothing, pawl_set_status(run, NULL))
 MISTAKE(status_of_no_json, pawl_set_status(run, "'x'"))
 MISTAKE(attribute_without_name, pawl_attr(run, NULL, "1"))
 MISTAKE(attribute_of_no_json, pawl_attr(run, "x", "{"))
+MISTAKE(attribute_of_nothing, pawl_attr(run, "x", NULL))
 MISTAKE(options_without_size, pawl_step(run, "x", stage_echo, "1", &(pawl_call_options){.size = 1}))
 
 static const mistake MISTAKES[] = {
@@ -210,21 +320,41 @@ static const mistake MISTAKES[] = {
     {"name of the step", step_of_no_text},
     {"name of the step", step_with_a_long_name},
     {"work function of step x is NULL", step_without_function},
-    {"input of the step is not JSON", step_without_input},
-    {"input of the step is not JSON", step_of_no_json},
+    {"name of the step is empty", step_with_an_empty_name},
+    {"name of the step is pawl.x: names that begin with \"pawl.\"", step_with_a_reserved_name},
+    {"name of the step is empty", later_with_an_empty_name},
+    {"names that begin with \"pawl.\"", until_with_a_reserved_name},
+    {"name of the step is empty", transact_with_an_empty_name},
+    {"names that begin with \"pawl.\"", call_with_a_reserved_name},
+    {"name of the work function is empty", call_with_an_empty_name},
+    {"names that begin with \"pawl.\"", undo_with_a_reserved_name},
+    {"option undo is empty", step_with_an_empty_undo},
+    {"name of the patch is empty", patch_with_an_empty_name},
+    {"input of the step x is NULL; \"null\" means nothing", step_without_input},
+    {"input of the step x is not JSON (at byte 1)", step_of_no_json},
     {"nested too deeply", step_too_deep},
-    {"input of the step is larger", step_too_large},
+    {"input of the step x is larger", step_too_large},
     {"name of the work function is NULL", call_without_name},
-    {"input of the call is not JSON", call_of_no_json},
-    {"input of the step is not JSON", until_without_input},
+    {"input of the call of x is not JSON", call_of_no_json},
+    {"input of the call of x is NULL", call_of_nothing},
+    {"input of the child kid is NULL", child_of_nothing},
+    {"input of the clean-up x is NULL", undo_of_nothing},
+    {"message to the mailbox box is NULL", tell_of_nothing},
+    {"value of the state key is NULL", state_of_nothing},
+    {"input of the next generation is NULL", again_of_nothing},
+    {"input of the step x is NULL", until_without_input},
+    {"input of the step x is NULL; \"null\" means nothing. An earlier pawl_json() failed: the "
+     "value is not JSON (at its byte 1)",
+     step_of_failed_json},
     {"name of the patch is NULL", patch_without_name},
     {"name of the patch", patch_of_no_text},
     {"name of the failure is NULL", fail_without_name},
     {"pawl_defer() of NULL", defer_of_nothing},
-    {"status is not JSON", status_of_nothing},
+    {"status is NULL", status_of_nothing},
     {"status is not JSON", status_of_no_json},
     {"attribute", attribute_without_name},
-    {"value of the attribute is not JSON", attribute_of_no_json},
+    {"value of the attribute x is not JSON", attribute_of_no_json},
+    {"value of the attribute x is NULL", attribute_of_nothing},
     {"options", options_without_size},
 };
 
@@ -279,6 +409,8 @@ static const conf_case CASES[] = {
      0},
     {"dx-errors nothing at all is tried again", nothing_at_all_is_tried_again, 0},
     {"dx-errors an end that is no JSON holds the run", an_end_that_is_no_json_holds_the_run, 0},
+    {"dx-errors JSON that fails at the end holds the run", json_that_fails_at_the_end_holds_the_run,
+     0},
     {"dx-errors a wrong argument holds the run", a_wrong_argument_holds_the_run, 0},
 };
 

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static const int64_t SILENCE_MS = 60000;
 
@@ -47,7 +48,7 @@ static const char *many(pawl_run *run, const char *input)
     pawl_all(run, f, MANY);
     for (int i = 0; i < MANY; i++)
         sum += pawl_get_int(pawl_value(f[i]), "", 0);
-    return pawl_json(run, "%i", sum);
+    return pawl_json(run, "%" PRId64, sum);
 }
 
 static pawl *open_here(stage *s, const char *build)
@@ -57,7 +58,7 @@ static pawl *open_here(stage *s, const char *build)
     return p;
 }
 
-static int count_one(void *arg, const pawl_info *info)
+static int count_one(const pawl_info *info, void *arg)
 {
     (void)info;
     ++*(int *)arg;

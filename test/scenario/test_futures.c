@@ -7,11 +7,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* ---- Trees ---- */
 
@@ -235,7 +236,7 @@ static const char *as_completed(pawl_run *run, const char *input)
         left[at] = left[count - 1];
         which[at] = which[count - 1];
     }
-    return pawl_json(run, "%i", sum);
+    return pawl_json(run, "%" PRId64, sum);
 }
 
 static void kept_ones_come_one_by_one(conf *c)
@@ -367,7 +368,7 @@ static const char *sharing(pawl_run *run, const char *input)
     for (size_t i = 0; i < CONF_COUNT(done); i++)
         if (pawl_drop(run, done[i]) != PAWL_OK)
             return "6";
-    return pawl_json(run, "%i", 10 * pawl_get_int(input, "", 0));
+    return pawl_json(run, "%" PRId64, 10 * pawl_get_int(input, "", 0));
 }
 
 static void one_may_be_in_many(conf *c)
@@ -388,7 +389,7 @@ static const char *dropping(pawl_run *run, const char *input)
     inner[0] = pawl_any_later(run, &parts[1], 1);
     inner[1] = pawl_all_later(run, &parts[1], 1);
     pawl_future *outer = pawl_all_later(run, inner, 2);
-    if (pawl_drop(run, outer) != PAWL_INVALID || pawl_abandon(run, outer) != PAWL_OK)
+    if (pawl_drop(run, outer) != PAWL_INVALID || pawl_future_cancel(run, outer) != PAWL_OK)
         return "1";
     pawl_future *rest[] = {parts[1], inner[0], inner[1], outer, f, bad};
     for (size_t i = 0; i < CONF_COUNT(rest); i++)
@@ -449,8 +450,8 @@ static const char *giving_up(pawl_run *run, const char *input)
 {
     pawl_future *f = pawl_sleep_later(run, 10), *done = pawl_call_later(run, "echo", "7", NULL);
     pawl_await(run, done);
-    if (pawl_abandon(run, f) != PAWL_OK || pawl_abandon(run, f) != PAWL_OK ||
-        pawl_abandon(run, done) != PAWL_OK || pawl_value(f) || !pawl_value(done))
+    if (pawl_future_cancel(run, f) != PAWL_OK || pawl_future_cancel(run, f) != PAWL_OK ||
+        pawl_future_cancel(run, done) != PAWL_OK || pawl_value(f) || !pawl_value(done))
         return "0";
     if (pawl_outcome_code(pawl_try(run, f)) != PAWL_CANCELLED ||
         pawl_outcome_code(pawl_try(run, done)) != PAWL_OK)

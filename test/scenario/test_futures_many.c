@@ -11,7 +11,7 @@
 #include <time.h>
 #include <pawl_test.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* ---- Deep ---- */
 
@@ -28,7 +28,7 @@ static const char *deep(pawl_run *run, const char *input)
     pawl_future *lost = pawl_sleep_later(run, 99);
     for (int i = 0; i < 5000; i++)
         lost = pawl_all_later(run, &lost, 1);
-    pawl_abandon(run, lost);
+    pawl_future_cancel(run, lost);
     return input;
 }
 
@@ -94,7 +94,7 @@ static const char *mistaken(pawl_run *run, const char *input)
         pawl_any_later(run, &f, 0);
         return "8";
     case 9:
-        pawl_abandon(run, (pawl_future *)(void *)s);
+        pawl_future_cancel(run, (pawl_future *)(void *)s);
         return "9";
     case 10:
         pawl_try(run, NULL);

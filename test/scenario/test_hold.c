@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* An engine of this build, driven by hand. */
 static pawl *open_build(stage *s, const char *build)
@@ -234,7 +234,7 @@ static void a_run_gets_the_version_of_the_first_that_has_one(conf *c)
                pawl_register_workflow(p, "w", two_steps, PAWL_WORKFLOW(.version = "7", .arg = s)),
                PAWL_OK);
     STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_string_equal(pawl_info_version(info), "7");
     pawl_info_free(info);
     pawl_close(p);
@@ -244,6 +244,7 @@ static void a_run_gets_the_version_of_the_first_that_has_one(conf *c)
 /* A node that has it may be slow; that is no reason to hold. */
 static void not_while_a_live_node_has_it(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     pawl *slow = stage_open(s, NULL), *other = stage_open(s, NULL);
     STAGE_REGISTER(s, slow, two_steps);
@@ -323,10 +324,10 @@ static void a_work_function_that_is_missing(conf *c)
     pawl *p = stage_open(s, NULL);
     STAGE_REGISTER(s, p, calls);
     stage_start(s, p, "calls", "run", "7");
-    STAGE_HELD(s, p, "run", "no node has the work function charge");
+    STAGE_HELD(s, p, "run", "does not have the work function charge");
     STAGE_CODE(s, p, pawl_register_work(p, "refund", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
     live_on_alone(s, p, 60000);
-    STAGE_HELD(s, p, "run", "no node has the work function charge");
+    STAGE_HELD(s, p, "run", "does not have the work function charge");
     STAGE_CODE(s, p, pawl_register_work(p, "charge", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
     stage_poll(s, p); /* at once */
     STAGE_DONE(s, p, "run", "7");
@@ -389,15 +390,15 @@ static void builds_that_cannot_go_on_try_once(conf *c)
     live_on(s, p, 2, 60000);
     STAGE_HELD(s, p[0], "run", "other");
     pawl_info *before = NULL, *after = NULL;
-    STAGE_CODE(s, p[0], pawl_status(p[0], "run", &before), PAWL_OK);
+    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &before), PAWL_OK);
     live_on(s, p, 2, 60000);
-    STAGE_CODE(s, p[0], pawl_status(p[0], "run", &after), PAWL_OK);
+    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
     assert_int_equal(pawl_info_updated_ms(before), pawl_info_updated_ms(after));
     pawl_info_free(before);
     pawl_info_free(after);
     STAGE_CODE(s, p[0], pawl_release(p[0], "run"), PAWL_OK);
     live_on(s, p, 2, 60000);
-    STAGE_CODE(s, p[0], pawl_status(p[0], "run", &after), PAWL_OK);
+    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
     assert_true(pawl_info_updated_ms(after) > stage_now(s) - 60000);
     assert_int_equal(pawl_info_phase(after), PAWL_RUN_HELD);
     pawl_info_free(after);
@@ -409,6 +410,7 @@ static void builds_that_cannot_go_on_try_once(conf *c)
 /* A build that is there already goes on with what an older one has held. */
 static void the_other_build_is_there_already(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     begin_run(s);
     pawl *old = open_build(s, "wrong"), *new = open_build(s, "right");
@@ -471,6 +473,7 @@ static void by_hand_is_stronger(conf *c)
 
 static void finish_goes_on_with_what_it_can_drive(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     begin_run(s);
     expect_stuck(s, "wrong");

@@ -1,5 +1,5 @@
-/* Programs that mean no good, or know no better: they fork and go on, close what they stand on, use
- * what is somebody else's, ask for ever. Each gets a defined answer, and the runs beside it go
+/* Programs that mean no good, or know no better: they fork and go on, use what is somebody
+ * else's, ask for ever. Each gets a defined answer, and the runs beside it go
  * on. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* What a workflow or work function here has as its arg. */
 typedef struct place {
@@ -177,7 +177,7 @@ static const char *forks_well(pawl_work *work, const char *input)
         bad += pawl_wait(w->p, "run", PAWL_FOREVER, NULL) != PAWL_FORKED;
         bad += pawl_hold(w->p, "run", NULL) != PAWL_FORKED;
         pawl_stop(w->p);
-        pawl_close(w->p);
+        bad += (pawl_close)(w->p) != PAWL_FORKED;
         _exit(bad);
     }
     STAGE_CHECK(w->stage, waitpid(child, &status, 0) == child);
@@ -196,73 +196,6 @@ static void a_child_that_leaves_does_no_harm(conf *c)
     stage_start(w.stage, w.p, "forked_well", "run", "1");
     STAGE_DONE(w.stage, w.p, "run", "0");
     expect_others_go_on(&w);
-    close_place(&w);
-}
-
-/* ---- Closing what one stands on ---- */
-
-static void close_it(void *arg)
-{
-    pawl_close(((place *)arg)->p);
-}
-
-static const char *closing_work(pawl_work *work, const char *input)
-{
-    close_it(pawl_work_arg(work));
-    return input;
-}
-
-static const char *closing(pawl_run *run, const char *input)
-{
-    place *w = pawl_arg(run);
-    close_it(w);
-    pawl_defer(run, close_it, w);
-    pawl_sleep(run, 1);
-    return STEP("closing", closing_work);
-}
-
-static void closing_from_inside_is_not_done(conf *c)
-{
-    place w = open_place(c, NULL);
-    add(&w, "closing", closing);
-    stage_start(w.stage, w.p, "closing", "run", "1");
-    STAGE_DONE(w.stage, w.p, "run", "1");
-    expect_others_go_on(&w);
-    close_place(&w);
-}
-
-enum { ENTERED, LET_GO };
-
-/* In no hurry, and then it closes the engine, which is not served any more. */
-static const char *late_work(pawl_work *work, const char *input)
-{
-    place *w = pawl_work_arg(work);
-    atomic_store(stage_number(w->stage, ENTERED), 1);
-    while (!atomic_load(stage_number(w->stage, LET_GO)))
-        poll(NULL, 0, 1);
-    pawl_close(w->p);
-    return input;
-}
-
-static const char *late(pawl_run *run, const char *input)
-{
-    return STEP("late", late_work);
-}
-
-static void nor_from_a_thread_of_the_engine(conf *c)
-{
-    pthread_t thread;
-    place w = open_place(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
-    stage_go(w.stage);
-    add(&w, "closing", closing);
-    add(&w, "late", late);
-    assert_int_equal(pthread_create(&thread, NULL, stage_serve, w.p), 0);
-    stage_start(w.stage, w.p, "closing", "run", "1");
-    STAGE_CODE(w.stage, w.p, pawl_wait(w.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    stage_start(w.stage, w.p, "late", "late", "1");
-    TMP_AWAIT(atomic_load(stage_number(w.stage, ENTERED)));
-    end_serving(&w, thread);
-    atomic_store(stage_number(w.stage, LET_GO), 1);
     close_place(&w);
 }
 
@@ -330,13 +263,15 @@ static const char *borrows_a_future(pawl_run *run, const char *input)
         pawl_try(run, f);
         break;
     default:
-        pawl_abandon(run, f);
+        pawl_future_cancel(run, f);
     }
     return input;
 }
 
 static void nor_are_its_futures(conf *c)
 {
+    if (!STAGE_WARM)
+        skip(); /* the lender has lost its futures, and their memory may be another run's */
     place w = open_place(c, NULL);
     add(&w, "lends_a_future", lends_a_future);
     add(&w, "borrows_a_future", borrows_a_future);
@@ -451,10 +386,10 @@ static void a_name_is_not_taken_away_from_who_has_it(conf *c)
 static void the_largest_numbers_are_numbers(conf *c)
 {
     pthread_t thread;
-    place w = open_place(c, PAWL_OPTIONS(.threads = -1, .threads_max = INT64_MAX,
-                                         .wal_bytes = INT64_MAX, .busy_ms = INT64_MAX,
-                                         .warm_bytes = INT64_MAX, .claim_ms = INT64_MAX,
-                                         .drain_ms = INT64_MAX, .keep_ms = INT64_MAX));
+    place w =
+        open_place(c, PAWL_OPTIONS(.threads = -1, .threads_max = INT64_MAX, .wal_bytes = INT64_MAX,
+                                   .busy_ms = INT64_MAX, .warm_bytes = INT64_MAX,
+                                   .claim_ms = INT64_MAX, .drain_ms = INT64_MAX));
     expect_others_go_on(&w);
     close_place(&w);
     w = open_place(c, PAWL_OPTIONS(.threads = INT64_MAX, .threads_max = INT64_MAX,
@@ -469,14 +404,14 @@ static void the_largest_numbers_are_numbers(conf *c)
     close_place(&w);
 }
 
-static int count_event(void *arg, const pawl_event *e)
+static int count_event(const pawl_event *e, void *arg)
 {
     (void)e;
     ++*(int *)arg;
     return 0;
 }
 
-static int count_info(void *arg, const pawl_info *i)
+static int count_info(const pawl_info *i, void *arg)
 {
     (void)i;
     ++*(int *)arg;
@@ -545,8 +480,8 @@ static void nothing_is_no_argument(conf *c)
     char *why = NULL;
     pawl_info *info = NULL;
     expect_others_go_on(&w);
-    STAGE_CODE(w.stage, p, pawl_status(p, NULL, &info), PAWL_INVALID);
-    STAGE_CODE(w.stage, p, pawl_status(p, "beside", NULL), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_inspect(p, NULL, &info), PAWL_INVALID);
+    STAGE_CODE(w.stage, p, pawl_inspect(p, "beside", NULL), PAWL_INVALID);
     STAGE_CODE(w.stage, p, pawl_wait_status(p, NULL, 0, 0, &info), PAWL_INVALID);
     STAGE_CODE(w.stage, p, pawl_wait_status(p, "beside", 0, 0, NULL), PAWL_INVALID);
     STAGE_CODE(w.stage, p, pawl_list(p, NULL, NULL, NULL), PAWL_INVALID);
@@ -560,7 +495,7 @@ static void nothing_is_no_argument(conf *c)
     assert_int_equal(pawl_open(NULL, w.stage ? "memory:" : "", NULL), PAWL_INVALID);
     assert_int_equal(pawl_serve(NULL), PAWL_INVALID);
     assert_int_equal(pawl_register_work(NULL, "x", honest_work, NULL), PAWL_INVALID);
-    assert_int_equal(pawl_status(NULL, "x", &info), PAWL_INVALID);
+    assert_int_equal(pawl_inspect(NULL, "x", &info), PAWL_INVALID);
     assert_int_equal(pawl_hold(NULL, "x", NULL), PAWL_INVALID);
     assert_int_equal(pawl_timeout(NULL), -1);
     assert_null(pawl_json_new(NULL));
@@ -581,8 +516,6 @@ static const conf_case CASES[] = {
     {"a child that comes back is ended", a_child_that_comes_back_is_ended, 0},
     {"on threads too", on_threads_too, 0},
     {"a child that leaves does no harm", a_child_that_leaves_does_no_harm, 0},
-    {"closing from inside is not done", closing_from_inside_is_not_done, 0},
-    {"nor from a thread of the engine", nor_from_a_thread_of_the_engine, 0},
     {"a run is not for other runs", a_run_is_not_for_other_runs, 0},
     {"nor are its futures", nor_are_its_futures, 0},
     {"a clean-up makes no durable calls", a_clean_up_makes_no_durable_calls, 0},

@@ -6,12 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "support/served.h"
+#include "support/served_fixture.h"
 
 enum { INSIDE, MOST, LET_GO, TOLD };
 
@@ -119,6 +120,7 @@ static const char *retrying(pawl_run *run, const char *input)
 
 static void attempts_are_recorded(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     pawl *p = stage_open(s, NULL);
     STAGE_REGISTER(s, p, retrying);
@@ -144,7 +146,8 @@ static const char *overdue(pawl_run *run, const char *input)
 {
     const pawl_outcome *o = pawl_try(run, LATER("x", flaky, "9", .attempts = 9, .backoff_ms = 100,
                                                 .no_jitter = 1, .overall_ms = 150));
-    return pawl_json(run, "[%j,%i,%s]", input, (int64_t)pawl_outcome_code(o), pawl_outcome_name(o));
+    return pawl_json(run, "[%j,%" PRId64 ",%s]", input, (int64_t)pawl_outcome_code(o),
+                     pawl_outcome_name(o));
 }
 
 static void what_is_too_late_is_not_begun(conf *c)
@@ -167,7 +170,7 @@ static const char *hurried(pawl_run *run, const char *input)
 {
     const pawl_outcome *o = pawl_try(run, LATER("x", stand, "9", .attempts = 1, .attempt_ms = 20));
     stage_note(pawl_arg(run), "went-on");
-    return pawl_json(run, "[%j,%i]", input, (int64_t)pawl_outcome_code(o));
+    return pawl_json(run, "[%j,%" PRId64 "]", input, (int64_t)pawl_outcome_code(o));
 }
 
 /* The run goes on; what the function gives later is dropped. */
@@ -193,7 +196,8 @@ static void an_attempt_has_a_limit(conf *c)
 
 static const char *losing(pawl_run *run, const char *input)
 {
-    pawl_future *some[] = {LATER("slow", stand, "1", .attempts = 3), pawl_sleep_later(run, 20)};
+    pawl_future *some[] = {LATER("slow", stand, "1", .attempts = 3),
+                           pawl_receive_later(run, "go", PAWL_FOREVER)};
     if (pawl_any(run, some, 2, 0) != 1)
         return "false";
     return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
@@ -208,9 +212,36 @@ static void a_loser_is_told(conf *c)
     atomic_store(stage_number(s, TOLD), -1);
     served_begin(&v);
     stage_start(s, v.p, "losing", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "go", "1", NULL), PAWL_OK);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     TMP_AWAIT(stage_count(s, "slow-told") == 1);
-    STAGE_HISTORY(s, v.p, "run", "step-later:slow sleep woken abandon step:after");
+    STAGE_HISTORY(s, v.p, "run", "step-later:slow receive:go message abandon step:after");
+    served_end(&v);
+}
+
+static const char *abandons(pawl_run *run, const char *input)
+{
+    pawl_future *slow = LATER("slow", stand, "1", .attempts = 3);
+    pawl_await(run, pawl_receive_later(run, "go", PAWL_FOREVER));
+    pawl_future_cancel(run, slow);
+    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+/* A workflow that gives a future up by itself: the function that is being called is told. */
+static void what_is_abandoned_is_told(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, abandons);
+    atomic_store(stage_number(s, TOLD), -1);
+    served_begin(&v);
+    stage_start(s, v.p, "abandons", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "go", "1", NULL), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    TMP_AWAIT(stage_count(s, "slow-told") == 1);
+    STAGE_HISTORY(s, v.p, "run", "step-later:slow receive:go message abandon step:after");
     served_end(&v);
 }
 
@@ -304,7 +335,7 @@ static const char *changing(pawl_run *run, const char *input)
 {
     stage *s = pawl_arg(run);
     for (int64_t i = 1; i <= 20; i++) {
-        const char *turn = pawl_json(run, "%i", i);
+        const char *turn = pawl_json(run, "%" PRId64, i);
         pawl_future *some[] = {pawl_call_later(run, "narrow", turn, NULL),
                                pawl_call_later(run, "narrow", turn, NULL)};
         pawl_future *last = pawl_call_later(run, "narrow", turn, NULL);
@@ -373,26 +404,16 @@ static const char *three(pawl_run *run, const char *input)
     return input;
 }
 
-static void *let_go_later(void *arg)
-{
-    poll(NULL, 0, 50);
-    atomic_store(stage_number(arg, LET_GO), 1);
-    return NULL;
-}
-
 /* What is under way at a stop is waited for, and what came of it is recorded. */
 static void a_stop_waits_for_jobs(conf *c)
 {
-    pthread_t other;
     served v = served_open(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 60000));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, three);
     served_begin(&v);
     stage_start(s, v.p, "three", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 3);
-    assert_int_equal(pthread_create(&other, NULL, let_go_later, s), 0);
-    served_stop(&v);
-    pthread_join(other, NULL);
+    served_stop_and_set(&v, LET_GO);
     pawl_close(v.p);
     v.p = stage_open(s, NULL);
     STAGE_REGISTER(s, v.p, three);
@@ -436,16 +457,13 @@ static const char *stepping(pawl_run *run, const char *input)
 /* The run has news while it is being stopped, and takes them; but nothing is called for it. */
 static void a_stop_begins_with_nothing(conf *c)
 {
-    pthread_t other;
     served v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 60000));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, stepping);
     served_begin(&v);
     stage_start(s, v.p, "stepping", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 2);
-    assert_int_equal(pthread_create(&other, NULL, let_go_later, s), 0);
-    served_stop(&v);
-    pthread_join(other, NULL);
+    served_stop_and_set(&v, LET_GO);
     assert_int_equal(stage_count(s, "second"), 0);
     pawl_close(v.p);
     v.p = stage_open(s, NULL);
@@ -547,7 +565,8 @@ static const conf_case CASES[] = {
     {"dx-retry attempts are recorded", attempts_are_recorded, DB_DURABLE},
     {"dx-retry what is too late is not begun", what_is_too_late_is_not_begun, 0},
     {"dx-retry an attempt has a limit", an_attempt_has_a_limit, 0},
-    {"dx-Y7 dx-Y8 dx-Y14 a loser is told", a_loser_is_told, 0},
+    {"dx-X5 dx-Y7 dx-Y8 a loser is told", a_loser_is_told, 0},
+    {"dx-Y14 what is abandoned is told", what_is_abandoned_is_told, 0},
     {"who waits for a place is not called", who_waits_for_a_place_is_not_called, 0},
     {"dx-Y9 what is queued goes with its run", what_is_queued_goes_with_its_run, 0},
     {"a place is passed on", a_place_is_passed_on, 0},

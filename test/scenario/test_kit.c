@@ -100,7 +100,7 @@ static void finish(bench *b, const char *id, const char *value)
     pawl_outcome_free(end);
 }
 
-static int add_event(void *arg, const pawl_event *e)
+static int add_event(const pawl_event *e, void *arg)
 {
     char *text = arg;
     size_t used = strlen(text);
@@ -155,7 +155,7 @@ static void the_journal_is_the_same_each_time(void **state)
 static pawl_phase phase_of(pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    assert_int_equal(pawl_status(p, id, &info), PAWL_OK);
+    assert_int_equal(pawl_inspect(p, id, &info), PAWL_OK);
     pawl_phase phase = pawl_info_phase(info);
     pawl_info_free(info);
     return phase;

@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine.h"
-#include "support/scene.h"
+#include "handle/handle.h"
+#include "support/outbox_fixture.h"
 
 #define FAILED(x) scene_rows((x).p, "{outbox}", "failed = 1")
 
 static int64_t number(pawl *p, const char *text)
 {
     db_sql sql = {text, ""};
-    return conf_number(engine_db(p), &sql, NULL, 0);
+    return conf_number(handle_db(p), &sql, NULL, 0);
 }
 
 enum { MOVERS = 3, LETTERS = 150 };
@@ -27,7 +27,7 @@ static void *kick_on(void *arg)
 {
     pawl *p = arg;
     for (int i = 0; i < 100; i++) {
-        pawl_code rc = pawl_kick(p);
+        pawl_code rc = pawl_outbox_flush(p);
         if (rc != PAWL_OK)
             return (void *)pawl_code_name(rc);
         if (scene_rows(p, "{outbox}", "failed = 0") == 0)
@@ -67,7 +67,7 @@ static void several_movers_keep_the_order(conf *c)
         static const db_sql AT = {"SELECT seq FROM {inbox} WHERE data = $1", "b"};
         snprintf(text, sizeof text, "%d", i);
         const db_value v[] = {db_bytes(slice_of(text))};
-        assert_int_equal(conf_number(engine_db(x.p), &AT, v, 1), i);
+        assert_int_equal(conf_number(handle_db(x.p), &AT, v, 1), i);
     }
     for (int i = 0; i < MOVERS; i++)
         pawl_close(movers[i]);
@@ -89,6 +89,7 @@ static void commit_and_stand(stage *s, void *arg)
 
 static void a_death_behind_the_commit(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     tmp_child child = stage_fork(s, commit_and_stand, c);
     tmp_expect(&child, 'c');
@@ -109,7 +110,7 @@ static void kick_and_die(stage *s, void *arg)
     (void)arg;
     pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
     stage_tell(s, 'k');
-    pawl_kick(p);
+    pawl_outbox_flush(p);
     stage_meet(s, 'e');
 }
 

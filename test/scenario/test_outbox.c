@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/engine.h"
-#include "core/run_units.h"
-#include "support/scene.h"
+#include "handle/handle.h"
+#include "rows/run_units.h"
+#include "support/outbox_fixture.h"
 
 #define FAILED(x, why) scene_rows((x).p, "{outbox}", "failed = 1 AND failed_why LIKE '" why "%'")
 #define RUNS(x) scene_rows((x).p, "{runs}", "1 = 1")
@@ -23,7 +23,7 @@
 static int64_t number(pawl *p, const char *text)
 {
     db_sql sql = {text, ""};
-    return conf_number(engine_db(p), &sql, NULL, 0);
+    return conf_number(handle_db(p), &sql, NULL, 0);
 }
 
 /* ---- Commit and rollback ---- */
@@ -261,7 +261,7 @@ static void hostile_rows(conf *c)
     assert_int_equal(RUNS(x), 2);
     assert_int_equal(pawl_start_in(NULL, NULL, "w", "a", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_send_in(NULL, NULL, "a", "b", "1", NULL), PAWL_INVALID);
-    assert_int_equal(pawl_kick(NULL), PAWL_INVALID);
+    assert_int_equal(pawl_outbox_flush(NULL), PAWL_INVALID);
     scene_close(&x);
 }
 
@@ -328,10 +328,10 @@ static void what_fails_later_stays_and_blocks_nobody(conf *c)
     START_IN(x, "waiting", "good", "1", PAWL_OK);
     SEND_IN(x, "good", "1", "k", PAWL_OK);
     COMMIT(x);
-    conf_script(engine_db(x.p), "UPDATE {runs} SET status = 1, wake_at = NULL");
+    conf_script(handle_db(x.p), "UPDATE {runs} SET phase = 1, wake_at = NULL");
     stage_start(x.s, x.p, "waiting", "taken", "2");
     stage_start(x.s, x.p, "waiting", "same", "1");
-    conf_script(engine_db(x.p), "INSERT INTO {outbox} (tenant, kind, target, name, at, data)"
+    conf_script(handle_db(x.p), "INSERT INTO {outbox} (tenant, kind, target, name, at, data)"
                                 " VALUES ('', 9, 'x', 'y', 1, NULL)");
     KICK(x);
     assert_int_equal(LEFT(x), 0);
@@ -358,7 +358,7 @@ static void a_message_without_a_run_fails(conf *c)
     BEGIN(x);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     COMMIT(x);
-    conf_script(engine_db(x.p), "DELETE FROM {runs}");
+    conf_script(handle_db(x.p), "DELETE FROM {runs}");
     KICK(x);
     assert_int_equal(FAILED(x, "PAWL_NOTFOUND: "), 1);
     scene_close(&x);
@@ -414,7 +414,7 @@ static void in_memory_too(conf *c)
     assert_int_equal(sqlite3_exec(native, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
     STAGE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_OK);
     assert_int_equal(sqlite3_exec(native, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-    STAGE_CODE(s, p, pawl_kick(p), PAWL_OK);
+    STAGE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
     STAGE_DONE(s, p, "a", "1");
     pawl_close(p);
     stage_free(s);

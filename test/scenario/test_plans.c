@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine.h"
+#include "handle/handle.h"
 #include "support/app.h"
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 enum { OTHERS = 3000, STEPS_MAX = OTHERS };
 
@@ -39,7 +39,8 @@ static int note(unsigned what, void *arg, void *statement, void *ns)
     return 0;
 }
 
-static int watch(sqlite3 *opened, const char **message, const struct sqlite3_api_routines *api)
+static int trace_statements(sqlite3 *opened, const char **message,
+                            const struct sqlite3_api_routines *api)
 {
     (void)message, (void)api;
     return sqlite3_trace_v2(opened, SQLITE_TRACE_PROFILE, note, NULL);
@@ -58,7 +59,7 @@ static void expect_few(const char *after)
 /* Live with a timer, of a node that lives; done; failed; held; waiting for a deadline. */
 static const char FILL[] =
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
-    " INSERT INTO {runs} (run, tenant, id, workflow, version, status, owner, wake_at, held,"
+    " INSERT INTO {runs} (run, tenant, id, workflow, version, phase, owner, wake_at, held,"
     " held_reason, parent, parent_generation, parent_op, created_at, updated_at, finished_at,"
     " deadline_at)"
     " SELECT 1000000 + i, '', 'other-' || i, 'other', '1', CASE i % 5 WHEN 1 THEN 2 WHEN 2 THEN 3"
@@ -121,7 +122,7 @@ static const char *busy(pawl_run *run, const char *input)
     pawl_child_later(run, "child", "3", NULL); /* cancelled with its parent */
     pawl_sleep(run, 10);
     if (strcmp(input, "\"again\"") == 0)
-        return pawl_again(run, "\"fails\"", NULL);
+        return pawl_continue_as_new(run, "\"fails\"", NULL);
     if (strcmp(input, "\"fails\"") == 0)
         pawl_step(run, "two", fails, "1", ARG);
     return input;
@@ -184,7 +185,7 @@ static void stops(stage *s, pawl *p)
     expect_few("a hold");
 }
 
-static int see(void *arg, const pawl_info *info)
+static int see(const pawl_info *info, void *arg)
 {
     (void)info;
     *(int *)arg += 1;
@@ -196,14 +197,14 @@ static void carries(conf *c, stage *s, pawl *p)
     int seen = 0;
     int64_t position = 0;
     app *a = app_open(c);
-    STAGE_CODE(s, p, pawl_changes(p, &position, 0, see, &seen), PAWL_TIMEOUT);
+    STAGE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_TIMEOUT);
     app_do(a, "BEGIN");
     STAGE_CODE(s, p, pawl_start_in(p, app_native(a), "busy", "carried", "1", NULL), PAWL_OK);
     STAGE_CODE(s, p, pawl_send_in(p, app_native(a), "carried", "box", "1", NULL), PAWL_OK);
     app_do(a, "COMMIT");
-    STAGE_CODE(s, p, pawl_kick(p), PAWL_OK);
+    STAGE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
     STAGE_DONE(s, p, "carried", "1");
-    STAGE_CODE(s, p, pawl_changes(p, &position, 0, see, &seen), PAWL_OK);
+    STAGE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_OK);
     assert_true(seen > 0);
     expect_few("what others have written, and who is told");
     app_close(a);
@@ -229,7 +230,7 @@ static void nobody_walks_through_the_others(conf *c)
 {
     stage *s = stage_new(c);
     pawl *p = open_here(s);
-    conf_script(engine_db(p), FILL);
+    conf_script(handle_db(p), FILL);
     counted = (count){0};
     ends(s, p);
     stops(s, p);
@@ -244,9 +245,9 @@ static void who_does_is_seen(conf *c)
 {
     stage *s = stage_new(c);
     pawl *p = open_here(s);
-    conf_script(engine_db(p), FILL);
+    conf_script(handle_db(p), FILL);
     counted = (count){0};
-    conf_script(engine_db(p), "UPDATE {runs} SET by = '' WHERE by = 'nobody';");
+    conf_script(handle_db(p), "UPDATE {runs} SET by = '' WHERE by = 'nobody';");
     assert_true(counted.steps > STEPS_MAX);
     pawl_close(p);
     stage_free(s);
@@ -258,6 +259,6 @@ int main(void)
         {"nobody walks through the others", nobody_walks_through_the_others, 0},
         {"who does is seen", who_does_is_seen, 0},
     };
-    sqlite3_auto_extension((void (*)(void))watch);
+    sqlite3_auto_extension((void (*)(void))trace_statements);
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));
 }

@@ -14,14 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/suspect.h"
-#include "support/engine.h"
+#include "sched/quarantine.h"
+#include "support/engine_fixture.h"
 
 enum {
     INNOCENTS = 20,
     ROUNDS_MAX = 40,
     CLAIM_MS = 100000,
-    SPEED = 25, /* of the stage's time, while processes live */
+    BACK_OFF_MS = 6000, /* longer than suspects wait */
+    SPEED = 25,         /* of the stage's time, while processes live */
 };
 
 /* Numbers of the stage: */
@@ -251,7 +252,7 @@ static int all_have_ended(stage *s, pawl *p)
     atomic_store(stage_number(s, LET_GO), 1);
     for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++) {
         pawl_info *info = NULL;
-        pawl_code rc = pawl_status(p, IDS[i], &info);
+        pawl_code rc = pawl_inspect(p, IDS[i], &info);
         pawl_phase phase = pawl_info_phase(info);
         pawl_info_free(info);
         if (rc == PAWL_OK && phase != PAWL_RUN_DONE && phase != PAWL_RUN_HELD)
@@ -261,7 +262,7 @@ static int all_have_ended(stage *s, pawl *p)
         char id[32];
         pawl_info *info = NULL;
         snprintf(id, sizeof id, "innocent-%d", i);
-        pawl_code rc = pawl_status(p, id, &info);
+        pawl_code rc = pawl_inspect(p, id, &info);
         pawl_phase phase = pawl_info_phase(info);
         pawl_info_free(info);
         if (rc == PAWL_OK && phase != PAWL_RUN_DONE)
@@ -358,6 +359,8 @@ static void drive_by_hand(stage *s, void *arg)
     pawl *p = stage_open(s, NULL);
     register_all(s, p);
     stage_poll(s, p);
+    stage_advance(s, BACK_OFF_MS); /* then suspects are let out too */
+    stage_poll(s, p);
     stage_meet(s, 'd');
 }
 
@@ -380,9 +383,11 @@ static void who_sleeps_is_not_guilty(conf *c)
     stage_free(s);
 }
 
-/* Claimed by each of those processes, and never begun: it stands behind the one that is guilty. */
+/* Claimed by each of those processes, and not begun: it stands behind the one that is guilty, until
+ * that one is let out alone. */
 static void who_waits_is_not_guilty(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     start_all(s, (const char *const[]){"standing", "innocent", NULL}, 0);
     for (int i = 0; i < POISON_DEATHS; i++) {
@@ -390,9 +395,11 @@ static void who_waits_is_not_guilty(conf *c)
         tmp_expect(&child, 'd');
         tmp_kill(&child);
         stage_advance(s, PAWL_DAYS(1));
+        int is_first = i < SUSPECT_ALONE_FROM - 1;
+        if (c->promises & DB_FILE &&
+            is_first) /* elsewhere claims are not answered in their order */
+            assert_int_equal(stage_count(s, "innocent"), 0);
     }
-    if (c->promises & DB_FILE) /* elsewhere claims are not answered in their order */
-        assert_int_equal(stage_count(s, "innocent"), 0);
     pawl *p = stage_open(s, NULL);
     register_all(s, p);
     STAGE_HELD(s, p, "standing", "5 times in a row the process died");

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@
 #include <time.h>
 #include <pawl_test.h>
 
-#include "core/engine.h"
-#include "support/engine.h"
+#include "handle/handle.h"
+#include "support/engine_fixture.h"
 #include "support/scratch.h"
 
 static void send_to(stage *s, pawl *p, const char *id, const char *mailbox, const char *message)
@@ -26,7 +27,7 @@ static void send_to(stage *s, pawl *p, const char *id, const char *mailbox, cons
 static int64_t messages(pawl *p)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {inbox} WHERE kind = 1", ""};
-    return conf_number(engine_db(p), &COUNT, NULL, 0);
+    return conf_number(handle_db(p), &COUNT, NULL, 0);
 }
 
 /* A list, and what it has got since. */
@@ -151,7 +152,7 @@ static const char *two_waits(pawl_run *run, const char *input)
     pawl_future *two[] = {pawl_receive_later(run, "box", PAWL_FOREVER),
                           pawl_receive_later(run, "box", PAWL_FOREVER),
                           pawl_receive_later(run, "box", PAWL_FOREVER)};
-    pawl_abandon(run, two[1]); /* and it does not steal what comes next */
+    pawl_future_cancel(run, two[1]); /* and it does not steal what comes next */
     pawl_await(run, two[2]);
     return pawl_json(run, "[%j,%j]", pawl_await(run, two[0]), pawl_await(run, two[2]));
 }
@@ -176,11 +177,12 @@ static const char *event_or_work(pawl_run *run, const char *input)
     pawl_future *two[] = {pawl_call_later(run, "echo", input, NULL),
                           pawl_receive_later(run, "box", PAWL_FOREVER)};
     int64_t first = pawl_any(run, two, 2, 0);
-    return pawl_json(run, "{'index':%i,'value':%j}", first, pawl_value(two[first]));
+    return pawl_json(run, "{'index':%" PRId64 ",'value':%j}", first, pawl_value(two[first]));
 }
 
 static void a_message_beats_work_and_work_a_message(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     pawl *p = OPEN_WITH(s, event_or_work);
     stage_start(s, p, "event_or_work", "one", "7");
@@ -204,7 +206,7 @@ static void fill(pawl *p, const char *mailbox, int64_t count)
              " FROM {runs} r, n WHERE r.id = 'run';"
              "UPDATE {runs} SET mail = mail + %lld WHERE id = 'run';",
              (long long)count, mailbox, (long long)count);
-    conf_script(engine_db(p), text);
+    conf_script(handle_db(p), text);
 }
 
 /* ---- Time-outs ---- */
@@ -219,6 +221,7 @@ static const char *impatient(pawl_run *run, const char *input)
 
 static void a_time_out_and_a_message(conf *c)
 {
+    STAGE_BY_HAND();
     stage *s = stage_new(c);
     pawl *p = OPEN_WITH(s, impatient);
     stage_start(s, p, "impatient", "zero", "0");
@@ -301,7 +304,7 @@ static const char *child_or_message(pawl_run *run, const char *input)
     two[1] = pawl_receive_later(run, "box", PAWL_FOREVER);
     int64_t first = pawl_any(run, two, 2, 0);
     pawl_receive(run, "box", 0, &message);
-    return pawl_json(run, "[%i,%j]", first, message);
+    return pawl_json(run, "[%" PRId64 ",%j]", first, message);
 }
 
 static void a_result_beside_a_message(conf *c)
@@ -486,7 +489,7 @@ static const char *counting(pawl_run *run, const char *input)
         sum += pawl_get_int(message, "", 0);
         pawl_drop(run, message);
     }
-    return pawl_json(run, "%i", sum);
+    return pawl_json(run, "%" PRId64, sum);
 }
 
 /* Who is replayed at each wait has enough to do with less. */
@@ -532,9 +535,9 @@ static void what_nobody_receives_costs_nothing(conf *c)
     int64_t many = scratch_number("PAWL_TEST_MESSAGES", MANY);
     fill(p, "nobody", many);
     cpu_of(s, p, "warm");
-    double alone = cpu_of(s, p, "alone"), among = cpu_of(s, p, "run");
-    if (among > 5 * alone + 0.2)
-        fail_msg("alone it took %.3f s, among many %.3f s", alone, among);
+    double single = cpu_of(s, p, "alone"), among = cpu_of(s, p, "run");
+    if (among > 5 * single + 0.2)
+        fail_msg("alone it took %.3f s, among many %.3f s", single, among);
     assert_int_equal(messages(p), many);
     STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
     assert_int_equal(messages(p), 0);

@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* Long enough, on the stage's clock, for a silent node to be taken for dead. */
 static const int64_t SILENCE_MS = 60000;
@@ -34,7 +35,7 @@ static const char *stepping(pawl_work *work, const char *input)
     stage_note(s, "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
     atomic_fetch_add(stage_number(s, EXECUTED), 1);
     place(s, pawl_work_name(work)[0]);
-    return pawl_work_json(work, "%i", pawl_get_int(input, "", 0) + 1);
+    return pawl_work_json(work, "%" PRId64, pawl_get_int(input, "", 0) + 1);
 }
 
 #define STEP(name, input) pawl_step(run, name, stepping, input, PAWL_CALL(.arg = s))
@@ -222,7 +223,7 @@ typedef struct count {
     int recorded;
 } count;
 
-static int note_step(void *arg, const pawl_event *e)
+static int note_step(const pawl_event *e, void *arg)
 {
     count *steps = arg;
     if (strcmp(pawl_event_kind(e), "step") == 0)

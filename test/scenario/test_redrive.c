@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 enum { WORKS, ENGINE }; /* numbers of the stage: things work now; the handle */
 
@@ -72,7 +72,7 @@ static void now_it_works(stage *s, int works)
 static int64_t generation_of(stage *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, id, &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
     int64_t generation = pawl_info_generation(info);
     pawl_info_free(info);
     return generation;
@@ -272,6 +272,35 @@ static void when_it_may_be(conf *c)
     stage_free(s);
 }
 
+/* A key stands for what was asked for with it: another scope under the same key is refused, and not
+ * passed over in silence. */
+static void a_key_has_one_scope(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    stage_start(s, p, "plain", "run", "5");
+    STAGE_FAILED(s, p, "run", "broken", "");
+    const pawl_redrive_options *const other[] = {
+        PAWL_REDRIVE(.key = "k"), PAWL_REDRIVE(.key = "k", .from = "b"),
+        PAWL_REDRIVE(.key = "k", .whole = 1), PAWL_REDRIVE(.key = "k", .version = "1"),
+        PAWL_REDRIVE(.key = "k", .from = "a", .version = "1")};
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "k", .from = "a")), PAWL_OK);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        STAGE_CODE(s, p, pawl_redrive(p, "run", other[i]), PAWL_CONFLICT);
+        assert_non_null(strstr(pawl_errmsg(p), "another scope"));
+    }
+    STAGE_FAILED(s, p, "run", "broken", "");
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "k", .from = "a")), PAWL_OK);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", other[2]), PAWL_CONFLICT);
+    assert_int_equal(generation_of(s, p, "run"), 2);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "w", .whole = 1)), PAWL_OK);
+    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "w", .whole = 1, .from = "a")),
+               PAWL_OK); /* which does not matter then */
+    assert_int_equal(generation_of(s, p, "run"), 3);
+    pawl_close(p);
+    stage_free(s);
+}
+
 /* Somebody cancels it while its last step fails. That is over then. */
 static const char *stopped_and_broken(pawl_work *work, const char *input)
 {
@@ -350,7 +379,7 @@ static const char *other_code(pawl_run *run, const char *input)
     return input;
 }
 
-static int count_live(void *arg, const pawl_info *info)
+static int count_live(const pawl_info *info, void *arg)
 {
     *(int *)arg += pawl_info_phase(info) == PAWL_RUN_LIVE;
     return 0;
@@ -476,6 +505,7 @@ int main(void)
         {"answers are kept", answers_are_kept, 0},
         {"messages go back", messages_go_back, 0},
         {"when it may be", when_it_may_be, 0},
+        {"a key has one scope", a_key_has_one_scope, 0},
         {"a cancel is over", a_cancel_is_over, 0},
         {"a cancelled one", a_cancelled_one, 0},
         {"a held one with a child", a_held_one_with_a_child, DB_SHARED},

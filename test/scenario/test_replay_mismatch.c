@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* A program as a line of text, in the input of its registration: what a letter does. */
 typedef struct program {

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* A call that fails so often, in one way or another. */
 typedef struct trial {
@@ -34,7 +35,7 @@ static const char *flaky(pawl_work *work, const char *input)
         stage_advance(t->stage, t->takes_ms);
     }
     if (n > t->fails)
-        return pawl_work_json(work, "%i", n);
+        return pawl_work_json(work, "%" PRId64, n);
     if (t->after_ms)
         return pawl_work_retry(work, t->after_ms, "busy until later");
     if (n == t->permanent)
@@ -156,7 +157,7 @@ static void chance_is_bounded(conf *c)
     stage_poll(s, p);
     for (int i = 1; i < 60; i++) {
         pawl_info *info = NULL;
-        STAGE_CODE(s, p, pawl_status(p, "run", &info), PAWL_OK);
+        STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
         int64_t pause = pawl_info_wake_ms(info) - last;
         least = pause < least ? pause : least;
         most = pause > most ? pause : most;

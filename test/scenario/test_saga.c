@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 static const int64_t SILENCE_MS = 60000;
 
@@ -64,7 +64,7 @@ static const char *order(pawl_run *run, const char *input)
     if (strcmp(input, "\"waits\"") == 0)
         pawl_sleep(run, PAWL_HOURS(1));
     if (strcmp(input, "\"again\"") == 0)
-        return pawl_again(run, "\"done\"", NULL);
+        return pawl_continue_as_new(run, "\"done\"", NULL);
     return input;
 }
 
@@ -308,7 +308,7 @@ static const char *large_end(pawl_run *run, const char *input)
     if (strlen(input) > 100)
         return "\"large\"";
     if (strcmp(input, "\"again\"") == 0)
-        return pawl_again(run, text, NULL);
+        return pawl_continue_as_new(run, text, NULL);
     return text;
 }
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "support/served.h"
+#include "support/served_fixture.h"
 
 enum { INSIDE, LET_GO, LISTENS }; /* numbers of the stage */
 
@@ -68,7 +68,7 @@ static const char *changed_plans(pawl_run *run, const char *input)
     pawl_future *room = TOGETHER("hotel");
     (void)input;
     pawl_receive(run, "begun", PAWL_FOREVER, NULL);
-    pawl_abandon(run, room);
+    pawl_future_cancel(run, room);
     return pawl_fail(run, "changed", "plans have");
 }
 
@@ -191,24 +191,14 @@ static void a_finally_comes_after_all(conf *c)
     served_end(&v);
 }
 
-static void *let_go_of_it(void *arg)
-{
-    poll(NULL, 0, 20);
-    atomic_store(stage_number(arg, LET_GO), 1);
-    return NULL;
-}
-
 /* The engine stops in between: what came of it is recorded, and the next one goes on from that. */
 static void what_it_gave_outlives_the_process(conf *c)
 {
-    pthread_t other;
     served v = serve(c, 60000);
     stage *s = v.stage;
     stage_start(s, v.p, "trip", "run", "7");
     TMP_AWAIT(is_left(&v));
-    assert_int_equal(pthread_create(&other, NULL, let_go_of_it, s), 0);
-    served_stop(&v);
-    pthread_join(other, NULL);
+    served_stop_and_set(&v, LET_GO);
     pawl_close(v.p);
     STAGE_NOTES(s, "flight hotel");
     open_engine(&v, NULL);

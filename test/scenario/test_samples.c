@@ -7,10 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* ---- Values of every kind ---- */
 
@@ -56,12 +57,15 @@ static const char *polling(pawl_run *run, const char *input)
             seen++;
         }
         if (seen == 7)
-            return pawl_json(run, "%i", sum);
+            return pawl_json(run, "%" PRId64, sum);
         pawl_sleep(run, 100);
         round++;
     }
-    return pawl_again(run, pawl_json(run, "{'round':%i,'sum':%i,'seen':%i}", round, sum, seen),
-                      NULL);
+    return pawl_continue_as_new(
+        run,
+        pawl_json(run, "{'round':%" PRId64 ",'sum':%" PRId64 ",'seen':%" PRId64 "}", round, sum,
+                  seen),
+        NULL);
 }
 
 static void set(stage *s, pawl *p, int from, int to)
@@ -102,11 +106,11 @@ static const char *counting(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 5; i++) {
         int64_t n = pawl_get_int(pawl_state_get(run, "n"), "", 0);
-        pawl_state_set(run, "n", pawl_json(run, "%i", n + 1));
+        pawl_state_set(run, "n", pawl_json(run, "%" PRId64, n + 1));
         pawl_sleep(run, 10);
     }
     if (pawl_run_generation(run) < 4)
-        return pawl_again(run, input, NULL);
+        return pawl_continue_as_new(run, input, NULL);
     return pawl_state_get(run, "n");
 }
 
@@ -183,7 +187,7 @@ static const char *leaving(pawl_run *run, const char *input)
     const char *id = pawl_text(run, input, "", NULL);
     pawl_future *child = pawl_child_later(run, "waiting", "1", PAWL_CHILD(.id = id));
     pawl_sleep(run, 10);
-    pawl_abandon(run, child);
+    pawl_future_cancel(run, child);
     pawl_code code = pawl_outcome_code(pawl_try(run, child));
     pawl_sleep(run, 10);
     return pawl_json(run, "%s", pawl_code_name(code));

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine.h"
-#include "core/run_units.h"
-#include "support/engine.h"
+#include "handle/handle.h"
+#include "rows/run_units.h"
+#include "support/engine_fixture.h"
 
 static const char *waiting(pawl_run *run, const char *input)
 {
@@ -33,7 +33,7 @@ static pawl *open_one(stage *s)
 static int64_t number(pawl *p, const char *text)
 {
     db_sql sql = {text, ""};
-    return conf_number(engine_db(p), &sql, NULL, 0);
+    return conf_number(handle_db(p), &sql, NULL, 0);
 }
 
 static int64_t messages(pawl *p)
@@ -45,7 +45,7 @@ static int64_t key_of(pawl *p, const char *id)
 {
     static const db_sql KEY = {"SELECT run FROM {runs} WHERE id = $1", "t"};
     const db_value name[] = {db_text(slice_of(id))};
-    return conf_number(engine_db(p), &KEY, name, 1);
+    return conf_number(handle_db(p), &KEY, name, 1);
 }
 
 static int64_t of_run(pawl *p, const char *id, const char *column)
@@ -54,7 +54,7 @@ static int64_t of_run(pawl *p, const char *id, const char *column)
     db_sql sql = {text, "t"};
     const db_value name[] = {db_text(slice_of(id))};
     snprintf(text, sizeof text, "SELECT coalesce(%s, -1) FROM {runs} WHERE id = $1", column);
-    return conf_number(engine_db(p), &sql, name, 1);
+    return conf_number(handle_db(p), &sql, name, 1);
 }
 
 static int has_message(pawl *p, const char *id, int64_t seq, const char *mailbox, const char *data)
@@ -65,7 +65,7 @@ static int has_message(pawl *p, const char *id, int64_t seq, const char *mailbox
         "titb"};
     const db_value v[] = {db_text(slice_of(id)), db_int(seq), db_text(slice_of(mailbox)),
                           db_bytes(slice_of(data))};
-    return conf_number(engine_db(p), &HAS, v, DB_COUNT(v)) == 1;
+    return conf_number(handle_db(p), &HAS, v, DB_COUNT(v)) == 1;
 }
 
 static int64_t send_as(stage *s, pawl *p, const char *id, const char *message, const char *key,
@@ -150,10 +150,10 @@ static void a_receipt_knows_the_mailbox(conf *c)
     stage_start(s, p, "waiting", "a", "1");
     STAGE_CODE(s, p, pawl_send(p, "a", "box1", "23", PAWL_SEND(.key = "k")), PAWL_OK);
     STAGE_CODE(s, p, pawl_send(p, "a", "box12", "3", PAWL_SEND(.key = "k")), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_send(p, "a", "box1", "23 ", PAWL_SEND(.key = "k")), PAWL_CONFLICT);
+    STAGE_CODE(s, p, pawl_send(p, "a", "box1", "24", PAWL_SEND(.key = "k")), PAWL_CONFLICT);
     STAGE_CODE(s, p, pawl_send(p, "a", "box1", "23", PAWL_SEND(.key = "k")), PAWL_OK);
     assert_int_equal(messages(p), 1);
-    conf_script(engine_db(p), "UPDATE {receipts} SET kind = 2"); /* it was a redrive's */
+    conf_script(handle_db(p), "UPDATE {receipts} SET kind = 2"); /* it was a redrive's */
     STAGE_CODE(s, p, pawl_send(p, "a", "box1", "23", PAWL_SEND(.key = "k")), PAWL_CONFLICT);
     pawl_close(p);
     stage_free(s);
@@ -166,10 +166,10 @@ static void a_receipt_outlives_its_message(conf *c)
     pawl *p = open_one(s);
     stage_start(s, p, "waiting", "a", "1");
     assert_int_equal(SEND("a", "\"x\"", "k", PAWL_OK), 1);
-    conf_script(engine_db(p), "DELETE FROM {inbox}; UPDATE {runs} SET generation = 2");
+    conf_script(handle_db(p), "DELETE FROM {inbox}; UPDATE {runs} SET generation = 2");
     assert_int_equal(SEND("a", "\"x\"", "k", PAWL_OK), 1);
     assert_int_equal(SEND("a", "\"y\"", "k", PAWL_CONFLICT), 0);
-    conf_script(engine_db(p), "UPDATE {runs} SET generation = 1");
+    conf_script(handle_db(p), "UPDATE {runs} SET generation = 1");
     STAGE_DONE(s, p, "a", "1");
     assert_int_equal(SEND("a", "\"x\"", "k", PAWL_OK), 1);
     assert_int_equal(SEND("a", "\"y\"", "k", PAWL_CONFLICT), 0);
@@ -185,7 +185,7 @@ static const char *pair(pawl_run *run, const char *input)
     const char *message;
     pawl_receive(run, "box", PAWL_FOREVER, &message);
     if (pawl_get_kind(input, "") == PAWL_NULL)
-        return pawl_again(run, message, NULL);
+        return pawl_continue_as_new(run, message, NULL);
     return pawl_json(run, "[%j,%j]", input, message);
 }
 
@@ -270,7 +270,7 @@ static void a_message_starts_its_run(conf *c)
     assert_true(has_message(p, "b", 1, "box", "3"));
     assert_int_equal(number(p, "SELECT count(*) FROM {attributes}"), 2);
     STAGE_CODE(s, p, pawl_start(p, "waiting", "a", large, NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_start(p, "waiting", "a", "5", NULL), PAWL_CONFLICT);
+    STAGE_CODE(s, p, pawl_start(p, "waiting", "a", "6", NULL), PAWL_CONFLICT);
     STAGE_DONE(s, p, "b", "6");
     STAGE_DONE(s, p, "a", large);
     STAGE_CODE(s, p, pawl_send(p, "a", "box", "1", WITH(large, "k")), PAWL_OK);
@@ -326,7 +326,9 @@ static void hostile_messages(conf *c)
 {
     static char large[PAWL_MAX_PAYLOAD + 3], name[PAWL_MAX_ID + 2];
     stage *s = stage_new(c);
-    pawl *p = open_one(s);
+    stage_go(s); /* a busy server may take long for the large ones: the node waits for a minute */
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .claim_ms = 60000));
+    STAGE_REGISTER(s, p, waiting);
     stage_start(s, p, "waiting", "a", "1");
     memset(large, ' ', sizeof large - 1);
     large[0] = '1';
@@ -375,7 +377,7 @@ static int64_t cancels(pawl *p, const char *reason)
                                 " AND coalesce(data, $1) = $1",
                                 "b"};
     const db_value v[] = {db_bytes(slice_of(reason))};
-    return conf_number(engine_db(p), &WITH, v, 1);
+    return conf_number(handle_db(p), &WITH, v, 1);
 }
 
 static void a_cancel_is_asked_once(conf *c)
@@ -395,7 +397,7 @@ static void a_cancel_is_asked_once(conf *c)
     assert_int_equal(of_run(p, "a", "mail"), 1);
     assert_int_equal(cancels(p, "\"too \\\"late\\\"\""), 1);
     assert_int_equal(number(p, "SELECT count(*) FROM {inbox}"), 1);
-    assert_int_equal(of_run(p, "a", "status"), RUN_LIVE);
+    assert_int_equal(of_run(p, "a", "phase"), PHASE_LIVE);
     pawl_close(p);
     stage_free(s);
 }
@@ -427,7 +429,7 @@ static void what_has_ended_is_not_cancelled(conf *c)
     stage_start(s, p, "waiting", "a", "1");
     STAGE_DONE(s, p, "a", "1");
     STAGE_CODE(s, p, pawl_cancel(p, "a", NULL), PAWL_ENDED);
-    conf_script(engine_db(p), "UPDATE {runs} SET status = 3, cancel_at = 1");
+    conf_script(handle_db(p), "UPDATE {runs} SET phase = 3, cancel_at = 1");
     STAGE_CODE(s, p, pawl_cancel(p, "a", NULL), PAWL_ENDED);
     assert_int_equal(number(p, "SELECT count(*) FROM {inbox}"), 0);
     pawl_close(p);
@@ -444,21 +446,21 @@ static void a_held_run_can_be_cancelled(conf *c)
     stage_start(s, p, "waiting", "b", "1");
     STAGE_CODE(s, p, pawl_hold(p, "a", "because"), PAWL_OK);
     STAGE_CODE(s, p, pawl_cancel(p, "a", "r"), PAWL_OK);
-    assert_int_equal(of_run(p, "a", "status"), RUN_FAILING);
+    assert_int_equal(of_run(p, "a", "phase"), PHASE_FAILING);
     assert_int_equal(of_run(p, "a", "held"), 0);
     assert_int_equal(of_run(p, "a", "wake_at"), stage_now(s));
-    conf_script(engine_db(p), "UPDATE {runs} SET held = 4, owner = 999, wake_at = NULL"
+    conf_script(handle_db(p), "UPDATE {runs} SET held = 4, owner = 999, wake_at = NULL"
                               " WHERE id = 'b'");
     STAGE_CODE(s, p, pawl_cancel(p, "b", "r"), PAWL_OK);
-    assert_int_equal(of_run(p, "b", "status"), RUN_LIVE);
+    assert_int_equal(of_run(p, "b", "phase"), PHASE_LIVE);
     assert_int_equal(of_run(p, "b", "held"), 4);
     assert_int_equal(of_run(p, "b", "wake_at"), -1);
     assert_int_equal(of_run(p, "b", "mail"), 1);
     STAGE_CODE(s, p, pawl_cancel(p, "b", "r"), PAWL_OK);
     assert_int_equal(of_run(p, "b", "held"), 4);
-    conf_script(engine_db(p), "UPDATE {runs} SET owner = 0 WHERE id = 'b'");
+    conf_script(handle_db(p), "UPDATE {runs} SET owner = 0 WHERE id = 'b'");
     STAGE_CODE(s, p, pawl_cancel(p, "b", "r"), PAWL_OK);
-    assert_int_equal(of_run(p, "b", "status"), RUN_FAILING);
+    assert_int_equal(of_run(p, "b", "phase"), PHASE_FAILING);
     assert_int_equal(of_run(p, "b", "held"), 0);
     assert_int_equal(of_run(p, "b", "mail"), 1);
     assert_int_equal(cancels(p, "\"r\""), 2);
@@ -522,47 +524,43 @@ static void many_say_the_same(conf *c)
     stage_free(s);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
+enum { TRIES = 101 };
 
-/* What one message costs, in the middle. */
-static int64_t cost(stage *s, pawl *p, const char *tag)
+/* What one message to this run costs, in ns. */
+static int64_t cost(stage *s, pawl *p, const char *id, int i)
 {
-    enum { TRIES = 101 };
-    int64_t spent[TRIES];
     char key[32];
-    for (int i = 0; i < TRIES; i++) {
-        int64_t before = clock_system()->mono_ns(clock_system());
-        snprintf(key, sizeof key, "%s-%d", tag, i);
-        SEND("a", "1", key, PAWL_OK);
-        spent[i] = clock_system()->mono_ns(clock_system()) - before;
-    }
-    qsort(spent, TRIES, sizeof spent[0], by_value);
-    return spent[TRIES / 2];
+    snprintf(key, sizeof key, "key-%d", i);
+    int64_t before = clock_system()->mono_ns(clock_system());
+    SEND(id, "1", key, PAWL_OK);
+    return clock_system()->mono_ns(clock_system()) - before;
 }
 
-/* Nobody receives them, and nobody pays for that. */
+/* Two runs get messages in turn, one of them has a hundred thousand that were never received: both
+ * feel the same load of the machine, so the cheapest message to each costs about the same. */
 static void a_hundred_thousand_that_nobody_receives(conf *c)
 {
     stage *s = stage_new(c);
     pawl *p = open_one(s);
     stage_start(s, p, "waiting", "a", "1");
-    int64_t empty = cost(s, p, "empty");
+    stage_start(s, p, "waiting", "b", "1");
     char text[500];
     snprintf(text, sizeof text,
              "INSERT INTO {inbox} (run, seq, kind, name, at) WITH RECURSIVE n(i) AS"
              " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
              " SELECT %lld, 1000 + i, 1, 'box', 0 FROM n;"
-             "UPDATE {runs} SET mail = 101000",
+             "UPDATE {runs} SET mail = 101000 WHERE id = 'a'",
              (long long)key_of(p, "a"));
-    conf_script(engine_db(p), text);
-    int64_t full = cost(s, p, "full");
+    conf_script(handle_db(p), text);
+    int64_t full = INT64_MAX, empty = INT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t to_full = cost(s, p, "a", i), to_empty = cost(s, p, "b", i);
+        full = to_full < full ? to_full : full;
+        empty = to_empty < empty ? to_empty : empty;
+    }
     if (full > empty * 5)
         fail_msg("a message costs %lld ns, and %lld after many", (long long)empty, (long long)full);
-    assert_int_equal(messages(p), 100000 + 202);
+    assert_int_equal(messages(p), 100000 + 2 * TRIES);
     pawl_close(p);
     stage_free(s);
 }

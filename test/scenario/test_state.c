@@ -6,14 +6,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <pawl_test.h>
 
-#include "core/engine.h"
-#include "support/engine.h"
+#include "handle/handle.h"
+#include "support/engine_fixture.h"
 
 static const int64_t SILENCE_MS = 60000; /* on the stage's clock: a silent node is dead */
 
@@ -120,7 +121,7 @@ static const char *counting(pawl_run *run, const char *input)
     for (int i = 1; i <= 3; i++) {
         int64_t n = pawl_get_int(pawl_state_get(run, "n"), "", 0);
         pawl_step(run, "before", meeting, pawl_json(run, "%d", 10 * i), PAWL_CALL(.arg = s));
-        pawl_state_set(run, "n", pawl_json(run, "%i", n + 1));
+        pawl_state_set(run, "n", pawl_json(run, "%" PRId64, n + 1));
         pawl_state_set(run, "last", pawl_json(run, "%d", i));
         pawl_step(run, "after", meeting, pawl_json(run, "%d", 10 * i + 1), PAWL_CALL(.arg = s));
         pawl_sleep(run, 10);
@@ -168,7 +169,7 @@ static const char *add_up(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 4; i++) {
         int64_t n = pawl_get_int(pawl_state_get(run, "n"), "", 0);
-        pawl_state_set(run, "n", pawl_json(run, "%i", n + 1));
+        pawl_state_set(run, "n", pawl_json(run, "%" PRId64, n + 1));
         pawl_sleep(run, 1000);
         const char *other = pawl_state_of(run, "other", "n");
         pawl_state_set(run, "seen", pawl_json(run, "[%j,%j]", other, pawl_state_get(run, "n")));
@@ -222,7 +223,7 @@ static const db_sql LATER = {"UPDATE {state} SET data = $1 WHERE key = 'n'", "b"
 static void put(pawl *p, const db_sql *sql, const char *value)
 {
     const db_value values[] = {db_bytes(slice_of(value))};
-    conf_do(engine_db(p), sql, values, 1);
+    conf_do(handle_db(p), sql, values, 1);
 }
 
 /* It reads before and after others could have changed the table behind its back. */
@@ -375,7 +376,7 @@ static const char *many(pawl_run *run, const char *input)
         for (int i = 0; i < KEYS; i++) {
             snprintf(key, sizeof key, "key-%d", i);
             int64_t n = pawl_get_int(pawl_state_get(run, key), "", 0);
-            pawl_state_set(run, key, pawl_json(run, "%i", n + i));
+            pawl_state_set(run, key, pawl_json(run, "%" PRId64, n + i));
         }
         if (round == 1)
             pawl_sleep(run, 10);
@@ -386,7 +387,7 @@ static const char *many(pawl_run *run, const char *input)
     pawl_state_set(run, "large", large);
     pawl_sleep(run, 10);
     (void)input;
-    return pawl_json(run, "%i", (int64_t)strlen(pawl_state_get(run, "large")));
+    return pawl_json(run, "%" PRId64, (int64_t)strlen(pawl_state_get(run, "large")));
 }
 
 static void many_keys_and_a_large_value(conf *c)

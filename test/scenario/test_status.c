@@ -6,13 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 #define STEP(name) pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)))
 
@@ -27,7 +28,7 @@ static pawl *open_with(stage *s, pawl_workflow_fn *fn, const char *input)
 static pawl_info *info_of(stage *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_status(p, id, &info), PAWL_OK);
+    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
     return info;
 }
 
@@ -108,6 +109,38 @@ static void a_status_is_there_before_the_next_step(conf *c)
     stage_start(s, p, "w", "run", "1");
     STAGE_DONE(s, p, "run", "1");
     assert_string_equal(w.seen, "\"charging\"");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* What a run says between a step in which somebody holds it and the next one, at which it is given
+ * back, is said. */
+static const char *hold_it(pawl_work *work, const char *input)
+{
+    watcher *w = pawl_work_arg(work);
+    STAGE_CODE(w->stage, w->p, pawl_hold(w->p, "run", "for a while"), PAWL_OK);
+    return input;
+}
+
+static const char *is_held(pawl_run *run, const char *input)
+{
+    pawl_step(run, "first", hold_it, input, PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_set_status(run, "\"half\"");
+    return pawl_step(run, "second", look, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+static void a_status_survives_a_hold(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    watcher w = {s, p, ""};
+    STAGE_CODE(s, p, pawl_register_workflow(p, "w", is_held, PAWL_WORKFLOW(.arg = &w)), PAWL_OK);
+    stage_start(s, p, "w", "run", "1");
+    STAGE_HELD(s, p, "run", "for a while");
+    EXPECT_STATUS("\"half\"", 1);
+    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    STAGE_DONE(s, p, "run", "1");
+    assert_string_equal(w.seen, "\"half\"");
     pawl_close(p);
     stage_free(s);
 }
@@ -206,7 +239,7 @@ static void each_run_has_its_own_phase(conf *c)
     stage_poll(s, p);
     for (int i = 0; i < COUNT; i++)
         expect_phase(s, p, PHASES[i]);
-    STAGE_CODE(s, p, pawl_status(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
+    STAGE_CODE(s, p, pawl_inspect(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
     if (c->promises & DB_DURABLE) {
         pawl_close(p);
         p = stage_open(s, NULL);
@@ -305,7 +338,7 @@ static void who_waits_is_told(conf *c)
 
 /* ---- Attributes ---- */
 
-static int count_one(void *arg, const pawl_info *info)
+static int count_one(const pawl_info *info, void *arg)
 {
     (void)info;
     ++*(int *)arg;
@@ -469,7 +502,7 @@ static void attributes_at_the_start(conf *c)
 static const char *is_long(pawl_run *run, const char *input)
 {
     int64_t asked = 0, now = 0;
-    while (!pawl_should_continue(run)) {
+    while (!pawl_should_continue_as_new(run)) {
         asked++;
         now = pawl_now(run);
         if (asked % 1000 == 0)
@@ -477,15 +510,15 @@ static const char *is_long(pawl_run *run, const char *input)
     }
     (void)now;
     (void)input;
-    return pawl_json(run, "%i", asked);
+    return pawl_json(run, "%" PRId64, asked);
 }
 
 static _Atomic int warnings;
 
-static void count_warnings(void *arg, int level, const char *event, const char *fields)
+static void count_warnings(int level, const char *event, const char *fields, void *arg)
 {
     (void)arg;
-    if (level == 2 && strcmp(event, "run") == 0 && strstr(fields, "pawl_again"))
+    if (level == 2 && strcmp(event, "run") == 0 && strstr(fields, "pawl_continue_as_new"))
         atomic_fetch_add(&warnings, 1);
 }
 
@@ -513,6 +546,7 @@ int main(void)
          a_status_is_seen_when_it_is_durable, 0},
         {"dx-custom-status a status is there before the next step",
          a_status_is_there_before_the_next_step, 0},
+        {"dx-custom-status a status survives a hold", a_status_survives_a_hold, 0},
         {"dx-custom-status a replay does not say it again", a_replay_does_not_say_it_again,
          DB_DURABLE},
         {"dx-custom-status a status has a limit", a_status_has_a_limit, 0},

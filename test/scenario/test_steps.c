@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* An engine with a workflow, and a run of it. */
 static pawl *open_with(stage *s, const char *name, pawl_workflow_fn *fn, const char *input)
@@ -85,7 +86,7 @@ static void branch_on_an_answer(conf *c)
 static const char *add_one(pawl_work *work, const char *input)
 {
     stage_note(pawl_work_arg(work), "add");
-    return pawl_work_json(work, "%i", pawl_get_int(input, "", 0) + 1);
+    return pawl_work_json(work, "%" PRId64, pawl_get_int(input, "", 0) + 1);
 }
 
 static const char *accumulating(pawl_run *run, const char *input)
@@ -267,7 +268,7 @@ static const char *largest(pawl_work *work, const char *input)
 static const char *limiting(pawl_run *run, const char *input)
 {
     const char *text = STEP("largest", largest, input);
-    return pawl_json(run, "%i", (int64_t)strlen(text));
+    return pawl_json(run, "%" PRId64, (int64_t)strlen(text));
 }
 
 static void a_value_has_a_limit(conf *c)
@@ -292,17 +293,17 @@ static const char *about(pawl_work *work, const char *input)
     stage_note(pawl_work_arg(work), "%s", key + 37);
     if (pawl_work_attempt(work) < 2)
         return pawl_work_fail(work, PAWL_TRANSIENT, "again", "once more");
-    return pawl_work_json(work,
-                          "{'name':%s,'run':%s,'attempt':%i,'fence':%b,'cancelled':%d,'input':%j}",
-                          pawl_work_name(work), pawl_work_run_id(work), pawl_work_attempt(work),
-                          pawl_work_fence(work) > 0, pawl_work_cancelled(work), input);
+    return pawl_work_json(
+        work, "{'name':%s,'run':%s,'attempt':%" PRId64 ",'fence':%b,'cancelled':%d,'input':%j}",
+        pawl_work_name(work), pawl_work_run_id(work), pawl_work_attempt(work),
+        pawl_work_fence(work) > 0, pawl_work_cancelled(work), input);
 }
 
 static const char *asking(pawl_run *run, const char *input)
 {
     const char *first = STEP("first", about, input);
     STEP("second", about, input);
-    return pawl_json(run, "[%s,%s,%s,%i,%j]", pawl_run_id(run), pawl_run_workflow(run),
+    return pawl_json(run, "[%s,%s,%s,%" PRId64 ",%j]", pawl_run_id(run), pawl_run_workflow(run),
                      pawl_run_version(run), pawl_run_generation(run), first);
 }
 
@@ -333,7 +334,7 @@ static const char *count_up(pawl_work *work, const char *input)
 {
     stage *s = pawl_work_arg(work);
     (void)input;
-    return pawl_work_json(work, "%i", atomic_fetch_add(stage_number(s, 0), 1) + 1);
+    return pawl_work_json(work, "%" PRId64, atomic_fetch_add(stage_number(s, 0), 1) + 1);
 }
 
 static const char *counting(pawl_run *run, const char *input)

@@ -6,13 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <pawl_test.h>
 
-#include "core/engine.h"
-#include "support/engine.h"
+#include "handle/handle.h"
+#include "support/engine_fixture.h"
 
 static const char *listening(pawl_run *run, const char *input)
 {
@@ -42,7 +43,7 @@ static pawl *open_both(stage *s)
 static int64_t count(pawl *p, const char *text)
 {
     db_sql sql = {text, ""};
-    return conf_number(engine_db(p), &sql, NULL, 0);
+    return conf_number(handle_db(p), &sql, NULL, 0);
 }
 
 static void what_is_told_arrives(conf *c)
@@ -130,14 +131,14 @@ static const char *talking(pawl_run *run, const char *input)
     const char *message = "0", *whom = pawl_text(run, input, "/whom", "");
     for (int i = 0; i < 5; i++) {
         if (pawl_get_bool(input, "/first", 0) || i > 0) {
-            const char *more = pawl_json(run, "%i", pawl_get_int(message, "", -9) + 1);
+            const char *more = pawl_json(run, "%" PRId64, pawl_get_int(message, "", -9) + 1);
             if (pawl_tell(run, whom, "box", more) != PAWL_OK)
                 return "false";
         }
         pawl_receive(run, "box", PAWL_FOREVER, &message);
     }
     if (!pawl_get_bool(input, "/first", 0))
-        pawl_tell(run, whom, "box", pawl_json(run, "%i", pawl_get_int(message, "", -9) + 1));
+        pawl_tell(run, whom, "box", pawl_json(run, "%" PRId64, pawl_get_int(message, "", -9) + 1));
     return message;
 }
 
@@ -172,7 +173,7 @@ static const char *hearing(pawl_run *run, const char *input)
     (void)input;
     while (pawl_receive(run, "box", 5000, &message) == PAWL_OK)
         heard++;
-    return pawl_json(run, "%i", heard);
+    return pawl_json(run, "%" PRId64, heard);
 }
 
 static const char *saying(pawl_run *run, const char *input)
@@ -278,7 +279,8 @@ static const char *measuring(pawl_run *run, const char *input)
     (void)input;
     if (pawl_receive(run, "box", PAWL_FOREVER, &message) != PAWL_OK)
         return "false";
-    return pawl_json(run, "[%i,%i]", (int64_t)strlen(message), (int64_t)strspn(message, "["));
+    return pawl_json(run, "[%" PRId64 ",%" PRId64 "]", (int64_t)strlen(message),
+                     (int64_t)strspn(message, "["));
 }
 
 /* As one of several it is inside another value, which is too deep then. */
@@ -331,7 +333,7 @@ static void told_once_over_a_redrive(conf *c)
     pawl_close(p);
     p = open_both(s);
     STAGE_CODE(s, p, pawl_hold(p, "mouth", "a look"), PAWL_OK);
-    conf_script(engine_db(p), "DELETE FROM {journal} WHERE seq > 2 AND run ="
+    conf_script(handle_db(p), "DELETE FROM {journal} WHERE seq > 2 AND run ="
                               " (SELECT run FROM {runs} WHERE id = 'mouth');");
     STAGE_CODE(s, p, pawl_redrive(p, "mouth", NULL), PAWL_OK);
     STAGE_DONE(s, p, "mouth", "\"PAWL_OK\"");

@@ -6,13 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/served.h"
+#include "support/served_fixture.h"
 
 /* What the numbers of the stage are for. */
 enum { INSIDE, MOST, LET_GO, LATE, LAPS };
@@ -175,7 +176,7 @@ static void register_crowd(served *v, int64_t at_most)
     STAGE_REGISTER(v->stage, v->p, timed);
 }
 
-static int count_calls(void *arg, const pawl_event *e)
+static int count_calls(const pawl_event *e, void *arg)
 {
     *(int *)arg += strcmp(pawl_event_kind(e), "call") == 0;
     return 0;
@@ -287,7 +288,7 @@ static const char *slow_once(pawl_work *work, const char *input)
         return input;
     }
     stage_note(s, "again");
-    return pawl_work_json(work, "%i", pawl_work_attempt(work));
+    return pawl_work_json(work, "%" PRId64, pawl_work_attempt(work));
 }
 
 static const char *impatient(pawl_run *run, const char *input)
@@ -411,7 +412,7 @@ static void late_on_the_only_thread(conf *c)
 static const char *adding(pawl_work *work, const char *input)
 {
     stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
-    return pawl_work_json(work, "%i", pawl_get_int(input, "", 0) + 1);
+    return pawl_work_json(work, "%" PRId64, pawl_get_int(input, "", 0) + 1);
 }
 
 static const char *flaky(pawl_work *work, const char *input)

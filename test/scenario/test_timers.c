@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 /* Sleeps for its input, then notes that. */
 static const char *sleeping(pawl_run *run, const char *input)
@@ -166,6 +166,7 @@ static const char *noting(pawl_run *run, const char *input)
 /* Started in any order, woken in theirs. */
 static void many_in_their_order(conf *c)
 {
+    STAGE_BY_HAND();
     char wanted[MANY * 8] = "";
     stage *s = stage_new(c);
     pawl *p = stage_open(s, NULL);

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "support/shop.h"
+#include "support/transact_fixture.h"
 
 /* ---- Together or not at all ---- */
 

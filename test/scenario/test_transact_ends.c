@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "core/engine_test.h"
-#include "support/shop.h"
+#include "api/engine_test.h"
+#include "support/transact_fixture.h"
 
 /* ---- Deaths ---- */
 
@@ -100,7 +100,7 @@ static db *wrap(void *arg, db *inner)
 static int is_live(const shop *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s->stage, p, pawl_status(p, id, &info), PAWL_OK);
+    STAGE_CODE(s->stage, p, pawl_inspect(p, id, &info), PAWL_OK);
     pawl_phase phase = pawl_info_phase(info);
     pawl_info_free(info);
     return phase == PAWL_RUN_LIVE;

@@ -6,12 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include <pawl.h>
 
-#include "core/engine_test.h"
-#include "support/engine.h"
+#include "api/engine_test.h"
+#include "support/engine_fixture.h"
 
 static const int64_t HOUR_MS = 3600000;
 static const int64_t CLAIM_MS = 5000;
@@ -26,6 +27,7 @@ typedef struct ground {
     int times;          /* … so many of them */
     int slow;           /* 1: the next commit takes long; 2: it has, and nobody was called since */
     int late;           /* executions after that */
+    int looks;          /* executions of the same step at all */
     pawl *p;
     int first;
     int second;
@@ -81,6 +83,7 @@ static const char *look(pawl_work *work, const char *input)
 {
     ground *g = pawl_work_arg(work);
     g->late += g->slow == 2;
+    g->looks++;
     return input;
 }
 
@@ -129,13 +132,13 @@ static void live(ground *g, int seconds)
 static int has_ended(ground *g)
 {
     pawl_info *info = NULL;
-    assert_int_equal(pawl_status(g->p, "run", &info), PAWL_OK);
+    assert_int_equal(pawl_inspect(g->p, "run", &info), PAWL_OK);
     pawl_phase phase = pawl_info_phase(info);
     pawl_info_free(info);
     return phase == PAWL_RUN_DONE;
 }
 
-static int count_one(void *arg, const pawl_info *info)
+static int count_one(const pawl_info *info, void *arg)
 {
     (void)info;
     ++*(int *)arg;
@@ -199,6 +202,60 @@ static void a_slow_commit_is_not_followed_by_a_call(conf *c)
     close_ground(&g);
 }
 
+/* The claim itself could be written; but what comes of it could not. */
+static void nothing_is_claimed_while_commits_fail(conf *c)
+{
+    ground g;
+    pawl *client = NULL;
+    open_ground(&g, c, 0);
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 1000000;
+    live(&g, 3);
+    assert_int_equal(g.looks, 1);
+    const engine_test same_clock = {.clock = &g.source};
+    assert_int_equal(engine_test_open(&client, c->url, PAWL_OPTIONS(.threads = -1), &same_clock),
+                     PAWL_OK);
+    assert_int_equal(pawl_start(client, "w", "other", "1", NULL), PAWL_OK);
+    pawl_close(client);
+    live(&g, 30);
+    assert_int_equal(g.looks, 1);
+    g.times = 0;
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 2);
+    close_ground(&g);
+}
+
+/* Others are committed, and this one is not, again and again: that is its own trouble. */
+static void a_failure_that_nobody_knows(conf *c)
+{
+    ground g;
+    open_ground(&g, c, 0);
+    g.plan.fail_code = PAWL_STORAGE;
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 1000000;
+    pawl_info *info = NULL;
+    pawl_phase phase = PAWL_RUN_LIVE;
+    for (int i = 0; i < 100 && phase == PAWL_RUN_LIVE; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "later-%d", i);
+        assert_int_equal(pawl_start(g.p, "w", id, "1", PAWL_START(.delay_ms = HOUR_MS)), PAWL_OK);
+        live(&g, 1);
+        assert_int_equal(pawl_inspect(g.p, "run", &info), PAWL_OK);
+        phase = pawl_info_phase(info);
+        if (phase == PAWL_RUN_HELD)
+            assert_non_null(strstr(pawl_info_held(info), "refuses to record step look (op 2)"));
+        pawl_info_free(info);
+    }
+    assert_int_equal(phase, PAWL_RUN_HELD);
+    g.times = 0;
+    assert_int_equal(pawl_release(g.p, "run"), PAWL_OK);
+    live(&g, 10);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 1);
+    close_ground(&g);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -208,6 +265,8 @@ int main(void)
          DB_TURNS},
         {"a slow commit is not followed by a call", a_slow_commit_is_not_followed_by_a_call,
          DB_FILE},
+        {"nothing is claimed while commits fail", nothing_is_claimed_while_commits_fail, DB_FILE},
+        {"a failure that nobody knows", a_failure_that_nobody_knows, DB_TURNS},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/engine.h"
+#include "support/engine_fixture.h"
 
 #define STEP(name) pawl_step(run, name, stage_echo, "null", PAWL_CALL(.arg = pawl_arg(run)))
 
@@ -27,8 +28,8 @@ static const char *gathering(pawl_run *run, const char *input)
     const char *two = pawl_uuid(run);
     int64_t last = pawl_now(run);
     uint64_t other = pawl_random(run);
-    return pawl_json(run, "[%i,%i,%s,%s,%b,%b,%i]", first, last, one, two, strcmp(one, two) != 0,
-                     chance != other, (int64_t)chance);
+    return pawl_json(run, "[%" PRId64 ",%" PRId64 ",%s,%s,%b,%b,%" PRId64 "]", first, last, one,
+                     two, strcmp(one, two) != 0, chance != other, (int64_t)chance);
 }
 
 static int is_uuid7(const char *text)
@@ -399,7 +400,7 @@ static void as_many_as_have_room_are_kept_warm(conf *c)
 
 /* ---- Log lines ---- */
 
-static void note_line(void *arg, int level, const char *event, const char *fields)
+static void note_line(int level, const char *event, const char *fields, void *arg)
 {
     if (strcmp(event, "run") == 0)
         stage_note(arg, "%d:%s", level, strstr(fields, "text="));
@@ -443,6 +444,36 @@ static void a_line_is_written_once(conf *c)
     stage_free(s);
 }
 
+/* A step that takes longer than a poll may. */
+static const char *take_long(pawl_work *work, const char *input)
+{
+    stage_advance(pawl_work_arg(work), 1000);
+    return input;
+}
+
+static const char *says_the_end(pawl_run *run, const char *input)
+{
+    pawl_step(run, "long", take_long, input, PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_log(run, 3, "ends");
+    return input;
+}
+
+/* The last unit of the run is committed by the close, after the last poll. */
+static void a_close_writes_the_last_lines(conf *c)
+{
+    STAGE_BY_HAND();
+    stage *s = stage_new(c);
+    pawl *p =
+        stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = 1, .log = note_line, .log_arg = s));
+    STAGE_REGISTER(s, p, says_the_end);
+    stage_start(s, p, "says_the_end", "run", "1");
+    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+    STAGE_NOTES(s, "");
+    pawl_close(p);
+    STAGE_NOTES(s, "3:text=ends");
+    stage_free(s);
+}
+
 static const conf_case CASES[] = {
     {"dx-X8 time and ids are well-formed", time_and_ids_are_well_formed, 0},
     {"dx-X8 a replay is told the same", a_replay_is_told_the_same, DB_DURABLE},
@@ -454,6 +485,7 @@ static const conf_case CASES[] = {
     {"too much memory is not a failure", too_much_memory_is_not_a_failure, 0},
     {"as many as have room are kept warm", as_many_as_have_room_are_kept_warm, 0},
     {"a line is written once", a_line_is_written_once, 0},
+    {"a close writes the last lines", a_close_writes_the_last_lines, 0},
 };
 
 int main(void)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine.h"
 #include "fleet.h"
+#include "handle/handle.h"
 
 static fleet_run *some_run(fleet *f)
 {
@@ -23,13 +23,16 @@ static int change(fleet *f, const char *sql)
 int64_t affairs_begin(fleet_node *n)
 {
     n->polled = 1;
+    n->calls_id = handle_node(n->engine);
     return n->hits;
 }
 
 int affairs_end(fleet_node *n, int64_t hits, pawl_code rc)
 {
     n->polled = 0;
-    int excused = rc == PAWL_BUSY || n->hits != hits || fleet_is_shut_out(n);
+    int was_closed = rc == PAWL_FENCED && !fleet_is_open(n->fleet, n->calls_id);
+    int excused =
+        rc == PAWL_BUSY || n->hits != hits || n->plan.dead || was_closed || fleet_is_shut_out(n);
     if (n->plan.dead)
         fleet_bury(n);
     return excused;
@@ -62,8 +65,8 @@ void affairs_start(fleet *f, fleet_node *n, int number)
 static void note_hold(fleet *f, const fleet_node *n, fleet_run *run, const watch_row *r)
 {
     fleet_count(f, TALLY_HOLDS);
-    run->hold = r->status == 0 || r->status == 4 ? HOLD_YES : HOLD_NO;
-    run->hold_fence = n->engine && r->owner == engine_node(n->engine) ? 0 : r->fence;
+    run->hold = r->phase == 0 || r->phase == 4 ? HOLD_YES : HOLD_NO;
+    run->hold_fence = n->engine && r->owner == handle_node(n->engine) ? 0 : r->fence;
     run->hold_ns = f->mono_ns;
     run->hold_hits = f->hits;
 }
@@ -88,7 +91,7 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
     } else if (excused) {
         run->hold = r.found ? HOLD_PERHAPS : HOLD_NO;
     } else if (rc != (!r.found ? PAWL_NOTFOUND : PAWL_ENDED) ||
-               (r.found && (r.status == 0 || r.status == 4))) {
+               (r.found && (r.phase == 0 || r.phase == 4))) {
         fleet_wrong(f, "%s cannot be held: %d", run->id, (int)rc);
     }
     sqlite3_reset(f->runs);
@@ -96,8 +99,11 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
 
 void affairs_release(fleet *f, fleet_node *n, fleet_run *run)
 {
+    fleet_hold before = run->hold;
     int64_t hits = affairs_begin(n);
+    run->hold = before == HOLD_YES ? HOLD_PERHAPS : before; /* it may be so before it is answered */
     pawl_code rc = pawl_release(n->engine, run->id);
+    run->hold = before;
     fleet_tell(f, "node %d releases %s: %d", n->index, run->id, (int)rc);
     int excused = affairs_end(n, hits, rc);
     if (rc == PAWL_OK) {
@@ -129,10 +135,10 @@ void affairs_mail(fleet *f)
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;"
              "UPDATE pawl_runs SET mail = mail + 1, wake_at = min(coalesce(wake_at, %lld), %lld)"
-             " WHERE id = '%s' AND status = 0 AND held = 0;"
+             " WHERE id = '%s' AND phase = 0 AND held = 0;"
              "INSERT INTO pawl_inbox (run, seq, generation, op, attempt, kind, name, by, at, enc)"
              " SELECT run, mail, 0, 0, 0, 2, 'done', '', %lld, 0 FROM pawl_runs"
-             " WHERE id = '%s' AND status = 0 AND held = 0;"
+             " WHERE id = '%s' AND phase = 0 AND held = 0;"
              "COMMIT",
              now, now, run->id, now, run->id);
     if (!change(f, sql)) { /* somebody has the database, or it has ended */
@@ -163,7 +169,7 @@ static int64_t asleep(fleet *f, int64_t key)
  * nothing is executed before they sleep again or end. */
 static int can_be_stolen(fleet *f, const fleet_run *run, const watch_row *r)
 {
-    if (run->talks || !r->found || r->status != 0 || r->owner == 0 || r->held || run->stolen)
+    if (run->talks || !r->found || r->phase != 0 || r->owner == 0 || r->held || run->stolen)
         return 0;
     int64_t sleeps = asleep(f, r->key);
     return sleeps > 0 && program_is_idle_after(&run->program, sleeps);

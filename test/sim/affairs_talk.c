@@ -7,7 +7,7 @@
 
 #include "fleet.h"
 
-enum { REDRIVES_MAX = 2 };
+enum { REDRIVES_MAX = 2, NUDGE_MS = 60000 };
 
 static fleet_run *some_talk(fleet *f)
 {
@@ -17,9 +17,9 @@ static fleet_run *some_talk(fleet *f)
     return run->talks ? run : NULL;
 }
 
-static int is_over(int64_t status)
+static int is_over(int64_t phase)
 {
-    return status != 0 && status != 4;
+    return phase != 0 && phase != 4;
 }
 
 /* 1: there is such a run; and what its row says. */
@@ -80,6 +80,7 @@ static talks_sent *some_sent(fleet *f, const char *id)
 typedef struct sending {
     talks_sent *what;
     const fleet_run *run; /* NULL: a child */
+    int perhaps;          /* it may have been sent before: then its key is known */
     int again;            /* it was sent before, for sure … */
     int other;            /* … and now its key is used for something else */
     int starts;
@@ -112,14 +113,15 @@ static void check_answer(fleet *f, const sending *s, pawl_code rc, const watch_r
                          const watch_row *after)
 {
     const talks_sent *what = s->what;
-    int was_over = before->found && is_over(before->status);
-    int is_now = after->found && is_over(after->status);
+    int was_over = before->found && is_over(before->phase);
+    int is_now = after->found && is_over(after->phase);
     if (rc == PAWL_OK && s->other)
         fleet_wrong(f, "a key of %s was taken for two messages", what->id);
     else if (rc == PAWL_OK && s->again && s->seq != what->seq)
         fleet_wrong(f, "message %" PRIu64 " is %" PRId64 " and was %" PRId64, what->number, s->seq,
                     what->seq);
-    else if (rc == PAWL_OK && !s->again && was_over && after->generation == before->generation)
+    else if (rc == PAWL_OK && !s->again && !s->perhaps && was_over &&
+             after->generation == before->generation)
         fleet_wrong(f, "%s has ended, and takes a message", what->id);
     else if (rc == PAWL_CONFLICT && !s->other)
         fleet_wrong(f, "message %" PRIu64 " is not itself", what->number);
@@ -150,10 +152,10 @@ static void note_answer(fleet *f, sending *s, pawl_code rc, int excused)
 }
 
 /* An id that is no root's: `run` is NULL. */
-static void send_it(fleet *f, fleet_node *n, const char *id, fleet_run *run, int64_t status)
+static void send_it(fleet *f, fleet_node *n, const char *id, fleet_run *run, int64_t phase)
 {
     talks_sent *what = chance_of(&f->chance, 250) ? some_sent(f, id) : NULL;
-    sending s = {.run = run, .again = what && what->sure};
+    sending s = {.run = run, .perhaps = what && what->key[0], .again = what && what->sure};
     s.other = s.again && chance_of(&f->chance, 300);
     if (!what) {
         what = talks_new_sent(&f->talked);
@@ -166,7 +168,7 @@ static void send_it(fleet *f, fleet_node *n, const char *id, fleet_run *run, int
             snprintf(what->key, sizeof what->key, "k%d", (int)f->talked.numbers);
     }
     s.what = what;
-    watch_row before = {.found = 1, .status = status}, after;
+    watch_row before = {.found = 1, .phase = phase}, after;
     if (run)
         before = read_row(f, run);
     s.starts = run && !before.found && chance_of(&f->chance, 300);
@@ -176,7 +178,7 @@ static void send_it(fleet *f, fleet_node *n, const char *id, fleet_run *run, int
                id, what->number, what->key, s.other ? " wrongly" : "", s.starts ? " and start" : "",
                (int)rc, s.seq);
     int excused = affairs_end(n, hits, rc);
-    after = run ? read_row(f, run) : (watch_row){.found = 1, .status = 1};
+    after = run ? read_row(f, run) : (watch_row){.found = 1, .phase = 1};
     if (!excused || rc == PAWL_OK)
         check_answer(f, &s, rc, &before, &after);
     note_answer(f, &s, rc, excused);
@@ -203,21 +205,24 @@ static void cancel(fleet *f, fleet_node *n, fleet_run *run)
 {
     watch_row before = read_row(f, run);
     int64_t hits = affairs_begin(n);
+    int was = run->cancel;
+    run->cancel = was ? was : 1; /* it may be so before it is answered */
     pawl_code rc = pawl_cancel(n->engine, run->id, chance_of(&f->chance, 500) ? "enough" : NULL);
     fleet_tell(f, "node %d cancels %s: %d", n->index, run->id, (int)rc);
     int excused = affairs_end(n, hits, rc);
+    run->cancel = was;
     watch_row after = read_row(f, run);
     if (rc == PAWL_OK) {
         fleet_count(f, TALLY_CANCELS);
         if (run->cancel < 2)
             run->cancel_pos = last_pos(f);
         run->cancel = 2;
-        if (before.found && is_over(before.status))
+        if (before.found && is_over(before.phase) && after.generation == before.generation)
             fleet_wrong(f, "%s has ended, and can be cancelled", run->id);
     } else if (excused) {
         run->cancel = run->cancel ? run->cancel : 1;
     } else if (rc != (before.found ? PAWL_ENDED : PAWL_NOTFOUND) ||
-               (before.found && !is_over(after.status))) {
+               (before.found && !is_over(after.phase))) {
         fleet_wrong(f, "%s cannot be cancelled: %d", run->id, (int)rc);
     }
 }
@@ -250,7 +255,7 @@ static void redrive(fleet *f, fleet_node *n, fleet_run *run)
         o.whole = 1;
     else if (chance_of(&f->chance, 300))
         o.from = from;
-    int may = before.status == 2 || before.status == 3 || before.held;
+    int may = before.phase == 2 || before.phase == 3 || before.held;
     int64_t hits = affairs_begin(n);
     pawl_code rc = pawl_redrive(n->engine, run->id, &o);
     fleet_tell(f, "node %d redrives %s%s%s: %d", n->index, run->id, o.whole ? ", all of it" : "",
@@ -267,8 +272,8 @@ static void redrive(fleet *f, fleet_node *n, fleet_run *run)
         run->redriven = 1;
     else if (rc == PAWL_NOTFOUND && before.found && !o.from)
         fleet_wrong(f, "%s cannot be found", run->id);
-    else if (rc != PAWL_NOTFOUND && (rc != PAWL_REFUSED || is_over(before.status)) &&
-             before.status != 1 && after.generation == before.generation)
+    else if (rc != PAWL_NOTFOUND && (rc != PAWL_REFUSED || is_over(before.phase)) &&
+             before.phase != 1 && after.generation == before.generation)
         fleet_wrong(f, "%s cannot be redriven: %d %s", run->id, (int)rc,
                     n->engine ? pawl_errtext(n->engine) : "");
 }
@@ -314,6 +319,8 @@ static fleet_run *root_of(fleet *f, const char *id)
 void talks_nudge(fleet *f, fleet_node *n)
 {
     char ids[LIST_MAX][TALK_ID];
+    sqlite3_reset(f->dormant);
+    sqlite3_bind_int64(f->dormant, 1, fleet_time(f) - NUDGE_MS);
     int count = list_ids(f, f->dormant, ids);
     for (int i = 0; i < count && n->engine; i++)
         send_it(f, n, ids[i], root_of(f, ids[i]), 0);

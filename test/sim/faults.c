@@ -1,8 +1,11 @@
 /* Faults, and who meets whom: everything that goes wrong below an engine, or while its code is in
  * a work function. */
-#include "core/engine.h"
-#include "db/nodes_file.h"
+#include "db/liveness_file.h"
 #include "fleet.h"
+#include "handle/handle.h"
+#include "threads.h"
+
+enum { LONG_MS = 8000 };
 
 static const pawl_code CODES[] = {PAWL_STORAGE, PAWL_IO, PAWL_FULL, PAWL_BUSY, PAWL_NOMEM};
 
@@ -54,7 +57,7 @@ static void meet(fleet_node *n)
     if (f->odds.talk && chance_of(&f->chance, 500))
         talks_meddle(f, other);
     else
-        fleet_poll(other);
+        fleet_turn(other);
 }
 
 static void plan_commit(fleet_node *n, int64_t number)
@@ -67,7 +70,7 @@ static void plan_commit(fleet_node *n, int64_t number)
     n->plan.fail_ends = chance_of(&f->chance, 300);
 }
 
-/* What a commit has written is lost, unless it happens and only its answer is. */
+/* What a commit has written is handed in again by whoever lives. */
 static void note_call(fleet_node *n, int64_t number, fault_call call, const char *sql)
 {
     fleet *f = n->fleet;
@@ -77,7 +80,6 @@ static void note_call(fleet_node *n, int64_t number, fault_call call, const char
         fleet_tell(f, "node %d: call %d fails: %.60s", n->index, (int)call, sql);
         fleet_count(f, is_commit ? TALLY_COMMITS_FAILED : TALLY_CALLS_FAILED);
         faults_hit(n);
-        faults_note(n);
     } else if (is_commit && plan->commits == plan->lose_commit) {
         fleet_tell(f, "node %d: no answer to a commit that %s%s", n->index,
                    plan->lose_happened ? "happens" : "does not", plan->lose_late ? ", late" : "");
@@ -85,8 +87,6 @@ static void note_call(fleet_node *n, int64_t number, fault_call call, const char
         if (plan->lose_late && plan->lose_happened)
             fleet_count(f, TALLY_LATE);
         faults_hit(n);
-        if (!plan->lose_happened)
-            faults_note(n);
     }
 }
 
@@ -106,7 +106,11 @@ void faults_before(void *node, int64_t number, fault_call call, const char *sql)
     note_call(n, number, call, sql);
     if (call == FAULT_CALL_COMMIT && fleet_is_shut_out(n))
         fleet_wrong(f, "node %d commits although it is closed", n->index);
-    if (call == FAULT_CALL_BEGIN && n->polled && chance_of(&f->chance, f->odds.meet))
+    if (call != FAULT_CALL_BEGIN || !chance_of(&f->chance, f->odds.meet))
+        return;
+    if (!threads_is_main())
+        threads_yield();
+    else if (n->polled)
         meet(n);
 }
 
@@ -119,7 +123,7 @@ static void fall_silent(fleet_node *n)
     fleet_tell(f, "node %d falls silent", n->index);
     f->silences++;
     n->silent = 1;
-    nodes_file_release(db_nodes(n->inner), engine_node(n->engine));
+    liveness_file_release(db_nodes(n->inner), handle_node(n->engine));
 }
 
 static void poll_others(fleet *f, int most)
@@ -130,7 +134,7 @@ static void poll_others(fleet *f, int most)
             continue;
         if (chance_of(&f->chance, 500))
             fleet_move(f, chance_between(&f->chance, 1, 1500));
-        fleet_poll(other);
+        fleet_turn(other);
     }
 }
 
@@ -156,9 +160,27 @@ static void hold(fleet *f)
         affairs_hold(f, other, NULL);
 }
 
+/* On a thread of an engine: others go on meanwhile, for as long as it takes. */
+static void take_time(fleet_node *n)
+{
+    fleet *f = n->fleet;
+    if (!f->odds.server && !n->silent && !f->calm && chance_of(&f->chance, f->odds.silence))
+        fall_silent(n);
+    if (chance_of(&f->chance, f->odds.busy))
+        threads_sleep(chance_between(&f->chance, 1, chance_of(&f->chance, 300) ? LONG_MS : 200));
+    else if (chance_of(&f->chance, 300))
+        threads_yield();
+    if (!n->plan.dead && fleet_is_shut_out(n))
+        faults_note(n);
+}
+
 void faults_let_happen(fleet_node *n)
 {
     fleet *f = n->fleet;
+    if (!threads_is_main()) {
+        take_time(n);
+        return;
+    }
     if (f->calm || f->depth > 2)
         return;
     fleet_jump(f);

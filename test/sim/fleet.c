@@ -1,7 +1,5 @@
-/* Nodes up and down, the clock, and what engines are given.
- *
- * A node dies by having its database answer nothing any more (db_fault.dead): closed like that, its
- * engine frees what it has and leaves the database as it is, and the kernel gets back its locks. */
+/* The whole world: its clock, its database, and which odds it has. Nodes come and go in it
+ * (nodes.c); what the database says is read over a connection that no engine knows of. */
 #include "fleet.h"
 
 #include <fcntl.h>
@@ -13,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/engine.h"
+#include "threads.h"
 
 static const int64_t START_MS = INT64_C(1700000000000);
 static const int64_t MS_NS = 1000000;
@@ -52,7 +50,7 @@ static _Noreturn void give_up(const char *what)
     exit(2);
 }
 
-static void copy_file(const char *from, const char *to)
+void fleet_copy(const char *from, const char *to)
 {
     char bytes[65536];
     int in = open(from, O_RDONLY | O_CLOEXEC);
@@ -112,218 +110,17 @@ static void land_all(fleet *f)
             db_fault_land(&f->nodes[i].plan);
 }
 
-/* There is one thread: nobody else will signal anything. So whoever waits waits for the time. */
+void fleet_pass(fleet *f, int64_t until_ns)
+{
+    if (until_ns > f->mono_ns)
+        fleet_move(f, (until_ns - f->mono_ns + MS_NS - 1) / MS_NS);
+}
+
 static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
                       int64_t deadline_ns)
 {
-    fleet *f = (fleet *)(void *)c;
-    (void)cond;
-    (void)mutex;
-    if (deadline_ns == INT64_MAX) {
-        fprintf(stderr, "sim: seed %llu: somebody waits for ever\n", (unsigned long long)f->seed);
-        abort();
-    }
-    land_all(f);
-    if (deadline_ns > f->mono_ns)
-        fleet_move(f, (deadline_ns - f->mono_ns + MS_NS - 1) / MS_NS);
-    return 1;
-}
-
-static int give_random(void *arg, void *bytes, size_t count)
-{
-    fleet *f = ((fleet_node *)arg)->fleet;
-    for (size_t i = 0; i < count; i++)
-        ((unsigned char *)bytes)[i] = (unsigned char)chance_next(&f->dice);
-    return 0;
-}
-
-/* ---- What engines are given ---- */
-
-static void hear(void *arg, int level, const char *event, const char *fields)
-{
-    fleet_node *n = arg;
-    (void)level;
-    if (n->fleet->talks)
-        fprintf(stderr, "%12s %*snode %d: %s %s\n", "", n->fleet->depth * 4, "", n->index, event,
-                fields);
-}
-
-static int drops(void *arg)
-{
-    fleet *f = ((fleet_node *)arg)->fleet;
-    int drop = chance_of(&f->chance, f->odds.drop);
-    f->tally->at[TALLY_EVICTIONS] += drop;
-    return drop;
-}
-
-static db *wrap(void *arg, db *inner)
-{
-    fleet_node *n = arg;
-    db *wrapped = db_fault_wrap(inner, &n->plan);
-    if (!wrapped)
-        give_up("memory");
-    n->inner = inner;
-    return wrapped;
-}
-
-/* ---- Nodes ---- */
-
-static int is_open(fleet *f, int64_t id)
-{
-    sqlite3_bind_int64(f->open, 1, id);
-    int open = sqlite3_step(f->open) == SQLITE_ROW && sqlite3_column_int(f->open, 0) > 0;
-    sqlite3_reset(f->open);
-    return open;
-}
-
-/* Where a lock is the sign of life, only who has lost it can be shut out. */
-int fleet_is_shut_out(fleet_node *n)
-{
-    fleet *f = n->fleet;
-    int64_t id = (n->silent || f->odds.server) && n->engine ? engine_node(n->engine) : 0;
-    if (id == 0 || is_open(f, id))
-        return 0;
-    if (!n->told) {
-        n->told = 1;
-        f->silences++;
-        fleet_count(f, TALLY_SHUT_OUT);
-    }
-    return 1;
-}
-
-void fleet_up(fleet_node *n)
-{
-    fleet *f = n->fleet;
-    char name[16], build[16];
-    f->builds += f->builds == 0 || (!f->calm && chance_of(&f->chance, 150));
-    snprintf(name, sizeof name, "node-%d", n->index);
-    snprintf(build, sizeof build, "build-%d", f->builds);
-    n->plan = (db_fault){.before = faults_before, .before_arg = n};
-    if (f->odds.server) {
-        n->plan.no_file = 1;
-        n->plan.clock = &f->server;
-    }
-    n->silent = n->told = n->working = n->died_in = 0;
-    n->lacks = !f->calm && chance_of(&f->chance, f->odds.lack);
-    f->tally->at[TALLY_LACKS] += n->lacks;
-    n->die_at = 0;
-    pawl_hooks hooks = {.size = sizeof hooks, .random = give_random, .arg = n};
-    engine_test test = {.arg = n, .wrap = wrap, .clock = &f->clock, .drops = drops};
-    pawl_options o = {.size = sizeof o,
-                      .threads = -1,
-                      .name = name,
-                      .build = build,
-                      .claim_ms = FLEET_CLAIM_MS,
-                      .hooks = &hooks,
-                      .log = hear,
-                      .log_arg = n};
-#ifdef PAWL_ALWAYS_REPLAY
-    test.drops = NULL;
-#endif
-    pawl_code rc = engine_test_open(&n->engine, f->odds.memory ? "memory:" : f->path, &o, &test);
-    fleet_tell(f, "node %d comes up: %d", n->index, (int)rc);
-    if (rc != PAWL_OK)
-        fleet_wrong(f, "node %d cannot be opened: %s", n->index, pawl_errtext(n->engine));
-    works_register(n);
-    talks_register(n);
-}
-
-static void close_node(fleet_node *n)
-{
-    fleet_node *before_it = n->fleet->current;
-    n->polled = 1; /* nobody may poll it meanwhile */
-    n->fleet->current = n;
-    pawl_close(n->engine);
-    n->fleet->current = before_it;
-    n->polled = 0;
-    n->engine = NULL;
-    n->inner = NULL;
-}
-
-/* The list of what a node is at, which outlives it, and what is kept of it. */
-static void running_names(const fleet_node *n, char list[FLEET_PATH + 40],
-                          char kept[FLEET_PATH + 40])
-{
-    long long id = engine_node(n->engine);
-    snprintf(list, FLEET_PATH + 40, "%s-running-%lld", n->fleet->path, id);
-    snprintf(kept, FLEET_PATH + 40, "%s-kept-%lld", n->fleet->path, id);
-}
-
-void fleet_die(fleet_node *n)
-{
-    char list[FLEET_PATH + 40], kept[FLEET_PATH + 40];
-    running_names(n, list, kept);
-    if (access(list, R_OK) == 0)
-        copy_file(list, kept);
-    fleet_count(n->fleet, TALLY_CRASHES);
-    n->plan.dead = 1;
-    n->died_in = n->polled ? n->working : -1;
-    faults_hit(n);
-    faults_note(n);
-}
-
-void fleet_bury(fleet_node *n)
-{
-    char list[FLEET_PATH + 40], kept[FLEET_PATH + 40];
-    fleet_tell(n->fleet, "node %d is dead", n->index);
-    running_names(n, list, kept);
-    int64_t id = engine_node(n->engine);
-    close_node(n);
-    rename(kept, list);
-    watch_death(n->fleet, n, id);
-}
-
-void fleet_down(fleet_node *n)
-{
-    fleet_tell(n->fleet, "node %d goes down", n->index);
-    faults_plan(n);
-    n->die_at = 0;
-    n->plan.lose_commit = 0;
-    faults_note(n);
-    close_node(n);
-}
-
-/* Others have closed it. It may have noticed, and begin anew at the next poll. */
-static void see_fenced(fleet_node *n, int64_t id)
-{
-    fleet *f = n->fleet;
-    if (id && is_open(f, id))
-        fleet_wrong(f, "node %d believes that it was closed", n->index);
-    fleet_tell(f, "node %d is shut out", n->index);
-    if (!n->told) {
-        f->silences++;
-        fleet_count(f, TALLY_SHUT_OUT);
-    }
-    faults_note(n);
-    n->silent = n->told = 0;
-}
-
-int64_t fleet_poll(fleet_node *n)
-{
-    fleet *f = n->fleet;
-    int64_t did = 0, id = engine_node(n->engine);
-    fleet_node *before_it = f->current;
-    f->current = n;
-    n->polled = 1;
-    n->began_ns = f->mono_ns;
-    f->depth++;
-    faults_plan(n);
-    int64_t hits = n->hits;
-    pawl_code rc = pawl_poll(n->engine, &did);
-    f->depth--;
-    n->polled = 0;
-    f->current = before_it;
-    fleet_tell(f, "node %d (%lld) polled: %d did %lld", n->index, (long long)id, (int)rc,
-               (long long)did);
-    if (n->plan.dead)
-        fleet_bury(n);
-    else if (rc == PAWL_FENCED)
-        see_fenced(n, id);
-    else if (n->silent && fleet_is_shut_out(n))
-        fleet_down(n); /* nobody can tell it: a lock that is gone is nothing that happens */
-    else if (rc != PAWL_OK && rc != PAWL_BUSY && n->hits == hits && !fleet_is_shut_out(n))
-        fleet_wrong(f, "node %d cannot be polled: %s", n->index, pawl_errtext(n->engine));
-    return did;
+    land_all((fleet *)(void *)c);
+    return threads_wait(cond, mutex, deadline_ns);
 }
 
 /* ---- The whole ---- */
@@ -351,8 +148,8 @@ static void open_look(fleet *f)
     prepare(f, "SELECT count(*) FROM pawl_nodes WHERE node = ?1 AND closed = 0", &f->open);
     prepare(f, "SELECT at FROM pawl_beats WHERE node = ?1", &f->beat);
     prepare(f,
-            "SELECT run, status, held, owner, fence, wake_at, output, error, held_reason,"
-            " custom_status, custom_seq, created_at, length(held_for), generation FROM pawl_runs "
+            "SELECT run, phase, held, owner, fence, wake_at, output, error, held_reason,"
+            " status, status_seq, created_at, length(held_for), generation FROM pawl_runs "
             "WHERE id = ?1",
             &f->runs);
     prepare(f, "SELECT kind, data FROM pawl_journal WHERE run = ?1 ORDER BY seq DESC LIMIT 1",
@@ -362,6 +159,11 @@ static void open_look(fleet *f)
             &f->journal);
     prepare(f, "SELECT value FROM pawl_attributes WHERE run = ?1 AND name = 'at'", &f->attribute);
     prepare(f, "SELECT count(*) FROM pawl_inbox WHERE run = ?1 AND kind <> 1", &f->arrived);
+    prepare(f,
+            "SELECT r.run, r.fence, r.id FROM pawl_runs r WHERE r.phase IN (0, 4) AND r.held = 0"
+            " AND r.wake_at <= ?1 AND r.workflow <> 'nowhere' AND NOT EXISTS"
+            " (SELECT 1 FROM pawl_nodes n WHERE n.node = r.owner AND n.closed = 0)",
+            &f->unclaimed);
 }
 
 /* The same for talks: what to look at, and what to judge. */
@@ -369,28 +171,31 @@ static void open_talks(fleet *f)
 {
     prepare(f, "SELECT max(pos) FROM pawl_journal", &f->last_pos);
     prepare(f,
-            "SELECT r.run, r.id, r.status, r.held, r.held_reason, r.wake_at, r.owner, r.parent,"
-            " r.parent_generation, r.cancel_at, r.claims, (SELECT coalesce(max(i.kind), 0) FROM "
-            "pawl_inbox i"
-            " WHERE i.run = r.run AND i.kind <> 1 AND (i.kind <> 3 OR r.status = 0)),"
-            " p.status, p.generation,"
+            "SELECT r.run, r.id, r.phase, r.held, r.held_reason, r.wake_at, r.owner, r.parent,"
+            " r.parent_generation, r.cancel_at, (SELECT count(*) FROM pawl_journal b WHERE b.run ="
+            " r.run AND b.generation = r.generation AND b.seq > 1),"
+            " (SELECT coalesce(max(i.kind), 0) FROM pawl_inbox i"
+            " WHERE i.run = r.run AND i.kind <> 1 AND (i.kind <> 3 OR r.phase = 0)),"
+            " p.phase, p.generation,"
             " (SELECT count(*) FROM pawl_journal j WHERE j.run = r.run"
             " AND j.generation = r.generation AND j.kind = 27)"
             " FROM pawl_runs r LEFT JOIN pawl_runs p ON p.run = r.parent"
-            " WHERE r.status IN (0, 4) AND r.workflow = 'talk'",
+            " WHERE r.phase IN (0, 4) AND r.workflow = 'talk'",
             &f->family);
-    prepare(f, /* who has so many in its boxes does not wait for one more */
-            "SELECT id FROM pawl_runs r WHERE status = 0 AND held = 0 AND wake_at IS NULL"
+    prepare(f, /* who has so many in its boxes does not wait for one more. One that was held and
+                  released before its owner heard of it is due, and sleeps nevertheless */
+            "SELECT id FROM pawl_runs r WHERE phase = 0 AND held = 0"
+            " AND (wake_at IS NULL OR (owner <> 0 AND wake_at <= ?1)) AND workflow = 'talk'"
             " AND (SELECT count(*) FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1) < 20",
             &f->dormant);
     prepare(f,
-            "SELECT id FROM pawl_runs WHERE status IN (0, 4) AND held IN (3, 5)"
+            "SELECT id FROM pawl_runs WHERE phase IN (0, 4) AND held IN (3, 5)"
             " AND workflow = 'talk'",
             &f->stuck);
     prepare(f,
             "SELECT r.run, r.generation, j.seq, r.id FROM pawl_runs r JOIN pawl_journal j"
             " ON j.run = r.run AND j.generation = r.generation AND j.kind = 23"
-            " WHERE r.status = 0 AND r.held = 0 AND (r.wake_at IS NULL OR r.wake_at > ?1)"
+            " WHERE r.phase = 0 AND r.held = 0 AND (r.wake_at IS NULL OR r.wake_at > ?1)"
             " AND EXISTS (SELECT 1 FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1"
             " AND i.name = j.name)",
             &f->letters);
@@ -399,7 +204,7 @@ static void open_talks(fleet *f)
             " ORDER BY seq",
             &f->after);
     prepare(f,
-            "SELECT run, id, status, generation, parent, parent_generation, parent_op, cancel_at,"
+            "SELECT run, id, phase, generation, parent, parent_generation, parent_op, cancel_at,"
             " deadline_at, output, error, input, owner, wake_at FROM pawl_runs"
             " WHERE workflow = 'talk' ORDER BY run",
             &f->tales);
@@ -407,8 +212,7 @@ static void open_talks(fleet *f)
             "SELECT seq, kind, op, at, name, data FROM pawl_journal WHERE run = ?1"
             " AND generation = ?2 ORDER BY seq",
             &f->talk_rows);
-    prepare(f,
-            "SELECT status, finished_at FROM pawl_generations WHERE run = ?1 AND generation = ?2",
+    prepare(f, "SELECT phase, finished_at FROM pawl_generations WHERE run = ?1 AND generation = ?2",
             &f->generations);
     prepare(f, "SELECT seq, name, data FROM pawl_inbox WHERE run = ?1 AND kind = 1 ORDER BY seq",
             &f->inbox);
@@ -469,6 +273,25 @@ static void draw_odds(fleet_odds *o, chance *c)
     o->silence = o->nodes < 2 ? 0 : sometimes(c, 400, 50, 300);
 }
 
+/* By a chance of their own: a world in which engines are only polled is what it always was. */
+static void draw_drivers(fleet_odds *o, uint64_t seed)
+{
+    chance c = {chance_mix(seed ^ UINT64_C(0x7468726561647321))};
+    o->threads = chance_of(&c, 600) ? (int)chance_between(&c, 1, 3) : 0;
+    if (!o->threads)
+        return;
+    o->serve = (int)chance_between(&c, 200, 1000);
+    o->finish = sometimes(&c, 500, 50, 400);
+    o->stop = sometimes(&c, 600, 10, 150);
+    o->busy = sometimes(&c, 700, 100, 900);
+    o->broad = sometimes(&c, 500, 300, 1000);
+    if (!o->broad)
+        return;
+    o->talk = o->talk > 500 ? o->talk : 500;
+    o->hold = sometimes(&c, 600, 200, 800);
+    o->busy = (int)chance_between(&c, 500, 1000);
+}
+
 static void draw_run(fleet *f, int number)
 {
     chance *c = &f->chance;
@@ -478,7 +301,7 @@ static void draw_run(fleet *f, int number)
     run->delay_ms = chance_of(c, 150) ? chance_between(c, 1, 100000) : 0;
     run->talks = chance_of(c, f->odds.talk);
     if (run->talks) {
-        run->talk_seed = chance_next(c);
+        run->talk_seed = chance_next(c) | (chance_of(c, f->odds.broad) ? TALK_BROAD : 0);
         run->talk_left = (int)chance_between(c, 0, 2);
         run->deadline_ms = chance_of(c, 100) ? chance_between(c, 1, 7200000) : 0;
         return;
@@ -507,6 +330,8 @@ void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
     f->dice.state = chance_mix(~seed);
     draw_odds(&f->odds, &f->chance);
     draw_steal(&f->odds, &f->chance);
+    draw_drivers(&f->odds, seed);
+    threads_open(f);
     for (int i = 0; i < FLEET_NODES; i++)
         f->nodes[i] = (fleet_node){.fleet = f, .index = i};
     for (int i = 0; i < f->odds.runs; i++)
@@ -515,7 +340,7 @@ void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
         fleet_up(&f->nodes[0]);
     } else {
         snprintf(f->path, sizeof f->path, "%s/sim.db", folder);
-        copy_file(model, f->path);
+        fleet_copy(model, f->path);
     }
     open_look(f);
     open_talks(f);
@@ -557,6 +382,7 @@ static void close_look(fleet *f)
     sqlite3_finalize(f->inbox);
     sqlite3_finalize(f->slept);
     sqlite3_finalize(f->state);
+    sqlite3_finalize(f->unclaimed);
     if (!f->odds.memory)
         sqlite3_close(f->look);
 }
@@ -567,7 +393,8 @@ void fleet_close(fleet *f)
         close_look(f);
     for (int i = 0; i < FLEET_NODES; i++)
         if (f->nodes[i].engine)
-            close_node(&f->nodes[i]);
+            fleet_shut(&f->nodes[i]);
+    threads_open(NULL);
     if (f->odds.memory)
         return;
     close_look(f);

@@ -15,8 +15,9 @@
 #include <sqlite3.h>
 #include <pawl.h>
 
-#include "core/engine_test.h"
+#include "api/engine_test.h"
 #include "db/db_fault.h"
+#include "executed.h"
 #include "program.h"
 #include "talks.h"
 #include "tally.h"
@@ -26,7 +27,11 @@ enum {
     FLEET_RUNS = 6,
     FLEET_NOTES = 256,
     FLEET_PATH = 256,
-    FLEET_CLAIM_MS = 5000
+    FLEET_CLAIM_MS = 5000,
+    FLEET_DRAIN_MS = 2000,
+    FLEET_CLOSED = 512,
+    LIVENESS_DUE = 32,
+    LIVENESS_PROBES = 12
 };
 
 /* How much of what may happen, in thousandths; for one seed. */
@@ -53,9 +58,18 @@ typedef struct fleet_odds {
     int send;        /* somebody sends a message */
     int cancel;      /* … cancels a run */
     int redrive;     /* … redrives one */
+    int threads;     /* engines have so many at most; 0: all are driven by hand */
+    int serve;       /* one that has threads and is not driven begins to serve … */
+    int finish;      /* … or somebody finishes a run with it, again and again, for a while each */
+    int stop;        /* somebody stops it */
+    int busy;        /* a work function on such a thread takes its time */
+    int broad;       /* a talk does most of its work beside the function */
 } fleet_odds;
 
 typedef struct fleet fleet;
+
+/* Who drives an engine: nobody, or whoever polls it; a thread in pawl_serve() or pawl_finish(). */
+typedef enum { DRIVER_NONE, DRIVER_SERVE, DRIVER_FINISH } fleet_driver;
 
 typedef struct fleet_node {
     fleet *fleet;
@@ -69,10 +83,27 @@ typedef struct fleet_node {
     int lacks;        /* it does not have the work function */
     int told;         /* that it is shut out was counted */
     int working;      /* the run whose work function it is in, from 1; 0: none */
+    int64_t died_id;  /* by this number it was called when it died */
+    int64_t calls_id; /* … when somebody began to call it */
     int died_in;      /* … when it died; -1: it was in nothing at all */
-    int64_t began_ns; /* its poll */
-    int64_t hits;     /* how many faults it has met … */
-    int64_t faults;   /* … and how many times something of it may have been lost */
+    int64_t began_ns; /* its poll; of one that serves: all its threads have waited since then */
+    int threads;      /* 0: it is driven by hand */
+    fleet_driver driver;
+    int stopped;        /* somebody has, and perhaps nobody has heard it yet … */
+    int64_t stopped_ns; /* … since then */
+    int stops;          /* so many that nobody may have heard of */
+    int driven;         /* so many times somebody has served or finished, and come to an end */
+    int begun;          /* … and so many times somebody has begun … */
+    int64_t begun_ns;   /* … the last time then */
+    int64_t worked_ns;  /* when a work function of it returned last */
+    int64_t hit_ns;     /* when it met a fault last */
+    int64_t id;         /* by this number it was called when it was looked at last */
+    int finish_run;     /* what is finished … */
+    int64_t finish_ms;  /* … for so long … */
+    int finish_times;   /* … so many times */
+    int64_t queued_ns;  /* it has something to commit since then, of f->served_ns; -1: nothing */
+    int64_t hits;       /* how many faults it has met … */
+    int64_t faults;     /* … and how many times something of it may have been lost */
 } fleet_node;
 
 /* What was executed. */
@@ -81,8 +112,7 @@ typedef struct fleet_note {
     int64_t op;
     int64_t attempt;
     int64_t times;
-    int by;         /* who was the last … */
-    int64_t faults; /* … and how many faults it had had */
+    executed last;
     uint64_t input;
 } fleet_note;
 
@@ -117,8 +147,13 @@ typedef struct fleet_run {
     int64_t kills;       /* so many times more */
     fleet_deaths deaths; /* at most */
     fleet_deaths sure;   /* at least */
-    int64_t due_rounds;  /* so long it is due, and all the others have nothing to do */
-    int talks;           /* it is a talk, not a program */
+    int inside;          /* so many of its work functions are being executed by threads */
+    int64_t seen_rows;   /* what its row said when it was looked at last … */
+    int64_t seen_fence;
+    int64_t seen_wake_ms;
+    int64_t seen_awake_ms; /* … and since when that is so */
+    int64_t due_rounds;    /* so long it is due, and all the others have nothing to do */
+    int talks;             /* it is a talk, not a program */
     uint64_t talk_seed;
     int talk_left;       /* generations */
     int64_t deadline_ms; /* 0: none */
@@ -128,6 +163,11 @@ typedef struct fleet_run {
     int redriven; /* perhaps once more: that had no answer */
 } fleet_run;
 
+/* A run that is due and that no live node owns, and since when, in time that counts. */
+typedef struct liveness_due {
+    int64_t key, fence, since_ms;
+} liveness_due;
+
 struct fleet {
     clock_source clock;  /* first: it is what engines get … */
     clock_source server; /* … and what the database says, where it looks like a server's */
@@ -135,6 +175,16 @@ struct fleet {
     int64_t server_ms;
     int64_t latest_ms; /* that the database's clock has shown */
     int64_t mono_ns;
+    int64_t closed[FLEET_CLOSED]; /* numbers of nodes that others have closed */
+    int closed_count;
+    int64_t served_ns; /* of that, as far as no thread has overslept … */
+    int64_t awake_ns;  /* … and while all is calm nobody who is polled has */
+    liveness_due due[LIVENESS_DUE];
+    int due_count;
+    int64_t probes_ms[LIVENESS_PROBES]; /* when they were started; -1: they have ended */
+    int probe_count;
+    int64_t orphan_ms; /* when it was started or cancelled */
+    int orphan_cancelled;
     uint64_t seed;
     chance chance; /* what happens */
     chance dice;   /* what engines get as randomness */
@@ -169,6 +219,7 @@ struct fleet {
     sqlite3_stmt *inbox;
     sqlite3_stmt *slept;
     sqlite3_stmt *state;
+    sqlite3_stmt *unclaimed;
     fleet_node nodes[FLEET_NODES];
     fleet_run all[FLEET_RUNS];
     fleet_note notes[FLEET_NOTES];
@@ -195,11 +246,27 @@ void fleet_die(fleet_node *n);
 void fleet_bury(fleet_node *n); /* when nothing of it is on the stack any more */
 void fleet_down(fleet_node *n);
 
+/* Close its engine, whoever drives it. */
+void fleet_shut(fleet_node *n);
+
 /* Poll it, with what may happen meanwhile. Gives how much it did. */
 int64_t fleet_poll(fleet_node *n);
 
-/* Move the clock; set it, as far as chance says so. */
+/* The same for one that may have threads: these go on, or begin. */
+int64_t fleet_turn(fleet_node *n);
+
+/* It was told that others have closed it, when it was called by this number. */
+void fleet_fenced(fleet_node *n, int64_t id);
+
+/* 1: it is on the stack of whoever asks, or has threads that drive it: it cannot be polled. */
+static inline int fleet_is_driven(const fleet_node *n)
+{
+    return n->polled || n->driver != DRIVER_NONE;
+}
+
+/* Move the clock; until a moment of the monotonic one; set it, as far as chance says so. */
 void fleet_move(fleet *f, int64_t ms);
+void fleet_pass(fleet *f, int64_t until_ns);
 void fleet_jump(fleet *f);
 
 /* What time it is, as the database says. */
@@ -217,8 +284,26 @@ static inline void fleet_count(fleet *f, tally_kind kind)
     f->tally->at[kind]++;
 }
 
-/* 1: others have closed it. */
+/* 1: others have closed it; nobody has closed the node of this number. */
 int fleet_is_shut_out(fleet_node *n);
+int fleet_is_open(fleet *f, int64_t id);
+int fleet_was_closed(const fleet *f, int64_t id); /* by others, as they have said */
+
+void fleet_copy(const char *from, const char *to); /* a file */
+
+/* ---- Drivers that are threads (drivers.c) ---- */
+
+/* Begin to serve, or to finish something. 0: neither. */
+int drivers_begin(fleet_node *n);
+
+/* Its threads go on, and those of others, with what may happen meanwhile. */
+void drivers_play(fleet_node *n);
+
+/* All threads go on until each of them waits. */
+void drivers_settle(fleet *f);
+
+/* Stop whoever drives it, and wait for that. */
+void drivers_halt(fleet_node *n);
 
 /* ---- Faults (faults.c) ---- */
 
@@ -233,6 +318,7 @@ void faults_before(void *node, int64_t number, fault_call call, const char *sql)
 static inline void faults_hit(fleet_node *n)
 {
     n->hits++;
+    n->hit_ns = n->fleet->mono_ns;
     n->fleet->hits++;
 }
 
@@ -268,10 +354,10 @@ void works_register(fleet_node *n);
 /* What the row of a run says. Texts are good until the next one is read. */
 typedef struct watch_row {
     int found;
-    int64_t key, status, held, owner, fence, wake_ms, created_ms, generation;
+    int64_t key, phase, held, owner, fence, wake_ms, created_ms, generation;
     int wakes;
-    const char *output, *error, *reason, *said;
-    int64_t said_count;
+    const char *output, *error, *reason, *status;
+    int64_t status_seq;
     int64_t tried; /* bytes that say which builds have tried it in vain */
 } watch_row;
 
@@ -284,6 +370,9 @@ void watch_look(fleet *f);
 /* All nodes have found nothing to do: is a run due all the same? */
 void watch_quiet(fleet *f);
 
+/* May it be a run that is let out alone? */
+int watch_is_suspect(const fleet *f, const fleet_run *run);
+
 /* A node has died, just now, and was called by this number. */
 void watch_death(fleet *f, const fleet_node *n, int64_t id);
 
@@ -293,6 +382,27 @@ void watch_talk_execution(fleet_node *n, int number, int64_t fence); /* -1: of a
 
 /* When the next run is due, in the database's time; INT64_MAX: none. */
 int64_t watch_due(fleet *f);
+
+/* ---- What must go on (liveness.c) ---- */
+
+/* Everybody waits, and time passes. */
+void liveness_rest(fleet *f, int64_t ms);
+
+/* All threads wait: is something left in a queue? */
+void liveness_of_queues(fleet *f);
+
+/* Nothing goes wrong any more: start something that must be done at once; is all driven that is
+ * due? */
+void liveness_probe(fleet *f, fleet_node *n);
+void liveness_look(fleet *f);
+
+/* All have ended: a run whose workflow nobody has is held, and can be cancelled. 0: it was. */
+int liveness_orphan(fleet *f, fleet_node *n);
+
+/* ---- The last scene (neighbours.c) ---- */
+
+void neighbours_register(fleet_node *n);
+void neighbours(fleet *f);
 
 /* ---- Judging (judge.c) ---- */
 

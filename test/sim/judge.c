@@ -118,19 +118,19 @@ static void judge_run(fleet *f, int number)
     if (r.wakes)
         fleet_wrong(f, "%s has ended and is still to wake", run->id);
     size_t count = read_rows(f, r.key, rows);
-    program_end end = {.failed = r.status == 2,
+    program_end end = {.failed = r.phase == 2,
                        .output = r.output,
                        .error = r.error,
-                       .status = r.said,
-                       .statuses = r.said_count,
+                       .status = r.status,
+                       .statuses = r.status_seq,
                        .attribute = read_attribute(f, r.key),
                        .count = count,
                        .rows = rows};
     tell_rows(f, run, rows, count);
     if ((!f->odds.jump || f->odds.server) && !run->mailed)
         judge_delay(f, run, &r, rows, count);
-    if (r.status != 1 && r.status != 2)
-        fleet_wrong(f, "%s has ended with status %" PRId64, run->id, r.status);
+    if (r.phase != 1 && r.phase != 2)
+        fleet_wrong(f, "%s has ended with phase %" PRId64, run->id, r.phase);
     if (program_check(&run->program, &end, &told, why))
         fleet_wrong(f, "%s: %s", run->id, why);
     else

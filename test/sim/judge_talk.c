@@ -21,7 +21,7 @@ typedef struct generation {
 } generation;
 
 typedef struct tale {
-    int64_t key, status, count, parent, parent_generation, parent_op, deadline_ms, pos;
+    int64_t key, phase, count, parent, parent_generation, parent_op, deadline_ms, pos;
     int has_parent, cancelled;
     char *id, *output, *error, *input;
     generation at[GENERATIONS_MAX];
@@ -75,21 +75,21 @@ static void read_end(fleet *f, const tale *t, int64_t number, generation *g)
 {
     sqlite3_stmt *s = f->generations;
     if (number == t->count) {
-        g->end = (talk_end)t->status;
+        g->end = (talk_end)t->phase;
         return;
     }
     sqlite3_bind_int64(s, 1, t->key);
     sqlite3_bind_int64(s, 2, number);
-    int64_t status = 0;
+    int64_t phase = 0;
     if (sqlite3_step(s) == SQLITE_ROW) {
-        status = sqlite3_column_int64(s, 0);
+        phase = sqlite3_column_int64(s, 0);
         g->finished_ms = sqlite3_column_int64(s, 1);
     } else {
         fleet_wrong(f, "%s has no generation %" PRId64, t->id, number);
     }
     sqlite3_reset(s);
     g->redriven = g->count == 0 || g->rows[g->count - 1].kind != TALK_ROW_CONTINUED;
-    g->end = status == 5 ? g->redriven ? TALK_LEFT : TALK_AGAIN : (talk_end)status;
+    g->end = phase == 5 ? g->redriven ? TALK_LEFT : TALK_AGAIN : (talk_end)phase;
 }
 
 static void read_generation(fleet *f, tale *t, int64_t number)
@@ -109,7 +109,7 @@ static void read_tale(fleet *f, sqlite3_stmt *s, tale *t)
     *t =
         (tale){.key = sqlite3_column_int64(s, 0),
                .id = copy(s, 1),
-               .status = sqlite3_column_int64(s, 2),
+               .phase = sqlite3_column_int64(s, 2),
                .count = sqlite3_column_int64(s, 3),
                .has_parent = sqlite3_column_type(s, 4) != SQLITE_NULL,
                .parent = sqlite3_column_int64(s, 4),
@@ -241,7 +241,7 @@ static void judge_output(fleet *f, const tale *t)
     char text[32] = "";
     const talks_log *log = talks_log_of(&f->talked, t->id, t->count);
     uint64_t sum = t->at[t->count - 1].talk.seed;
-    if (t->status != TALK_DONE || !log || !t->output)
+    if (t->phase != TALK_DONE || !log || !t->output)
         return;
     for (int64_t i = 0; i < log->count; i++)
         sum = chance_mix(sum + log->at[i].hash);
@@ -393,11 +393,11 @@ static void judge_result(fleet *f, const tale *t, const program_row *r, const ta
             fleet_wrong(f, "%s: child %" PRId64 " is not %s", t->id, r->seq, data_of(answer));
     } else if (answer->kind == TALK_ROW_DONE) {
         fleet_count(f, TALLY_CHILDREN);
-        if (child->status != TALK_DONE || strcmp(data_of(answer), child->output) != 0)
+        if (child->phase != TALK_DONE || strcmp(data_of(answer), child->output) != 0)
             fleet_wrong(f, "%s: child %" PRId64 " gives %s", t->id, r->seq, data_of(answer));
     } else {
         fleet_count(f, TALLY_CHILDREN_FAILED);
-        if (child->status == TALK_DONE || !has_name(child->error, name))
+        if (child->phase == TALK_DONE || !has_name(child->error, name))
             fleet_wrong(f, "%s: child %" PRId64 " fails by %s, and has %s", t->id, r->seq, name,
                         child->error ? child->error : "nothing");
     }
@@ -513,7 +513,7 @@ static void judge_cancel(fleet *f, const tale *t)
     for (int i = 0; i < f->odds.runs; i++)
         if (strcmp(f->all[i].id, t->id) == 0)
             run = &f->all[i];
-    if (t->status == TALK_CANCELLED) {
+    if (t->phase == TALK_CANCELLED) {
         fleet_count(f, t->cancelled ? TALLY_CANCELLED : TALLY_DEADLINES);
         int asked = run ? run->cancel > 0 : t->cancelled;
         if (!asked && t->deadline_ms > f->latest_ms)
@@ -565,8 +565,8 @@ void talks_judge(fleet *f)
             if (n > 1 && t->at[n - 2].redriven && !f->odds.jump)
                 judge_kept(f, t, n);
         }
-        if (t->status < TALK_DONE || t->status > TALK_CANCELLED)
-            fleet_wrong(f, "%s has ended with status %" PRId64, t->id, t->status);
+        if (t->phase < TALK_DONE || t->phase > TALK_CANCELLED)
+            fleet_wrong(f, "%s has ended with phase %" PRId64, t->id, t->phase);
         judge_output(f, t);
         judge_letters(f, t);
         judge_children(&b, t);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "fleet.h"
+#include "threads.h"
 
 enum {
     DEFAULT_COUNT = 300,
@@ -23,6 +24,7 @@ enum {
     CALM_MAX = 4000,
     LONG_CALM = 3000, /* somebody asks every few ms, until a moment that is far away */
     HOUR_MS = 3600000,
+    IDLE_MAX = 600,
     WRONG_MAX = 10,
     TWICE_EVERY = 50,
     SECONDS_MAX = 30
@@ -47,6 +49,8 @@ static fleet_node *some_engine(fleet *f)
     return n->engine ? n : NULL;
 }
 
+static const int64_t MS_NS = 1000000;
+
 /* How long nothing will happen: until a run is due; or, if one is due and nobody has seen to it
  * yet, until some engine wants to be called. Of who has mail nobody knows when he wakes. */
 static int64_t quiet_ms(fleet *f, int idle)
@@ -56,21 +60,30 @@ static int64_t quiet_ms(fleet *f, int idle)
         return HOUR_MS;
     if (due != INT64_MAX && due > now)
         return due - now;
-    int64_t next = 1000;
+    int64_t next = 1000, woken_ns = threads_next_ns();
+    if (woken_ns != INT64_MAX && woken_ns - f->mono_ns < next * MS_NS)
+        next = woken_ns > f->mono_ns ? (woken_ns - f->mono_ns + MS_NS - 1) / MS_NS : 0;
     for (int i = 0; i < f->odds.nodes; i++) {
-        int64_t ms = f->nodes[i].engine ? pawl_timeout(f->nodes[i].engine) : -1;
+        int by_hand = f->nodes[i].engine && f->nodes[i].driver == DRIVER_NONE;
+        int64_t ms = by_hand ? pawl_timeout(f->nodes[i].engine) : -1;
         if (ms >= 0 && ms < next)
             next = ms;
     }
     return next;
 }
 
+/* Whoever can go on does before much time passes. */
 static void move_clock(fleet *f)
 {
+    if (f->odds.threads && chance_of(&f->chance, 150)) {
+        fleet_move(f, chance_between(&f->chance, 0, 20));
+        return;
+    }
+    drivers_settle(f);
     int64_t ms = chance_of(&f->chance, 600)   ? quiet_ms(f, 0)
                  : chance_of(&f->chance, 500) ? chance_between(&f->chance, 0, 2000)
                                               : chance_between(&f->chance, 0, 7200000);
-    fleet_move(f, ms);
+    liveness_rest(f, ms);
     fleet_tell(f, "%lld ms pass", (long long)ms);
     fleet_jump(f);
 }
@@ -130,7 +143,7 @@ static void step(fleet *f)
         if (!f->all[number].started || what < 2)
             affairs_start(f, n, number);
     } else if (what < 68) {
-        fleet_poll(n);
+        fleet_turn(n);
     } else if (what < 90) {
         move_clock(f);
     } else if (what < 91) {
@@ -155,6 +168,15 @@ static int all_ended(const fleet *f, int but_held)
     return but_held || !f->odds.talk || f->talked.live == 0;
 }
 
+static void start_rest(fleet *f)
+{
+    for (int i = 0; i < f->odds.runs; i++) {
+        fleet_node *n = f->all[i].started ? NULL : some_engine(f);
+        if (n)
+            affairs_start(f, n, i);
+    }
+}
+
 /* Everybody has a turn, without faults. Gives how much was done. */
 static int64_t calm_round(fleet *f)
 {
@@ -162,14 +184,15 @@ static int64_t calm_round(fleet *f)
     for (int i = 0; i < f->odds.nodes; i++) {
         if (!f->nodes[i].engine)
             fleet_up(&f->nodes[i]);
-        did += fleet_poll(&f->nodes[i]);
+        did += fleet_turn(&f->nodes[i]);
     }
-    for (int i = 0; i < f->odds.runs; i++) {
-        fleet_node *n = f->all[i].started ? NULL : some_engine(f);
-        if (n)
-            affairs_start(f, n, i);
-    }
+    drivers_settle(f);
+    start_rest(f);
+    fleet_node *n = some_engine(f);
+    if (n)
+        liveness_probe(f, n);
     watch_look(f);
+    liveness_look(f);
     release_poison(f);
     return did;
 }
@@ -198,23 +221,36 @@ static void calm_rounds(fleet *f, int but_held)
         fleet_node *n = f->odds.talk ? some_engine(f) : NULL;
         if (n)
             talks_nudge(f, n);
-        fleet_move(f, round > LONG_CALM ? HOUR_MS : quiet_ms(f, idle));
+        liveness_rest(f, round > LONG_CALM ? HOUR_MS : quiet_ms(f, idle));
     }
 }
 
-/* What is held stays so, and belongs to nobody who lives. */
+/* What is held stays so, and is owned by no live node: one that serves again has watched for longer
+ * than a claim lasts by then, and has closed those that died. */
 static void rest(fleet *f)
 {
-    for (int i = 0; i < 8 && !f->wrong[0]; i++) {
-        f->rest = i > 5;
+    for (int i = 0; i < 18 && !f->wrong[0]; i++) {
+        f->rest = i > 15;
         calm_round(f);
-        fleet_move(f, 1000);
+        liveness_rest(f, 1000);
     }
     f->rest = 0;
 }
 
+/* Nobody has anything to do any more but what comes now. */
+static void idle(fleet *f)
+{
+    for (int i = 0; i < IDLE_MAX && !f->wrong[0]; i++) {
+        calm_round(f);
+        fleet_node *n = some_engine(f);
+        if (n && !liveness_orphan(f, n))
+            return;
+        liveness_rest(f, quiet_ms(f, 0));
+    }
+}
+
 /* For who looks into a world that went wrong: what each of those waits for. */
-static int explain(void *arg, const pawl_info *info)
+static int explain(const pawl_info *info, void *arg)
 {
     char *why = NULL;
     if (pawl_why(arg, pawl_info_id(info), &why) == PAWL_OK)
@@ -236,10 +272,15 @@ static void calm_down(fleet *f)
 {
     f->calm = 1;
     f->odds.meet = 0;
+    if (!f->odds.server && f->now_ms < f->latest_ms)
+        f->now_ms = f->latest_ms; /* a heartbeat in the future keeps a dead node open until then */
     affairs_give_back(f);
-    for (int i = 0; i < f->odds.nodes; i++)
+    for (int i = 0; i < f->odds.nodes; i++) {
+        if (f->nodes[i].engine && f->nodes[i].driver == DRIVER_FINISH)
+            drivers_halt(&f->nodes[i]);
         if (f->nodes[i].engine && f->nodes[i].lacks)
             fleet_down(&f->nodes[i]);
+    }
     calm_rounds(f, 1);
     if (!all_ended(f, 0))
         rest(f);
@@ -249,6 +290,10 @@ static void calm_down(fleet *f)
             fleet_wrong(f, "%s does not end", f->all[i].id);
     if (f->talked.live > 0)
         fleet_wrong(f, "%d children do not end", f->talked.live);
+    if (!f->wrong[0])
+        idle(f);
+    if (!f->wrong[0])
+        neighbours(f);
     if (f->wrong[0])
         explain_all(f);
 }

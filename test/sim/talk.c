@@ -49,10 +49,28 @@ static void make_op(talk_op *op, int depth, chance *c)
     make_parts(op, depth, c);
 }
 
+/* Work beside the function, and mostly that. */
+static void make_broad_op(talk_op *op, chance *c)
+{
+    static const talk_kind KINDS[] = {TALK_ALL, TALK_ALL, TALK_KEEP, TALK_ANY, TALK_STEP};
+    *op = (talk_op){.kind = KINDS[chance_between(c, 0, 4)], .ms = some_pause(c)};
+    op->fails = chance_of(c, 100);
+    op->way = (int)chance_between(c, 0, 5);
+    op->count = (int)chance_between(c, 3, TALK_PARTS);
+    for (int i = 0; i < op->count; i++)
+        op->parts[i] = chance_of(c, 500) ? PART_STEP : PART_CALL;
+}
+
 void talk_make(talk *t, uint64_t seed, int depth, int left)
 {
     chance c = {chance_mix(seed)};
     *t = (talk){.seed = seed, .depth = depth, .left = left};
+    if (seed >= TALK_BROAD) {
+        t->count = (int)chance_between(&c, 2, 5);
+        for (int i = 0; i < t->count; i++)
+            make_broad_op(&t->ops[i], &c);
+        return;
+    }
     t->count = (int)chance_between(&c, depth ? 0 : 1, depth ? 3 : TALK_OPS);
     t->again = left > 0 && chance_of(&c, 500);
     t->fails = chance_of(&c, 100);
@@ -167,7 +185,8 @@ static const char *input_of(doing *d, int at, int part)
     snprintf(seed, sizeof seed, "%" PRIu64, d->t->seed);
     snprintf(sum, sizeof sum, "%" PRIu64, d->sum);
     return pawl_json(d->run,
-                     "{'talk':%s,'depth':%d,'at':%d,'part':%d,'generation':%i,'seen':%i,'sum':%s}",
+                     "{'talk':%s,'depth':%d,'at':%d,'part':%d,'generation':%" PRId64
+                     ",'seen':%" PRId64 ",'sum':%s}",
                      seed, d->t->depth, at, part, pawl_run_generation(d->run), d->seen, sum);
 }
 
@@ -260,7 +279,7 @@ static void do_several(doing *d, int at)
     case TALK_KEEP:
         see_number(d, pawl_any(d->run, all, count, PAWL_KEEP | PAWL_FAILURES));
         if (op->way % 3 == 1)
-            pawl_abandon(d->run, all[op->way % op->count]);
+            pawl_future_cancel(d->run, all[op->way % op->count]);
         if (op->way % 3 == 2)
             return; /* the rest is left to the end of the run */
         break;
@@ -383,9 +402,10 @@ const char *talk_run(pawl_run *run, const talk *t, pawl_work_fn *work, const tal
     if (t->again) {
         char text[96];
         talk_input(talk_next_seed(t), t->depth, t->left - 1, text);
-        return pawl_again(run, text, NULL);
+        return pawl_continue_as_new(run, text, NULL);
     }
     char sum[32];
     snprintf(sum, sizeof sum, "%" PRIu64, d.sum);
-    return pawl_json(run, "{'sum':%s,'seen':%i,'heard':%i}", sum, d.seen, d.heard);
+    return pawl_json(run, "{'sum':%s,'seen':%" PRId64 ",'heard':%" PRId64 "}", sum, d.seen,
+                     d.heard);
 }

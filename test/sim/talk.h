@@ -74,6 +74,9 @@ typedef struct talk {
 
 /* ---- Making up ---- */
 
+/* Talks from this seed on do most of their work beside the function. */
+#define TALK_BROAD UINT64_C(0xFFFF000000000000)
+
 void talk_make(talk *t, uint64_t seed, int depth, int left);
 
 /* The input that says all of it, and back. 0: it is not one. */

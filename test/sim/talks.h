@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "executed.h"
 #include "talk.h"
 
 struct fleet;
@@ -35,9 +36,7 @@ typedef struct talks_log {
 typedef struct talks_note {
     uint64_t key; /* of the call, and its attempt */
     int64_t times;
-    int by;
-    int64_t faults;
-    int64_t holds; /* of all runs, so far */
+    executed last;
     uint64_t input;
 } talks_note;
 

@@ -43,6 +43,11 @@ static const char *const NAMES[TALLY_KINDS] = {
     [TALLY_GENERATIONS] = "generations",
     [TALLY_REDRIVES] = "redrives",
     [TALLY_STATE] = "state",
+    [TALLY_SERVES] = "served",
+    [TALLY_FINISHES] = "finished",
+    [TALLY_STOPS] = "stopped",
+    [TALLY_PROBES] = "probes",
+    [TALLY_SCENES] = "last scenes",
 };
 
 void tally_print(const tally *t, FILE *out)

@@ -49,6 +49,11 @@ typedef enum {
     TALLY_GENERATIONS,
     TALLY_REDRIVES,
     TALLY_STATE,
+    TALLY_SERVES,
+    TALLY_FINISHES,
+    TALLY_STOPS,
+    TALLY_PROBES,
+    TALLY_SCENES,
     TALLY_KINDS
 } tally_kind;
 

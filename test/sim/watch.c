@@ -3,11 +3,18 @@
  * It is read by SQLite alone, so that an engine that sees things as it likes cannot hide it. */
 #include <inttypes.h>
 
-#include "core/engine.h"
 #include "fleet.h"
+#include "handle/handle.h"
 
 /* As pawl.h and docs/format.md say. */
-enum { HELD_VERSION = 1, HELD_POISON = 3, HELD_BY_HAND = 4, POISON_DEATHS = 5, ROUNDS_MAX = 400 };
+enum {
+    HELD_VERSION = 1,
+    HELD_POISON = 3,
+    HELD_BY_HAND = 4,
+    POISON_DEATHS = 5,
+    ALONE_DEATHS = 3,
+    ROUNDS_MAX = 400
+};
 
 static const int64_t HEARD_NS = INT64_C(2000000000);
 
@@ -26,7 +33,7 @@ watch_row watch_read(fleet *f, const fleet_run *run)
         return r;
     return (watch_row){.found = 1,
                        .key = sqlite3_column_int64(s, 0),
-                       .status = sqlite3_column_int64(s, 1),
+                       .phase = sqlite3_column_int64(s, 1),
                        .held = sqlite3_column_int64(s, 2),
                        .owner = sqlite3_column_int64(s, 3),
                        .fence = sqlite3_column_int64(s, 4),
@@ -35,8 +42,8 @@ watch_row watch_read(fleet *f, const fleet_run *run)
                        .output = text_of(s, 6),
                        .error = text_of(s, 7),
                        .reason = text_of(s, 8),
-                       .said = text_of(s, 9),
-                       .said_count = sqlite3_column_int64(s, 10),
+                       .status = text_of(s, 9),
+                       .status_seq = sqlite3_column_int64(s, 10),
                        .created_ms = sqlite3_column_int64(s, 11),
                        .tried = sqlite3_column_int64(s, 12),
                        .generation = sqlite3_column_int64(s, 13)};
@@ -49,14 +56,6 @@ int64_t watch_rows(fleet *f, int64_t key)
     int64_t last = sqlite3_column_int64(f->rows, 1);
     sqlite3_reset(f->rows);
     return last;
-}
-
-static int is_open(fleet *f, int64_t node)
-{
-    sqlite3_bind_int64(f->open, 1, node);
-    int open = sqlite3_step(f->open) == SQLITE_ROW && sqlite3_column_int(f->open, 0) > 0;
-    sqlite3_reset(f->open);
-    return open;
 }
 
 /* ---- Holds ---- */
@@ -77,7 +76,8 @@ static void see_hold(fleet *f, fleet_run *run, const watch_row *r)
         run->hold_ns = f->mono_ns;
         run->hold_hits = f->hits;
     }
-    if (f->rest && held && !run->stolen && r->owner != 0 && is_open(f, r->owner))
+    if (f->rest && held && !run->stolen && !run->inside && r->owner != 0 &&
+        fleet_is_open(f, r->owner))
         fleet_wrong(f, "%s is held, and node %" PRId64 " does not let go of it", run->id, r->owner);
 }
 
@@ -157,8 +157,8 @@ static void see_theft(fleet *f, fleet_run *run, const watch_row *r)
         return;
     if (r->fence != run->stolen)
         run->stolen = 0;
-    else if (r->status != 0 || watch_rows(f, r->key) != run->stolen_rows ||
-             (r->owner != run->stolen_owner && is_open(f, run->stolen_owner)))
+    else if (r->phase != 0 || watch_rows(f, r->key) != run->stolen_rows ||
+             (r->owner != run->stolen_owner && fleet_is_open(f, run->stolen_owner)))
         fleet_wrong(f, "%s goes on in the hands of somebody who has lost it", run->id);
 }
 
@@ -184,7 +184,7 @@ static void look_at(fleet *f, fleet_run *run)
     run->key = r.key;
     see_owner(f, run, &r);
     see_theft(f, run, &r);
-    run->ended = r.status != 0 && r.status != 4;
+    run->ended = r.phase != 0 && r.phase != 4;
     if (!run->ended)
         see_hold(f, run, &r);
     if (!run->ended && !run->talks) {
@@ -211,7 +211,7 @@ static int is_waiting(fleet *f, const fleet_run *run, int64_t *wake_ms)
     watch_row r = watch_read(f, run);
     sqlite3_reset(f->runs);
     *wake_ms = r.wake_ms;
-    return r.found && r.status == 0 && !r.held && r.wakes && !run->mailed && !run->talks;
+    return r.found && r.phase == 0 && !r.held && r.wakes && !run->mailed && !run->talks;
 }
 
 int64_t watch_due(fleet *f)
@@ -223,12 +223,23 @@ int64_t watch_due(fleet *f)
     return due;
 }
 
+/* Processes that were shut out count too, and nobody knows for which run. */
+int watch_is_suspect(const fleet *f, const fleet_run *run)
+{
+    return run->deaths.count + f->silences >= ALONE_DEATHS;
+}
+
+/* Suspects wait for seconds, in which there may be many rounds; and where there are threads rounds
+ * are short, and liveness.c has the time in view. */
 void watch_quiet(fleet *f)
 {
+    if (f->odds.threads)
+        return;
     for (int i = 0; i < f->odds.runs; i++) {
         fleet_run *run = &f->all[i];
         int64_t wake_ms;
-        int due = is_waiting(f, run, &wake_ms) && wake_ms <= fleet_time(f);
+        int due = is_waiting(f, run, &wake_ms) && wake_ms <= fleet_time(f) && !run->inside &&
+                  !watch_is_suspect(f, run);
         run->due_rounds = due ? run->due_rounds + 1 : 0;
         if (run->due_rounds > ROUNDS_MAX)
             fleet_wrong(f, "%s is due, and nobody sees to it", run->id);
@@ -260,7 +271,7 @@ void watch_death(fleet *f, const fleet_node *n, int64_t id)
         fleet_run *run = &f->all[i];
         watch_row r = watch_read(f, run);
         sqlite3_reset(f->runs);
-        if (!r.found || r.status != 0 || r.owner != id || run->talks)
+        if (!r.found || r.phase != 0 || r.owner != id || run->talks)
             continue;
         int64_t rows = watch_rows(f, r.key);
         if (f->odds.server || n->died_in == 0 || n->died_in == i + 1)
@@ -279,7 +290,7 @@ static void see_claim(fleet_node *n)
     int64_t at = 0;
     if (!f->odds.server)
         return;
-    sqlite3_bind_int64(f->beat, 1, engine_node(n->engine));
+    sqlite3_bind_int64(f->beat, 1, handle_node(n->engine));
     if (sqlite3_step(f->beat) == SQLITE_ROW)
         at = sqlite3_column_int64(f->beat, 0);
     sqlite3_reset(f->beat);
@@ -322,7 +333,7 @@ static int has_heard(const fleet_node *n, const fleet_run *run)
  * did since then when its next unit is refused. */
 static int may_execute(const fleet_node *n, const fleet_run *run, int64_t fence)
 {
-    if (n->silent && fence < run->hold_fence)
+    if (n->silent && (fence < run->hold_fence || fence < run->fence))
         return 1;
     return !n->fleet->rest && fence == run->hold_fence && !has_heard(n, run);
 }

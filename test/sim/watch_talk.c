@@ -10,7 +10,7 @@ enum { HELD_MISMATCH = 2 };
 
 /* The columns of f->family. */
 typedef struct kin {
-    int64_t key, status, held, wake_ms, owner, parent, parent_generation, claims, letters;
+    int64_t key, phase, held, wake_ms, owner, parent, parent_generation, rows, letters;
     int64_t parent_status, parent_now, ending;
     int wakes, cancelled, has_parent;
     const char *id, *reason;
@@ -25,7 +25,7 @@ static kin read_kin(sqlite3_stmt *s)
 {
     return (kin){.key = sqlite3_column_int64(s, 0),
                  .id = (const char *)sqlite3_column_text(s, 1),
-                 .status = sqlite3_column_int64(s, 2),
+                 .phase = sqlite3_column_int64(s, 2),
                  .held = sqlite3_column_int64(s, 3),
                  .reason = (const char *)sqlite3_column_text(s, 4),
                  .wakes = !is_null(s, 5),
@@ -35,7 +35,7 @@ static kin read_kin(sqlite3_stmt *s)
                  .parent = sqlite3_column_int64(s, 7),
                  .parent_generation = sqlite3_column_int64(s, 8),
                  .cancelled = !is_null(s, 9),
-                 .claims = sqlite3_column_int64(s, 10),
+                 .rows = sqlite3_column_int64(s, 10),
                  .letters = sqlite3_column_int64(s, 11),
                  .parent_status = is_null(s, 12) ? -1 : sqlite3_column_int64(s, 12),
                  .parent_now = sqlite3_column_int64(s, 13),
@@ -46,12 +46,12 @@ static kin read_kin(sqlite3_stmt *s)
 static void see_sleep(fleet *f, const kin *k)
 {
     int asleep = !k->wakes || k->wake_ms > f->latest_ms;
-    if (k->held || !asleep || (k->claims == 0 && k->owner == 0))
+    if (k->held || !asleep || (k->rows == 0 && k->owner == 0))
         return;
     if (k->letters)
         fleet_wrong(f, "%s sleeps although something of kind %" PRId64 " has arrived", k->id,
                     k->letters);
-    if (k->status == 4 && !k->wakes)
+    if (k->phase == 4 && !k->wakes)
         fleet_wrong(f, "%s is to be cleaned up, and sleeps", k->id);
 }
 
@@ -71,9 +71,9 @@ static void see_parent(fleet *f, const kin *k)
 /* What says so in the journal and what says so in the row came together. */
 static void see_ending(fleet *f, const kin *k)
 {
-    if (k->status == 0 && k->ending)
+    if (k->phase == 0 && k->ending)
         fleet_wrong(f, "%s ends, and is live", k->id);
-    if (k->status == 4 && !k->ending && !k->cancelled)
+    if (k->phase == 4 && !k->ending && !k->cancelled)
         fleet_wrong(f, "%s is failing, and its journal does not say so", k->id);
 }
 

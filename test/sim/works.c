@@ -9,8 +9,66 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handle/handle.h"
+
 /* An until has no arg to find it by. */
 static fleet *the_fleet;
+
+/* ---- Executions ---- */
+
+void executed_begin(executed *e, const fleet_node *n)
+{
+    *e = (executed){.by = n->index,
+                    .faults = n->faults,
+                    .driven = n->driven,
+                    .inside = e->inside + 1,
+                    .began_ns = n->fleet->mono_ns,
+                    .id = handle_node(n->engine),
+                    .begun = n->begun};
+}
+
+/* Somebody may have cancelled its run, or a deadline has: then it goes on without it after a
+ * while. */
+static int is_cancelled(const executed *e, const fleet *f)
+{
+    return f->odds.talk && f->mono_ns >= clock_deadline(e->began_ns, FLEET_DRAIN_MS);
+}
+
+void executed_end(executed *e, fleet_node *n)
+{
+    int64_t drained = n->stopped ? clock_deadline(n->stopped_ns, FLEET_DRAIN_MS) : INT64_MAX;
+    e->inside--;
+    n->worked_ns = n->fleet->mono_ns;
+    if (e->by == n->index &&
+        (n->fleet->mono_ns >= drained || n->driven != e->driven || is_cancelled(e, n->fleet)))
+        e->late = 1;
+}
+
+/* A thread that was given up is in it still, or was so when its engine was driven again. */
+static int is_given_up(const executed *e, const fleet_node *n)
+{
+    return e->late || (e->inside > 0 && (n->driven != e->driven || is_cancelled(e, n->fleet)));
+}
+
+/* Whoever begins to drive it otherwise gives back what was driven before, and tries that for as
+ * long as a drain takes. */
+static int was_left(const executed *e, const fleet_node *n)
+{
+    return n->begun != e->begun && n->hit_ns >= n->begun_ns &&
+           n->fleet->mono_ns >= clock_deadline(n->begun_ns, FLEET_DRAIN_MS);
+}
+
+/* A node that was closed by others may have begun anew since. */
+static int was_shut_out(const executed *e, fleet_node *n)
+{
+    return fleet_is_shut_out(n) || fleet_was_closed(n->fleet, e->id);
+}
+
+int executed_may_be_lost(const executed *e, fleet *f)
+{
+    fleet_node *n = &f->nodes[e->by];
+    return n->faults != e->faults || is_given_up(e, n) || was_left(e, n) || was_shut_out(e, n);
+}
 
 /* ---- Notes ---- */
 
@@ -74,16 +132,15 @@ static void check_rows(fleet_node *n, const fleet_run *run, const identity *who,
 static void check_times(fleet_node *n, const fleet_run *run, const fleet_note *note)
 {
     fleet *f = n->fleet;
-    fleet_node *last = &f->nodes[note->by];
-    if (note->times > 0 && last->faults == note->faults && !fleet_is_shut_out(last))
+    if (note->times > 0 && !executed_may_be_lost(&note->last, f))
         fleet_wrong(f,
                     "%s op %" PRId64 " attempt %" PRId64
                     " is executed by node %d although node %d has done it",
-                    run->id, note->op, note->attempt, n->index, note->by);
+                    run->id, note->op, note->attempt, n->index, note->last.by);
 }
 
-/* 0: too many notes. */
-static int64_t note_execution(fleet_node *n, pawl_work *work, int number, const char *input)
+/* NULL: too many notes. */
+static fleet_note *note_execution(fleet_node *n, pawl_work *work, int number, const char *input)
 {
     fleet *f = n->fleet;
     fleet_run *run = &f->all[number];
@@ -96,7 +153,7 @@ static int64_t note_execution(fleet_node *n, pawl_work *work, int number, const 
     fleet_note *note = note_of(f, number, who.op, attempt);
     if (!note) {
         fleet_wrong(f, "more is executed than there can be");
-        return 0;
+        return NULL;
     }
     watch_execution(n, number, who.key, pawl_work_fence(work));
     check_rows(n, run, &who, at, attempt);
@@ -106,9 +163,9 @@ static int64_t note_execution(fleet_node *n, pawl_work *work, int number, const 
         fleet_wrong(f, "%s op %" PRId64 " has another input the second time", run->id, who.op);
     f->tally->at[TALLY_AGAIN] += note->times > 0 && run->program.ops[at].kind != DO_UNTIL;
     note->input = hash(input);
-    note->by = n->index;
-    note->faults = n->faults;
-    return ++note->times;
+    note->times++;
+    executed_begin(&note->last, n);
+    return note;
 }
 
 /* ---- Working ---- */
@@ -140,21 +197,26 @@ static const char *do_work(pawl_work *work, const char *input)
         return killed(work);
     }
     fleet_run *run = &f->all[number];
-    int64_t calls = 1;
+    fleet_note *note = NULL;
     if (f->odds.server || !fleet_is_shut_out(n)) /* otherwise it cannot know that it is of no use */
-        calls = note_execution(n, work, number, input);
+        note = note_execution(n, work, number, input);
+    int64_t calls = note ? note->times : 1;
     n->working = number + 1;
     if (!f->calm && kills(run, program_op_of(input), calls)) {
         fleet_tell(f, "node %d is killed by %s", n->index, run->id);
         fleet_die(n);
     } else {
+        run->inside++;
         faults_let_happen(n);
+        run->inside--;
     }
     if (!f->calm && !n->plan.dead && chance_of(&f->chance, f->odds.die_in)) {
         fleet_tell(f, "node %d dies at work", n->index);
         fleet_die(n);
     }
     n->working = 0;
+    if (note)
+        executed_end(&note->last, n);
     return program_work(work, &run->program, input, calls);
 }
 
@@ -174,10 +236,20 @@ static const char *do_program(pawl_run *run, const char *input)
     return program_run(run, &n->fleet->all[number].program, do_work, n);
 }
 
+/* A run that is there to be done at once. */
+static const char *do_probe(pawl_run *run, const char *input)
+{
+    (void)run;
+    (void)input;
+    return "true";
+}
+
 void works_register(fleet_node *n)
 {
     the_fleet = n->fleet;
     pawl_register_workflow(n->engine, "program", do_program, PAWL_WORKFLOW(.arg = n));
+    pawl_register_workflow(n->engine, "probe", do_probe, NULL);
+    neighbours_register(n);
     if (!n->lacks)
         pawl_register_work(n->engine, "work", do_work, PAWL_WORK(.arg = n));
 }

@@ -135,46 +135,36 @@ static int counts(fleet_node *n)
     return n->fleet->odds.server || !fleet_is_shut_out(n);
 }
 
-/* Somebody holds a run, perhaps this one. */
-static int is_held(const fleet *f)
-{
-    for (int i = 0; i < f->odds.runs; i++)
-        if (f->all[i].hold != HOLD_NO)
-            return 1;
-    return 0;
-}
-
-/* Executed again: only if what it gave the last time may have been lost. What was done beside the
- * function is also lost if the run was held before that could be recorded. */
-static int64_t note(fleet_node *n, pawl_work *work, const char *input)
+/* Executed again: only if what it gave the last time may have been lost. */
+static talks_note *note_execution(fleet_node *n, pawl_work *work, const char *input)
 {
     fleet *f = n->fleet;
     talks_note *note = note_of(&f->talked, work);
     fleet_tell(f, "node %d executes %s of %s, attempt %" PRId64 ": %.80s", n->index,
-               pawl_work_name(work), pawl_work_key(work), pawl_work_attempt(work), input);
+               pawl_work_name(work),
+               strchr(pawl_work_key(work), '.') + 1, /* without the database */
+               pawl_work_attempt(work), input);
     if (!note) {
         fleet_wrong(f, "more is executed than there can be");
-        return 0;
+        return NULL;
     }
     uint64_t h = hash(1, input);
     if (note->times > 0 && note->input != h)
         fleet_wrong(f, "%s of %s has another input the second time", pawl_work_name(work),
                     pawl_work_key(work));
-    if (note->times > 0 && note->holds == f->talked.holds &&
-        !may_be_lost(f, note->by, note->faults))
+    if (note->times > 0 && !executed_may_be_lost(&note->last, f))
         fleet_wrong(f, "%s of %s is executed by node %d although node %d has done it",
-                    pawl_work_name(work), pawl_work_key(work), n->index, note->by);
+                    pawl_work_name(work), pawl_work_key(work), n->index, note->last.by);
     f->tally->at[TALLY_AGAIN] += note->times > 0;
     f->tally->at[TALLY_RETRIES] += pawl_work_attempt(work) > 1;
     note->input = h;
-    note->by = n->index;
-    note->faults = n->faults;
-    note->holds = is_held(f) ? -1 : f->talked.holds;
-    return ++note->times;
+    note->times++;
+    executed_begin(&note->last, n);
+    return note;
 }
 
 /* What may happen meanwhile. 0: the node has died. */
-static int live_through(fleet_node *n, pawl_work *work)
+static int live_through(fleet_node *n, pawl_work *work, talks_note *note)
 {
     fleet *f = n->fleet;
     int number = -1, used = 0;
@@ -182,12 +172,18 @@ static int live_through(fleet_node *n, pawl_work *work)
     int is_root = sscanf(id, "run-%d%n", &number, &used) == 1 && !id[used];
     watch_talk_execution(n, is_root ? number : -1, pawl_work_fence(work));
     n->working = is_root ? number + 1 : FLEET_RUNS + 1;
+    if (is_root)
+        f->all[number].inside++;
     faults_let_happen(n);
+    if (is_root)
+        f->all[number].inside--;
     if (!f->calm && !n->plan.dead && chance_of(&f->chance, f->odds.die_in)) {
         fleet_tell(f, "node %d dies at work", n->index);
         fleet_die(n);
     }
     n->working = 0;
+    if (note)
+        executed_end(&note->last, n);
     return !n->plan.dead;
 }
 
@@ -203,8 +199,9 @@ static const char *do_work(pawl_work *work, const char *input)
         return killed(work);
     }
     int is_known = counts(n);
+    talks_note *note = NULL;
     if (is_known) {
-        note(n, work, input);
+        note = note_execution(n, work, input);
         talks_log *log = talks_log_of(&f->talked, pawl_work_run_id(work), task.generation);
         if (log && task.seen > log->count)
             fleet_wrong(f, "%s has seen more than it was told", pawl_work_run_id(work));
@@ -214,7 +211,7 @@ static const char *do_work(pawl_work *work, const char *input)
     talks_deed *deed = talks_deed_of(&f->talked, pawl_work_run_id(work), task.seed, task.at);
     if (deed && is_known)
         deed->done = ++f->talked.stamp;
-    if (!live_through(n, work))
+    if (!live_through(n, work, note))
         return killed(work);
     return talk_work(work, &task, input);
 }
@@ -234,17 +231,18 @@ static const char *clean_up(pawl_work *work, const char *input, int is_undo)
         return killed(work);
     }
     int is_known = counts(n);
-    if (is_known)
-        note(n, work, input);
+    talks_note *note = is_known ? note_execution(n, work, input) : NULL;
     talks_deed *deed = talks_deed_of(&f->talked, pawl_work_run_id(work), task.seed, task.at);
-    if (!deed)
+    if (!deed) {
+        fleet_wrong(f, "more is cleaned up than there can be");
         return killed(work);
+    }
     int64_t bad = chance_mix(task.seed + (uint64_t)task.at) % 16 == 0 ? 4 : task.seed % 4 == 0;
     int succeeds = ++deed->cleaned > bad;
     if (succeeds && is_known)
         deed->undone = ++f->talked.stamp;
     fleet_count(f, is_undo ? TALLY_UNDOS : TALLY_FINALLYS);
-    if (!live_through(n, work))
+    if (!live_through(n, work, note))
         return killed(work);
     return succeeds ? "true" : pawl_work_fail(work, PAWL_TRANSIENT, "passing", "not yet");
 }

@@ -1,5 +1,5 @@
-/* SQLite and libpq as anybody would use them. The application waits for locks as long as it takes:
- * what pawl does meanwhile is what the test is about. */
+/* SQLite and libpq as an application uses them. The application waits for locks as long as it
+ * takes: what pawl does meanwhile is what the test is about. */
 #include "support/app.h"
 
 #include <libpq-fe.h>
@@ -50,7 +50,7 @@ app *app_open(const conf *c)
 void app_close(app *a)
 {
     if (a->file && sqlite3_close(a->file) != SQLITE_OK)
-        end("closing", "somebody has left a statement open");
+        end("closing", "a statement was left open");
     PQfinish(a->server);
     free(a);
 }
@@ -61,7 +61,7 @@ void *app_native(app *a)
 }
 
 /* The first column of the first row. */
-static int note(void *arg, int count, char **values, char **names)
+static int read_number(void *arg, int count, char **values, char **names)
 {
     int64_t *out = arg;
     (void)names;
@@ -70,10 +70,10 @@ static int note(void *arg, int count, char **values, char **names)
     return 0;
 }
 
-static int run(app *a, const char *sql, int64_t *out)
+static int exec_sql(app *a, const char *sql, int64_t *out)
 {
     if (a->file)
-        return sqlite3_exec(a->file, sql, note, out, NULL) == SQLITE_OK;
+        return sqlite3_exec(a->file, sql, read_number, out, NULL) == SQLITE_OK;
     PGresult *r = PQexec(a->server, sql);
     ExecStatusType status = PQresultStatus(r);
     if (status == PGRES_TUPLES_OK && PQntuples(r) > 0)
@@ -85,13 +85,13 @@ static int run(app *a, const char *sql, int64_t *out)
 int app_try(app *a, const char *sql)
 {
     int64_t ignored;
-    return run(a, sql, &ignored);
+    return exec_sql(a, sql, &ignored);
 }
 
 int64_t app_number(app *a, const char *sql)
 {
     int64_t out = INT64_MIN;
-    if (!run(a, sql, &out) || out == INT64_MIN)
+    if (!exec_sql(a, sql, &out) || out == INT64_MIN)
         end(sql, a->file ? sqlite3_errmsg(a->file) : PQerrorMessage(a->server));
     return out;
 }

@@ -1,7 +1,7 @@
-/* The conformance suite's ground: the same tests on every backend.
+/* The conformance fixture: the same tests on every backend.
  *
- * A test gets a `conf`: where a fresh database is, and what the driver behind it promises. It
- * never asks which backend that is. What a backend does not promise is skipped there, by name and
+ * A test gets a `conf`: where a fresh database is, and what the driver behind it promises. It never
+ * asks which backend that is. What a backend does not promise is skipped there, by name and
  * visibly. To run the suite on one more backend, add a line to the table in conf.c.
  *
  * On PostgreSQL it is a database of a server that the program starts with the first test that needs
@@ -38,8 +38,8 @@ typedef struct conf_case {
 
 /* Run all cases on all backends, or on one. Gives the number of failures.
  *
- * For those who look for one thing: PAWL_TEST_BACKEND names the only backend, PAWL_TEST_CASE is a
- * text that the names of cases must have. */
+ * To run a part: PAWL_TEST_BACKEND names the only backend, PAWL_TEST_CASE is a text that the names
+ * of cases must contain. */
 int conf_run(const conf_case *cases, size_t count);
 int conf_run_on(const char *backend, const conf_case *cases, size_t count);
 
@@ -61,8 +61,8 @@ committer *conf_committer(db *d, const committer_options *options);
 void conf_begin(db_conn *c);
 void conf_commit(db_conn *c);
 
-/* Somebody else has the database: until conf_unlock() nobody's unit gets in, and whoever tries is
- * told PAWL_BUSY. Reading goes on where the driver promises DB_ISOLATED. */
+/* Another connection locks the database: until conf_unlock() no unit can be committed, and each
+ * attempt is answered PAWL_BUSY. Reading goes on where the driver promises DB_ISOLATED. */
 db_conn *conf_lock(db *d);
 void conf_unlock(db_conn *c);
 
@@ -90,7 +90,7 @@ extern const db_sql CONF_APPEND;
 /* How many journal rows a run has. */
 int64_t conf_rows(db *d, int64_t run);
 
-/* Set up a run with this row key, so that it can be sent mail. */
+/* Insert a run with this row key, so that messages can be sent to it. */
 void conf_make_run(db *d, int64_t run, int64_t mail);
 
 /* A unit with an arena of its own that counts its answers. */

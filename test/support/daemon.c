@@ -26,7 +26,7 @@
 /* What is left of 107 bytes for a folder when a socket's name has been put behind it. */
 enum { PLACE_MAX = 80, DESCRIPTORS = 4096, VARIABLES = 16 };
 
-/* ---- Who, and where ---- */
+/* ---- User and folder ---- */
 
 static const struct passwd *server_user(void)
 {

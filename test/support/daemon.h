@@ -1,4 +1,4 @@
-/* Servers of other people, started by a test as children of its own.
+/* Third-party servers, started by a test as children of its own.
  *
  * Database servers refuse to run as root, must not outlive the test that started them, however it
  * ends, and must not hold descriptors of it: a pipe whose other end such a server has open never
@@ -22,7 +22,7 @@ typedef struct daemon_place {
 void daemon_place_make(daemon_place *p, const char *what);
 void daemon_place_remove(daemon_place *p);
 
-/* Whom servers run as: us, or `postgres`, else `nobody`, if we are root. */
+/* The user that servers run as: the test's own; for root `postgres`, else `nobody`. */
 void daemon_user(uid_t *uid, gid_t *gid);
 
 /* Start a program as that user, with a small environment, no descriptors of ours, and its output

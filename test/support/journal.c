@@ -150,7 +150,7 @@ void player_close(player *p)
     memset(p, 0, sizeof *p);
 }
 
-static void note(player *p, const replay_row *row)
+static void record_arrival(player *p, const replay_row *row)
 {
     assert_in_range(p->seen_count, 0, JOURNAL_ROWS - 1);
     p->seen[p->seen_count++] = row->seq;
@@ -165,7 +165,7 @@ static int ask_again(player *p, replay_result result, const replay_row *row)
         return 1;
     }
     if (result == REPLAY_ARRIVED)
-        note(p, row);
+        record_arrival(p, row);
     return result == REPLAY_ARRIVED;
 }
 
@@ -195,7 +195,7 @@ replay_result player_answer(player *p, int64_t op, const replay_row **row)
     } while (ask_again(p, result, *row));
     if (result == REPLAY_RECORDED && *row) {
         assert_int_equal((*row)->op, op);
-        note(p, *row);
+        record_arrival(p, *row);
     }
     return result;
 }
@@ -222,7 +222,7 @@ static replay_result arrived(player *p, replay_result result, const replay_row *
 {
     if (result != REPLAY_ARRIVED)
         return result;
-    note(p, row);
+    record_arrival(p, row);
     return REPLAY_RECORDED;
 }
 

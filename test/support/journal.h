@@ -26,11 +26,11 @@
  *   seq=9             the last position;   open=2  ops that wait for their answer
  *
  * Rows are given to the replay in memory that is freed as soon as the replay may not use it any
- * more, so that the address sanitizer sees who does. */
+ * more, so that the address sanitizer reports such a use. */
 #ifndef SUPPORT_JOURNAL_H
 #define SUPPORT_JOURNAL_H
 
-#include "core/replay.h"
+#include "journal/replay.h"
 
 enum { JOURNAL_ROWS = 160, JOURNAL_GENERATION = 3 };
 

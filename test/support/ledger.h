@@ -1,4 +1,4 @@
-/* The book that a test keeps of what it was answered, and its comparison with the database.
+/* The ledger: the record that a test keeps of its answers, and its comparison with the database.
  *
  * A unit of the test writes one row of the journal. The row is known by its `mark`, a number that
  * no other unit of the test has: after a refusal the same (run, seq) is written again by another
@@ -30,7 +30,7 @@ typedef struct ledger {
 typedef struct ledger_verdict {
     int64_t lost;    /* answered COMMITTED, and not there */
     int64_t ghosts;  /* answered REFUSED or FAILED, and there; FAILED with PAWL_UNDECIDED, which
-                       closing gives to what nobody can know, may be there or not */
+                       closing gives to undecided units, may be there or not */
     int64_t twice;   /* more than one final answer, or UNDECIDED after one or more than once */
     int64_t holes;   /* runs whose rows are not 1, 2, 3 … */
     int64_t torn;    /* runs where a guard's update and the row do not go together */
@@ -58,7 +58,7 @@ int64_t ledger_check(ledger *l, const char *path, ledger_verdict *out);
  * must still keep. */
 int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out);
 
-/* ---- For those who read another database (pgledger.h) ---- */
+/* ---- For reading another database (pgledger.h) ---- */
 
 typedef struct ledger_reading ledger_reading;
 

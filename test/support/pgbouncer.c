@@ -1,5 +1,5 @@
-/* A pooler of a test's own. See pgbouncer.h. It is told everything by a file in its folder, lets in
- * whoever comes through its Unix socket, and hands all databases on under their own names. */
+/* A pooler of a test's own. See pgbouncer.h. It is configured by a file in its folder, accepts
+ * every client of its Unix socket, and forwards all databases under their own names. */
 #include "support/pgbouncer.h"
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ struct pgbouncer {
     pid_t pid;
 };
 
-/* It is a server's program, and not in everybody's path. */
+/* It is a server's program, and often not in PATH. */
 static const char *find_program(void)
 {
     static const char *const PLACES[] = {"/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer",

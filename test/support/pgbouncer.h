@@ -2,7 +2,7 @@
  *
  * With such a pooler two transactions of a client may run in two sessions of the server: what a
  * session keeps (settings, prepared statements, advisory locks, LISTEN) is not there any more, or
- * somebody else's. Uses cmocka's assertions. */
+ * another client's. Uses cmocka's assertions. */
 #ifndef SUPPORT_PGBOUNCER_H
 #define SUPPORT_PGBOUNCER_H
 

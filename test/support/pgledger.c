@@ -16,7 +16,7 @@ static int64_t number(const PGresult *r, int row, int column)
 }
 
 /* NULL: it did not work, which is a fault. */
-static PGresult *ask(ledger_reading *l, PGconn *c, const char *sql)
+static PGresult *query(ledger_reading *l, PGconn *c, const char *sql)
 {
     PGresult *r = PQexec(c, sql);
     if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK)
@@ -26,14 +26,14 @@ static PGresult *ask(ledger_reading *l, PGconn *c, const char *sql)
     return NULL;
 }
 
-static void tell(ledger_reading *l, PGconn *c, const char *sql)
+static void exec_query(ledger_reading *l, PGconn *c, const char *sql)
 {
-    PQclear(ask(l, c, sql));
+    PQclear(query(l, c, sql));
 }
 
 static void read_journal(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = ask(l, c, "SELECT run, seq, at FROM pawl.journal ORDER BY run, seq");
+    PGresult *r = query(l, c, "SELECT run, seq, at FROM pawl.journal ORDER BY run, seq");
     for (int i = 0; i < PQntuples(r); i++)
         ledger_read_row(l, number(r, i, 0), number(r, i, 1), number(r, i, 2));
     PQclear(r);
@@ -41,9 +41,9 @@ static void read_journal(ledger_reading *l, PGconn *c)
 
 static void read_runs(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = ask(l, c,
-                      "SELECT run, claimed_seq, (SELECT count(*) FROM pawl.journal j"
-                      " WHERE j.run = r.run) FROM pawl.runs r");
+    PGresult *r = query(l, c,
+                        "SELECT run, claimed_seq, (SELECT count(*) FROM pawl.journal j"
+                        " WHERE j.run = r.run) FROM pawl.runs r");
     for (int i = 0; i < PQntuples(r); i++)
         ledger_read_run(l, number(r, i, 0), number(r, i, 1), number(r, i, 2));
     PQclear(r);
@@ -51,7 +51,7 @@ static void read_runs(ledger_reading *l, PGconn *c)
 
 static int64_t count(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = ask(l, c, "SELECT count(seq) FROM pawl.journal WHERE run > -1");
+    PGresult *r = query(l, c, "SELECT count(seq) FROM pawl.journal WHERE run > -1");
     int64_t n = PQntuples(r) > 0 ? number(r, 0, 0) : -1;
     PQclear(r);
     return n;
@@ -59,11 +59,11 @@ static int64_t count(ledger_reading *l, PGconn *c)
 
 static void compare_index(ledger_reading *l, PGconn *c)
 {
-    tell(l, c,
-         "SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off;"
-         "SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_seqscan = on");
+    exec_query(l, c,
+               "SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off;"
+               "SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_seqscan = on");
     int64_t by_table = count(l, c);
-    tell(l, c, "SET LOCAL enable_indexscan = on; SET LOCAL enable_seqscan = off");
+    exec_query(l, c, "SET LOCAL enable_indexscan = on; SET LOCAL enable_seqscan = off");
     if (by_table != count(l, c))
         ledger_read_broken(l, "pawl_journal_seq", "the index and its table differ");
 }
@@ -75,11 +75,11 @@ int64_t pgledger_check(const ledger *l, const char *url, ledger_verdict *out)
     if (PQstatus(c) != CONNECTION_OK) {
         ledger_read_broken(reading, "connect", PQerrorMessage(c));
     } else {
-        tell(reading, c, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        exec_query(reading, c, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         read_journal(reading, c);
         read_runs(reading, c);
         compare_index(reading, c);
-        tell(reading, c, "ROLLBACK");
+        exec_query(reading, c, "ROLLBACK");
     }
     PQfinish(c);
     int64_t faults = ledger_read_end(reading);

@@ -1,5 +1,5 @@
 /* A server of a test's own. Making a cluster takes more than a second, so that it is done once per
- * checkout, beside the builds, and copied for each server; whoever comes first puts it there, and
+ * checkout, beside the builds, and copied for each server; the first process makes it, and
  * rename(2) lets one of several win. */
 #define _GNU_SOURCE
 #include "support/pgserver.h"
@@ -162,7 +162,8 @@ static void make_cluster(const pgserver *s)
     daemon_run(argv, s->log);
 }
 
-/* Put a copy of a cluster there that has never run. If somebody was quicker, theirs is as good. */
+/* Put a copy of a cluster there that has never run. If another process was quicker, its copy is as
+ * good. */
 static void keep_template(const pgserver *s, const char *template)
 {
     char name[TMP_PATH];
@@ -183,7 +184,7 @@ static void make_data(const pgserver *s)
     if (kept && access(template, F_OK) == 0) {
         if (daemon_copy(template, s->data, uid, gid))
             return;
-        kept = 0; /* somebody else's, perhaps */
+        kept = 0; /* perhaps another process's */
         tmp_dir_remove(s->data);
     }
     make_cluster(s);
@@ -193,7 +194,7 @@ static void make_data(const pgserver *s)
 
 /* ---- Starting ---- */
 
-/* A port that nobody listens on now. */
+/* A port that no process listens on now. */
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -304,6 +305,42 @@ pgserver *pgserver_start(const pgserver_options *options)
     return s;
 }
 
+/* A copy of what a server has, which lacks nothing to be started. */
+static void base_backup(const pgserver *of, const char *to, int follows)
+{
+    char program[TMP_PATH], port[16];
+    tmp_path(program, of->programs, "pg_basebackup");
+    snprintf(port, sizeof port, "%d", of->port);
+    const char *const argv[] = {
+        program, "-D",     to,   "-h",   of->place.dir,         "-p", port, "-U", "pawl",
+        "-X",    "stream", "-c", "fast", follows ? "-R" : NULL, NULL};
+    daemon_run(argv, of->log);
+}
+
+pgserver *pgserver_follow(pgserver *primary)
+{
+    pgserver *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    assert_true(find_programs(s->programs));
+    daemon_place_make(&s->place, "pg");
+    tmp_path(s->data, s->place.dir, "data");
+    tmp_path(s->log, s->place.dir, "log");
+    base_backup(primary, s->data, 1);
+    keep_settings(s, NULL);
+    launch(s);
+    TMP_AWAIT(answers(s));
+    return s;
+}
+
+void pgserver_backup(pgserver *s)
+{
+    char path[TMP_PATH];
+    tmp_path(path, s->place.dir, "backup");
+    if (access(path, F_OK) == 0)
+        tmp_dir_remove(path);
+    base_backup(s, path, 0);
+}
+
 /* ---- Stopping ---- */
 
 /* The shared memory that every process of the server has, from line 7 of postmaster.pid; -1: there
@@ -355,7 +392,7 @@ static size_t children_of(pid_t parent, pid_t out[PROCESSES])
     return count;
 }
 
-/* Nobody has it any more, or it is not there. */
+/* No process uses it any more, or it is not there. */
 static int is_forsaken(int memory)
 {
     struct shmid_ds info;
@@ -363,7 +400,7 @@ static int is_forsaken(int memory)
 }
 
 /* The first process is stopped before the others are listed, so that it makes no more of them. What
- * is killed here leaves its shared memory behind; nobody else would remove it. */
+ * is killed here leaves its shared memory behind, which nothing else would remove. */
 static void kill_all(pgserver *s)
 {
     pid_t children[PROCESSES];
@@ -398,6 +435,17 @@ void pgserver_stop(pgserver *s, pgserver_end how)
 void pgserver_restart(pgserver *s)
 {
     pgserver_stop(s, PGSERVER_FAST);
+    launch(s);
+    TMP_AWAIT(answers(s));
+}
+
+void pgserver_restore(pgserver *s)
+{
+    char path[TMP_PATH];
+    tmp_path(path, s->place.dir, "backup");
+    pgserver_stop(s, PGSERVER_KILL);
+    tmp_dir_remove(s->data);
+    assert_int_equal(rename(path, s->data), 0);
     launch(s);
     TMP_AWAIT(answers(s));
 }

@@ -1,9 +1,9 @@
 /* A PostgreSQL server of a test's own, in a folder of its own.
  *
- * It listens on a Unix socket that nobody else knows, runs as a user without rights when the test
- * is root, and goes when the test goes, however that ends. It syncs as any server does: what a
- * test sees to be committed has to be there after pgserver_stop() by force. All of this uses
- * cmocka's assertions, and the thread that starts a server has to outlive it. */
+ * It listens on a Unix socket of its own, runs as an unprivileged user when the test is root, and
+ * ends with the test, however that ends. It syncs as any server does: what a test sees to be
+ * committed has to be there after pgserver_stop() by force. All of this uses cmocka's assertions,
+ * and the thread that starts a server has to outlive it. */
 #ifndef SUPPORT_PGSERVER_H
 #define SUPPORT_PGSERVER_H
 
@@ -40,6 +40,14 @@ void pgserver_need(void);
 /* A new server that answers. `options` NULL: the usual ones. */
 pgserver *pgserver_start(const pgserver_options *options);
 
+/* A standby of a server that runs: it follows that one, and only reads. */
+pgserver *pgserver_follow(pgserver *primary);
+
+/* Keep the data of a server that runs, as pg_basebackup does; an older backup is forgotten. Then:
+ * it is killed, and starts again on what was kept. */
+void pgserver_backup(pgserver *s);
+void pgserver_restore(pgserver *s);
+
 /* Stop it; its data stay. Then start it again on them; one that runs is stopped (fast) first. */
 void pgserver_stop(pgserver *s, pgserver_end how);
 void pgserver_restart(pgserver *s);
@@ -55,7 +63,7 @@ pid_t pgserver_pid(const pgserver *s);
 /* The URL of a database, by Unix socket. */
 void pgserver_url(const pgserver *s, const char *database, char out[PGSERVER_URL]);
 
-/* Make an empty database with a name that no other has, and drop one with all who use it. */
+/* Make an empty database with a name that no other has, and drop one with all its sessions. */
 void pgserver_database(pgserver *s, char name[PGSERVER_NAME]);
 void pgserver_drop(pgserver *s, const char *name);
 

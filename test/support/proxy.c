@@ -204,7 +204,7 @@ static void server_message(proxy *p, hop *h, const wire_message *m)
         hop_cut(h);
 }
 
-/* Does the server not hear that the client has gone? Then somebody waits for what it says. */
+/* Does the server not notice that the client has gone? Then its answer is waited for. */
 static int outlives_client(stage at)
 {
     return at == HELD || at == LATE || at == ANSWERING;

@@ -16,7 +16,8 @@ typedef struct proxy proxy;
 typedef enum {
     PROXY_PASS,        /* nothing; how it begins */
     PROXY_CUT_BEFORE,  /* both sides are closed, the COMMIT is not handed on */
-    PROXY_CUT_AFTER,   /* both sides are closed when the server has answered; nobody hears it */
+    PROXY_CUT_AFTER,   /* both sides are closed when the server has answered; the client gets
+                          nothing */
     PROXY_CUT_BLIND,   /* both sides are closed when the COMMIT is handed on */
     PROXY_HOLE_BEFORE, /* the COMMIT and all after it vanishes, both ways; nothing is closed */
     PROXY_HOLE_AFTER,  /* the COMMIT is handed on, all else vanishes */

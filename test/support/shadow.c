@@ -259,7 +259,7 @@ int shadow_sync_begin(shadow *s, sqlite3_file *real, shadow_sync *out)
     return rc;
 }
 
-static int keep(shadow *s, sqlite3_file *real, const shadow_sync *sync)
+static int sync_blocks(shadow *s, sqlite3_file *real, const shadow_sync *sync)
 {
     for (int64_t b = 0; b < sync->count; b++)
         if (sync->blocks[b / 8] & (1u << (b % 8)) && copy_block(s, real, b, sync->size) != 0)
@@ -269,7 +269,7 @@ static int keep(shadow *s, sqlite3_file *real, const shadow_sync *sync)
 
 int shadow_sync_end(shadow *s, sqlite3_file *real, shadow_sync *sync, int ok, int forgets)
 {
-    int rc = ok && s->fd >= 0 ? keep(s, real, sync) : 0;
+    int rc = ok && s->fd >= 0 ? sync_blocks(s, real, sync) : 0;
     pthread_mutex_lock(&lock);
     if (ok) {
         s->synced = sync->written;

@@ -43,7 +43,7 @@ int shadow_sync_end(shadow *s, sqlite3_file *real, shadow_sync *sync, int ok, in
  * it once, from its own next sync, as on Linux: it may be its pages that are gone. */
 int64_t shadow_errors(shadow *s);
 
-/* Forget all files that nobody has open. */
+/* Forget all files that are not open. */
 void shadow_forget_closed(void);
 
 /* 1 if a log that is known here has unsynced writes. */

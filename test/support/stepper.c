@@ -14,12 +14,13 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "db/world.h"
 
 enum {
     CHOICES = 64,
     TRACE = 256,
     LOOK_MS = 1,            /* a step that takes longer may be waiting for a lock */
-    CLAIM_MS = 1000 * 1000, /* nobody is too slow here */
+    CLAIM_MS = 1000 * 1000, /* longer than any test takes */
 };
 
 typedef enum { RUNS, STANDS, ENDED } where;
@@ -32,7 +33,7 @@ struct stepper_side {
     db_fault plan;
     db *direct_db;
     db_conn *direct; /* the same without stops */
-    int64_t pids[2]; /* of the server's processes for both; 0: nobody waits on this database */
+    int64_t pids[2]; /* of the server's processes for both; 0: this database has no waiting */
     int goes_direct;
     pthread_t thread;
     void *arg;
@@ -50,7 +51,7 @@ struct stepper_side {
 
 struct stepper {
     db *db;
-    db_conn *spy; /* looks who waits for whom */
+    db_conn *spy; /* reads which side waits for which */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     stepper_side sides[STEPPER_SIDES];
@@ -140,7 +141,7 @@ static void *run_side(void *arg)
     return NULL;
 }
 
-/* ---- Who waits for whom ---- */
+/* ---- Which side waits for which ---- */
 
 /* Only asked of a database on which several write at a time. */
 static const db_sql PID = {"SELECT pg_backend_pid()::bigint", ""};
@@ -225,7 +226,7 @@ static stepper_side *choose(stepper *t)
     if (left == 0)
         return NULL;
     if (count == 0)
-        fail_msg("nobody can go on after %s", t->trace);
+        fail_msg("no side can go on after %s", t->trace);
     if (count == 1)
         return can[0];
     if (t->made == CHOICES)
@@ -381,4 +382,15 @@ db *stepper_db(stepper *t)
 db_conn *stepper_connection(stepper *t, int side)
 {
     return t->sides[side].conn;
+}
+
+void stepper_begin_anew(stepper *t)
+{
+    error err = {0};
+    if (!(t->db->driver->promises & DB_FILE))
+        return;
+    for (int i = 0; i < STEPPER_SIDES; i++) {
+        world_gone_back(t->sides[i].db, &err);
+        world_gone_back(t->sides[i].direct_db, &err);
+    }
 }

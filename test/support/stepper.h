@@ -7,7 +7,7 @@
  *
  * A side that runs into a lock of the other does not come to its next stop; that is asked of the
  * server, not guessed from the time. Then the other one goes on. A unit that the database throws
- * out (a deadlock; on SQLite: somebody else writes) is tried again when the other is out of its
+ * out (a deadlock; on SQLite: the other side writes) is tried again when the other is out of its
  * transaction. */
 #ifndef SUPPORT_STEPPER_H
 #define SUPPORT_STEPPER_H
@@ -34,7 +34,7 @@ typedef struct stepper_counts {
 stepper *stepper_open(const conf *c);
 void stepper_close(stepper *t);
 
-/* The database, for whoever sets up and looks; and a side's connection, to say whose it is. */
+/* The database, for set-up and checks; and a side's connection, to set its node. */
 db *stepper_db(stepper *t);
 db_conn *stepper_connection(stepper *t, int side);
 
@@ -69,7 +69,12 @@ int stepper_number(const stepper_side *s); /* 0 or 1 */
 /* Apply the unit, again and again until it has its answer. */
 void stepper_apply(stepper_side *s, unit *u);
 
-/* A step of its own, outside any transaction: what is read then is read by nobody's leave. */
+/* A step of its own, outside any transaction: what is read then is not protected by any lock. */
 void stepper_stop(stepper_side *s);
+
+/* The rows that the sides have written are about to be taken away, and their keys used again, which
+ * no program does: on a file the engines of both sides would take that for a database that went
+ * back. They begin anew with their next transaction. */
+void stepper_begin_anew(stepper *t);
 
 #endif

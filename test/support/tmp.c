@@ -24,12 +24,21 @@
 
 /* Asked by the address sanitizer, where there is one. A thread that is cancelled leaves its frames
  * marked as they were, and the sanitizer then trips over them itself when it takes away that
- * thread's signal stack; without such stacks it does not. */
+ * thread's signal stack; without such stacks it does not. Memory that cannot be had is answered
+ * NULL, as the system does. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
 {
-    return "use_sigaltstack=0";
+    return "use_sigaltstack=0:allocator_may_return_null=1";
+}
+
+/* The same for the thread sanitizer. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
 }
 
 /* ---- Folders and files ---- */

@@ -92,10 +92,10 @@ void vfs_fault_arm(vfs_fault *f, int64_t first, int64_t times);
 /* 1 if some write-ahead log has writes that no sync has followed. */
 int vfs_shim_wal_dirty(void);
 
-/* Cut the power: what was not synced is gone from the database `db` and its log, the shared
- * memory file too, and the shadows with it. With a seed other than 0 each unsynced block
- * survives or not by the toss of a coin. For files that nobody has open, when the process that
- * wrote them is dead. 0, or -1 with errno; ENOENT: it was never opened lossy. */
+/* Cut the power: what was not synced is gone from the database `db` and its log, the shared memory
+ * file too, and the shadows with it. With a seed other than 0 each unsynced block survives or not
+ * by the toss of a coin. For files that are not open, when the process that wrote them is dead. 0,
+ * or -1 with errno; ENOENT: it was never opened lossy. */
 int vfs_shim_lose(const char *db, uint64_t seed);
 
 #endif

@@ -65,7 +65,7 @@ struct thread {
 
 /* ---- In the child: answers ---- */
 
-static void tell(int fd, const ledger_entry *e)
+static void send_answer(int fd, const ledger_entry *e)
 {
     const char *at = (const char *)e;
     size_t left = sizeof *e;
@@ -85,7 +85,7 @@ static void on_answer(unit *u, void *arg)
 {
     slot *s = arg;
     ledger_entry e = step_entry(&s->step, u);
-    tell(s->thread->child->fd, &e);
+    send_answer(s->thread->child->fd, &e);
     if (u->answer == UNIT_UNDECIDED)
         return;
     pthread_mutex_lock(&s->thread->lock);

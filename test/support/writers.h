@@ -43,7 +43,7 @@ typedef struct writers {
 } writers;
 
 /* How long nothing may come from a living child before it counts as stuck, and how long a child
- * itself is patient with locks: longer, so that a lock nobody frees is found. */
+ * itself is patient with locks: longer, so that a lock that is never released is found. */
 #define WRITERS_STUCK_MS 30000
 #define WRITERS_BUSY_MS 120000
 

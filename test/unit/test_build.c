@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/build.h"
-#include "core/hold.h"
+#include "sched/hold.h"
 
 static void the_executable_has_an_id(void **state)
 {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "core/filter.h"
+#include "query/filter.h"
 
 static int compare(slice a, slice b)
 {

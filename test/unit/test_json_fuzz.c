@@ -133,13 +133,13 @@ static void damage(random_seeded *r, buf *b)
 
 static pawl_code check_verdict(const char *text)
 {
-    json_error_t error = {0};
-    json_t *tree = json_loads(text, JSON_DECODE_ANY, &error);
+    json_error_t why = {0};
+    json_t *tree = json_loads(text, JSON_DECODE_ANY, &why);
     size_t at;
     pawl_code rc = pawl_json_check(text, &at);
-    int too_large = !tree && json_error_code(&error) == json_error_numeric_overflow;
+    int too_large = !tree && json_error_code(&why) == json_error_numeric_overflow;
     if (rc == PAWL_OK ? !tree && !too_large : tree != NULL)
-        fail_msg("%s at %zu; jansson: %s\n%s", pawl_code_name(rc), at, error.text, text);
+        fail_msg("%s at %zu; jansson: %s\n%s", pawl_code_name(rc), at, why.text, text);
     if (rc != PAWL_OK)
         assert_true(at <= strlen(text));
     json_decref(tree);

@@ -23,7 +23,7 @@ typedef struct caught {
     char fields[4096];
 } caught;
 
-static void catch_event(void *arg, int level, const char *event, const char *fields)
+static void catch_event(int level, const char *event, const char *fields, void *arg)
 {
     caught *c = arg;
     c->calls++;

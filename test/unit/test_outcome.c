@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/outcome.h"
+#include "journal/outcome.h"
 
 static void expect(const pawl_outcome *o, pawl_code code, const char *const texts[4])
 {
@@ -134,6 +134,7 @@ static void no_event(void **state)
     (void)state;
     assert_int_equal(pawl_event_seq(NULL), 0);
     assert_int_equal(pawl_event_generation(NULL), 0);
+    assert_int_equal(pawl_event_op(NULL), 0);
     assert_string_equal(pawl_event_kind(NULL), "");
     assert_string_equal(pawl_event_name(NULL), "");
     assert_int_equal(pawl_event_at_ms(NULL), 0);

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "core/replay.h"
+#include "journal/replay.h"
 
 enum { PAGE = 64 };
 

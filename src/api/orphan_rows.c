@@ -1,0 +1,139 @@
+/* The walk over the tables of runs; see orphan_rows.h. Reading is done on the keeper's own
+ * connection and in a transaction of its own; what has no run is deleted by units, one for each
+ * run. */
+#include "api/orphan_rows.h"
+
+#include "api/delete.h"
+#include "handle/read_pool.h"
+#include "sched/orphan_notes.h"
+#include "sched/sched.h"
+
+enum { PAGE = 32, PAGES_MAX = 8 };
+static const int64_t PAGES_MS = 1000;
+static const int64_t REST_MS = 600000;
+
+static const db_sql IS_THERE = {"SELECT count(*) FROM {runs} WHERE run = $1", "i"};
+
+/* The keys of a table, in order, behind the first parameter: each step is one search in an index
+ * that begins with the key. Beside each, whether there is such a run. */
+#define KEYS(table, key)                                                                           \
+    {                                                                                              \
+        "WITH RECURSIVE keys (run, n) AS ("                                                        \
+        " SELECT (SELECT min(t." key ") FROM {" table "} t WHERE t." key " > $1), 1"               \
+        " UNION ALL SELECT (SELECT min(t." key ") FROM {" table "} t WHERE t." key " > k.run),"    \
+        " k.n + 1 FROM keys k WHERE k.run IS NOT NULL AND k.n < $2)"                               \
+        " SELECT k.run, (SELECT count(*) FROM {runs} r WHERE r.run = k.run) FROM keys k"           \
+        " WHERE k.run IS NOT NULL ORDER BY k.run",                                                 \
+            "ii"                                                                                   \
+    }
+
+/* RULE children-without-a-parent-are-swept-up */
+static const db_sql TABLES[] = {
+    KEYS("runs", "parent"), /* children whose parent is gone */
+    KEYS("journal", "run"),  KEYS("generations", "run"), KEYS("inbox", "run"),
+    KEYS("receipts", "run"), KEYS("attributes", "run"),  KEYS("state", "run"),
+    KEYS("tasks", "run"),
+};
+enum { TABLE_COUNT = sizeof TABLES / sizeof *TABLES };
+
+/* A page of keys. */
+typedef struct page {
+    int64_t last;
+    int seen;
+    int64_t gone[PAGE];
+    int gone_count;
+} page;
+
+static pawl_code note_key(void *arg, db_stmt *row, error *err)
+{
+    page *p = arg;
+    (void)err;
+    p->last = read_pool_int(row, 0);
+    if (p->seen++ < PAGE && read_pool_int(row, 1) == 0)
+        p->gone[p->gone_count++] = p->last;
+    return PAWL_OK;
+}
+
+static pawl_code read_page(orphan_rows *l, page *p, error *err)
+{
+    const db_value values[] = {db_int(l->after), db_int(PAGE)};
+    pawl_code rc = db_begin(l->conn, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_pool_rows(l->conn, &TABLES[l->table], values, DB_COUNT(values), note_key, p, err);
+    db_rollback(l->conn);
+    return rc;
+}
+
+static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
+{
+    error err = {0};
+    pawl_code rc = delete_leftovers(l->sched, l->conn, run, more, &err);
+    LOG(&l->sched->log, rc == PAWL_OK ? LOG_INFO : LOG_WARNING, "leftovers-deleted",
+        LOG_NUM("run", run), LOG_TEXT("code", pawl_code_name(rc)));
+    return rc;
+}
+
+/* A page that failed, or of which something remains, is looked at again. 1: there are more. */
+static int walk_page(orphan_rows *l)
+{
+    page p = {0};
+    error err = {0};
+    int more = 0;
+    pawl_code rc = read_page(l, &p, &err);
+    for (int i = 0; rc == PAWL_OK && !more && i < p.gone_count; i++)
+        rc = delete_of(l, p.gone[i], &more);
+    if (rc != PAWL_OK || more)
+        return 0;
+    l->after = p.last;
+    if (p.seen == PAGE)
+        return 1;
+    l->after = 0;
+    l->table = (l->table + 1) % TABLE_COUNT;
+    if (l->table == 0)
+        l->page_ns = clock_deadline(l->sched->host->mono_ns(l->sched->host), REST_MS);
+    return l->table != 0;
+}
+
+static void walk(orphan_rows *l)
+{
+    for (int i = 0; i < PAGES_MAX && walk_page(l); i++)
+        continue;
+}
+
+/* ---- Runs that were refused to their owner ---- */
+
+/* Most have another owner, or have ended. */
+static int is_there(orphan_rows *l, int64_t run)
+{
+    error err = {0};
+    int64_t count = 1;
+    int found;
+    const db_value key = db_int(run);
+    if (db_begin(l->conn, &err) != PAWL_OK)
+        return 1;
+    if (db_number(l->conn, &IS_THERE, &key, 1, &count, &found, &err) != PAWL_OK)
+        count = 1;
+    db_rollback(l->conn);
+    return count > 0;
+}
+
+int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
+{
+    orphan_rows *l = c->arg;
+    int64_t run;
+    int more = 0;
+    l->conn = conn;
+    while (!more && (run = orphan_notes_take(l->sched)) != 0)
+        if (!is_there(l, run))
+            delete_of(l, run, &more);
+    if (more)
+        orphan_notes_add(l->sched, run);
+    if (l->page_ns == 0) /* a node that has just begun has better things to do */
+        l->page_ns = clock_deadline(now_ns, PAGES_MS);
+    if (l->sched->only || now_ns < l->page_ns)
+        return 0;
+    l->page_ns = clock_deadline(now_ns, PAGES_MS);
+    walk(l); /* RULE what-has-no-run-is-swept-up */
+    return 0;
+}

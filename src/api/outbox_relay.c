@@ -1,0 +1,493 @@
+/* The outbox relay: turns rows of the outbox into runs and messages.
+ *
+ * Any number of relays may run at once. Each takes the rows in their order, and waits for the
+ * answer to one before it tries the next; the unit of a row begins by deleting it. So the second
+ * relay finds the row gone (on a server it waits until that is decided), and no relay moves the
+ * next row before. Rows that appear late, behind larger ones that were committed earlier, are moved
+ * when they are seen: a page begins at the smallest row there is.
+ *
+ * A row that is refused for good is marked as failed (a dead letter), and the next one is tried. A
+ * row that meets a lock of another transaction is passed over, and so are the later rows of its
+ * target (outbox_backoff.h); rows of other targets go on. What fails because of the storage ends
+ * the round: it would be the same for the next one, and the order is kept. */
+#include "api/outbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/send.h"
+
+enum { PAGE = 64, PAGE_BYTES = 1 << 20, KEEPER_PAGES = 4 };
+static const int64_t LOOK_LOCKS_NS = 500000000; /* of one look of the keeper, spent on locks */
+
+static const db_sql READ = {
+    "SELECT pos, kind, target, name, key, by, at, options, data FROM {outbox}"
+    " WHERE tenant = $1 AND failed = 0 AND pos >= $2 AND pos <= $3 ORDER BY pos LIMIT 64",
+    "tii"};
+static const db_sql SKIM = {
+    "SELECT pos, target FROM {outbox}"
+    " WHERE tenant = $1 AND failed = 0 AND pos >= $2 AND pos <= $3 ORDER BY pos LIMIT 1000",
+    "tii"};
+static const db_sql LAST = {
+    "SELECT pos FROM {outbox} WHERE tenant = $1 AND failed = 0 ORDER BY pos DESC LIMIT 1", "t"};
+static const db_sql TAKE = {"DELETE FROM {outbox} WHERE pos = $1 AND failed = 0 RETURNING pos",
+                            "i"};
+static const db_sql FAIL = {"UPDATE {outbox} SET failed = 1, failed_why = $2"
+                            " WHERE pos = $1 AND failed = 0 RETURNING pos",
+                            "it"};
+
+typedef struct outbox_row {
+    int64_t pos, kind, at_ms;
+    slice target, name, key, by, options, data; /* each with a NUL behind it; at NULL: none */
+    int settled;                                /* the row is gone */
+    int waits; /* of PAWL_BUSY: only because of its target; others may get through */
+} outbox_row;
+
+typedef struct page {
+    sched *sched;
+    sight sight;
+    int64_t bound;         /* rows behind this one are not looked at */
+    outbox_backoff *waits; /* targets that are passed over */
+    int is_keepers;        /* they are tried again, and the log is told */
+    int64_t now_ns;        /* when the page was read; see outbox_backoff_passes() */
+    int64_t lost_ns;       /* for locks, on all pages so far */
+    int64_t moved;         /* rows, on all pages so far */
+    int is_cut;            /* too much was lost: the rest of the page was left */
+    arena *memory;
+    outbox_row rows[PAGE];
+    int count;
+    size_t bytes;
+} page;
+
+void outbox_relay_take(unit *u, int64_t pos)
+{
+    const db_value row[] = {db_int(pos)};
+    /* RULE A6-a-row-of-the-outbox-is-moved-once */
+    unit_guard(u, &TAKE, "moved", unit_key("outbox", pos), row, DB_COUNT(row));
+}
+
+/* ---- Reading ---- */
+
+static slice copy_column(page *p, db_stmt *row, int column, int *failed)
+{
+    db_value v = db_column(row, column);
+    if (v.type == DB_NULL)
+        return (slice){0};
+    char *copy = arena_copy(p->memory, v.s);
+    *failed |= copy == NULL;
+    p->bytes += v.s.size;
+    return (slice){copy, v.s.size};
+}
+
+static pawl_code keep_row(page *p, db_stmt *row, error *err)
+{
+    int failed = 0;
+    p->rows[p->count++] = (outbox_row){
+        .pos = read_pool_int(row, 0),
+        .kind = read_pool_int(row, 1),
+        .target = copy_column(p, row, 2, &failed),
+        .name = copy_column(p, row, 3, &failed),
+        .key = copy_column(p, row, 4, &failed),
+        .by = copy_column(p, row, 5, &failed),
+        .at_ms = read_pool_int(row, 6),
+        .options = copy_column(p, row, 7, &failed),
+        .data = copy_column(p, row, 8, &failed),
+    };
+    return failed ? error_nomem(err) : PAWL_OK;
+}
+
+static pawl_code read_rows(page *p, db_conn *c, int64_t from, error *err)
+{
+    db_stmt *s;
+    const db_value values[] = {db_text(slice_of(p->sched->options.tenant)), db_int(from),
+                               db_int(p->bound)};
+    pawl_code rc = db_prepare(c, &READ, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(s, values, DB_COUNT(values), err);
+    while (rc == PAWL_OK && p->count < PAGE && p->bytes < PAGE_BYTES) {
+        db_step step = db_next(s, err);
+        if (step == DB_DONE)
+            break;
+        rc = step == DB_ROW ? keep_row(p, s, err) : err->code;
+    }
+    db_reset(s);
+    return rc;
+}
+
+/* The first row that is not passed over. */
+typedef struct skimming {
+    page *page;
+    int64_t from;
+    int rows;
+    int found;
+} skimming;
+
+static pawl_code skim_row(void *arg, db_stmt *row, error *err)
+{
+    skimming *k = arg;
+    (void)err;
+    if (k->found)
+        return PAWL_OK;
+    k->found = !outbox_backoff_passes(k->page->waits, read_pool_text(row, 1), k->page->now_ns);
+    k->from = read_pool_int(row, 0) + !k->found;
+    k->rows++;
+    return PAWL_OK;
+}
+
+static void tell_ended(const page *p, outbox_backoff_row *one)
+{
+    int64_t now_ns = p->sched->host->mono_ns(p->sched->host);
+    if (one && p->is_keepers)
+        LOG(&p->sched->log, LOG_INFO, "outbox-waits-ended", LOG_TEXT("run", one->id),
+            LOG_NUM("waited_ms", (now_ns - one->since_ns) / 1000000));
+    free(one);
+}
+
+/* At the end every row was seen: a waiting target without a row was moved by another relay. */
+static pawl_code skim(page *p, db_conn *c, int64_t *from, int *found, error *err)
+{
+    pawl_code rc = PAWL_OK;
+    skimming k = {.page = p, .from = *from, .rows = 1};
+    outbox_backoff_unsee(p->waits);
+    /* RULE L4-the-outbox-is-searched-behind-all-that-waits */
+    while (rc == PAWL_OK && !k.found && k.rows > 0) {
+        const db_value values[] = {db_text(slice_of(p->sched->options.tenant)), db_int(k.from),
+                                   db_int(p->bound)};
+        k.rows = 0;
+        rc = read_pool_rows(c, &SKIM, values, DB_COUNT(values), skim_row, &k, err);
+    }
+    for (outbox_backoff_row *gone; rc == PAWL_OK && !k.found;) {
+        /* RULE L6-a-wait-of-the-outbox-ends-also-when-another-has-moved-the-rows */
+        gone = outbox_backoff_take_unseen(p->waits);
+        if (!gone)
+            break;
+        tell_ended(p, gone);
+    }
+    *from = k.from;
+    *found = k.found;
+    return rc;
+}
+
+/* All of a page is read in one transaction, from the first row that there is: a row that is seen
+ * here is never moved before an older one of its target that was committed earlier. */
+static pawl_code read_page(page *p, error *err)
+{
+    db_conn *c;
+    int64_t from = INT64_MIN;
+    int found = 1;
+    pawl_code rc = sight_begin(&p->sight, &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    arena_reset(p->memory);
+    p->count = 0;
+    p->bytes = 0;
+    p->now_ns = p->is_keepers ? p->sched->host->mono_ns(p->sched->host) : 0;
+    if (p->waits->first)
+        rc = skim(p, c, &from, &found, err);
+    if (rc == PAWL_OK && found)
+        rc = read_rows(p, c, from, err);
+    sight_end(&p->sight, c);
+    return rc;
+}
+
+/* ---- One row ---- */
+
+/* A unit about the row alone. That it is gone already is as good. */
+static pawl_code settle(sched *d, outbox_row *r, const char *why, error *err)
+{
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    if (!u) {
+        arena_free(a);
+        return error_nomem(err);
+    }
+    const db_value row[] = {db_int(r->pos), db_text(slice_of(why))};
+    if (why)
+        unit_guard(u, &FAIL, "moved", unit_key("outbox", r->pos), row, DB_COUNT(row));
+    else
+        outbox_relay_take(u, r->pos);
+    u->class = UNIT_OF_CLIENT;
+    u->lock_ms = KEEPER_LOCK_MS;
+    pawl_code rc = unit_shut_out(u, committer_commit(committers_at(d->options.committers, 0), u));
+    if (rc == PAWL_REFUSED)
+        rc = PAWL_OK;
+    r->waits = u->row_locked;
+    if (rc != PAWL_OK)
+        error_set(err, rc, "the outbox was not moved: %s", pawl_code_text(rc));
+    arena_free(a);
+    return rc;
+}
+
+static pawl_code start_answer(const unit *u, const run_insert *b, pawl_code rc, outbox_row *r,
+                              error *err)
+{
+    r->waits = u->row_locked;
+    if (rc == PAWL_OK || (rc == PAWL_REFUSED && strcmp(u->refused, "moved") == 0)) {
+        r->settled = 1;
+        return PAWL_OK;
+    }
+    if (rc == PAWL_REFUSED && strcmp(u->refused, "id") == 0) {
+        int same = run_insert_is_same(b, u->found);
+        if (same > 0)
+            return PAWL_OK;
+        if (same < 0)
+            return error_nomem(err);
+        return error_set(err, PAWL_CONFLICT,
+                         "the id belongs to a run of another workflow or input");
+    }
+    rc = unit_shut_out(u, rc);
+    return error_set(err, rc, "the run was not started: %s", pawl_code_text(rc));
+}
+
+static pawl_code move_start(sched *d, arena *memory, outbox_row *r, int64_t now_ms, error *err)
+{
+    start_ask ask;
+    run_insert b;
+    pawl_code rc = outbox_read_options(&ask, memory, r->options, err);
+    ask.workflow = r->name;
+    ask.id = r->target;
+    ask.input = r->data;
+    if (rc == PAWL_OK)
+        rc = start_birth(d, &ask, r->at_ms, r->by, &b, err);
+    if (rc != PAWL_OK)
+        return rc;
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    if (!u) {
+        arena_free(a);
+        return error_nomem(err);
+    }
+    b.now_ms = now_ms;
+    handover_owner(d, &b);
+    outbox_relay_take(u, r->pos);
+    run_insert_write(u, &b, 1);
+    u->class = UNIT_OF_CLIENT;
+    u->lock_ms = KEEPER_LOCK_MS;
+    rc = committer_commit(committers_of(d->options.committers, (uint64_t)b.run), u);
+    handover_started(d, &b, rc == PAWL_OK);
+    rc = start_answer(u, &b, rc, r, err);
+    arena_free(a);
+    return rc;
+}
+
+static pawl_code move_message(sched *d, const sight *v, arena *memory, outbox_row *r,
+                              int64_t now_ms, error *err)
+{
+    send_ask ask = {
+        .letter.mail = {.kind = INBOX_MESSAGE,
+                        .name = r->name,
+                        .key = r->key,
+                        .by = r->by,
+                        .at_ms = now_ms,
+                        .data = r->data},
+        .id = r->target,
+        .outbox = r->pos,
+        .begin_ms = r->at_ms,
+    };
+    pawl_code rc = outbox_read_options(&ask.start, memory, r->options, err);
+    ask.starts = ask.start.workflow.at && ask.start.input.at;
+    ask.start.id = r->target;
+    if (rc == PAWL_OK)
+        rc = send_carry(d, v, &ask, err);
+    r->settled = ask.moved;
+    r->waits = ask.waits;
+    return rc;
+}
+
+/* Is it the row's own fault? */
+static int is_verdict(pawl_code rc)
+{
+    return rc == PAWL_CONFLICT || rc == PAWL_NOTFOUND || rc == PAWL_ENDED || rc == PAWL_INVALID ||
+           rc == PAWL_LIMIT || rc == PAWL_DATA;
+}
+
+static pawl_code fail_row(sched *d, outbox_row *r, error *err)
+{
+    char why[256];
+    buf b;
+    buf_init_fixed(&b, why, sizeof why);
+    buf_printf(&b, "%s: %s", pawl_code_name(err->code), err->message);
+    LOG(&d->log, LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
+        LOG_TEXT("code", pawl_code_name(err->code)));
+    return settle(d, r, why, err);
+}
+
+/* PAWL_OK: it is not in the way any more. */
+static pawl_code move_row(page *p, outbox_row *r, error *err)
+{
+    sched *d = p->sched;
+    int64_t now_ms = sched_now_ms(d);
+    pawl_code rc;
+    if (r->kind == OUTBOX_START && r->data.at)
+        rc = move_start(d, p->memory, r, now_ms, err);
+    else if (r->kind == OUTBOX_MESSAGE && r->data.at)
+        rc = move_message(d, &p->sight, p->memory, r, now_ms, err);
+    else
+        rc = error_set(err, PAWL_INVALID, "the row is neither a start nor a message");
+    if (is_verdict(rc)) /* RULE A6-what-fails-in-the-outbox-blocks-nobody */
+        return fail_row(d, r, err);
+    return rc == PAWL_OK && !r->settled ? settle(d, r, NULL, err) : rc;
+}
+
+/* The row has met a lock. PAWL_OK: it is left for later, with all that is for the same target. */
+static pawl_code pass_over(page *p, const outbox_row *r, int64_t took_ns)
+{
+    sched *d = p->sched;
+    int64_t now_ns = p->is_keepers ? d->host->mono_ns(d->host) : 0;
+    int begins = outbox_backoff_put(p->waits, r->target, now_ns, took_ns);
+    p->lost_ns += took_ns;
+    if (begins < 0)
+        return PAWL_BUSY;
+    if (begins && p->is_keepers)
+        /* RULE L6-the-log-tells-of-a-target-of-the-outbox-that-waits */
+        LOG(&d->log, LOG_WARNING, "outbox-waits", LOG_TEXT("run", r->target.at),
+            LOG_NUM("pos", r->pos),
+            LOG_TEXT("why", "another transaction keeps a row locked that is needed"),
+            LOG_TEXT("hint", "look for it in pg_stat_activity and pg_locks, and end it"));
+    return PAWL_OK;
+}
+
+static pawl_code move_page(page *p, error *err)
+{
+    clock_source *clock = p->sched->host;
+    pawl_code rc = read_page(p, err);
+    p->is_cut = 0;
+    for (int i = 0; rc == PAWL_OK && i < p->count && !p->is_cut; i++) {
+        outbox_row *r = &p->rows[i];
+        if (outbox_backoff_passes(p->waits, r->target, p->now_ns))
+            continue;
+        *err = (error){0};
+        int64_t began_ns = clock->mono_ns(clock);
+        rc = move_row(p, r, err);
+        if (rc == PAWL_OK) {
+            p->moved++;
+            tell_ended(p, outbox_backoff_take(p->waits, r->target));
+            /* RULE L4-a-row-of-the-outbox-that-meets-a-lock-is-passed-over */
+        } else if (rc == PAWL_BUSY && r->waits) {
+            rc = pass_over(p, r, clock->mono_ns(clock) - began_ns);
+        }
+        p->is_cut = p->is_keepers && p->lost_ns > LOOK_LOCKS_NS;
+    }
+    return rc;
+}
+
+static page *page_new(sched *d, sight v, int64_t bound, outbox_backoff *waits)
+{
+    arena *a = arena_new(0);
+    page *p = a ? calloc(1, sizeof *p) : NULL;
+    if (p)
+        *p = (page){.sched = d, .sight = v, .bound = bound, .waits = waits, .memory = a};
+    else
+        arena_free(a);
+    return p;
+}
+
+static void page_free(page *p)
+{
+    if (p)
+        arena_free(p->memory);
+    free(p);
+}
+
+/* ---- The keeper's look ---- */
+
+static int is_empty(sched *d, db_conn *conn, error *err)
+{
+    int64_t pos;
+    int found = 0;
+    const db_value values[] = {db_text(slice_of(d->options.tenant))};
+    if (db_begin(conn, err) != PAWL_OK)
+        return 1;
+    pawl_code rc = db_number(conn, &LAST, values, DB_COUNT(values), &pos, &found, err);
+    db_rollback(conn);
+    return rc != PAWL_OK || !found;
+}
+
+int64_t outbox_relay_look(chore *c, db_conn *conn, int64_t now_ns)
+{
+    outbox_relay *r = c->arg;
+    error err = {0};
+    if (is_empty(r->sched, conn, &err) && !r->backoff.first)
+        return 0;
+    page *p = page_new(r->sched, (sight){.own = conn}, INT64_MAX, &r->backoff);
+    if (!p)
+        return 0;
+    p->is_keepers = 1;
+    for (int i = 0; i < KEEPER_PAGES; i++) {
+        pawl_code rc = move_page(p, &err);
+        if (rc != PAWL_OK || p->count == 0)
+            break;
+        if (p->is_cut || i == KEEPER_PAGES - 1)
+            c->next_ns = now_ns; /* there may be more */
+        if (p->is_cut)
+            break;
+    }
+    int64_t did = p->moved + p->is_cut;
+    page_free(p);
+    return did;
+}
+
+void outbox_relay_clear(outbox_relay *r)
+{
+    outbox_backoff_clear(&r->backoff);
+}
+
+/* ---- By hand ---- */
+
+static pawl_code read_last(sched *d, const sight *v, int64_t *pos, int *found, error *err)
+{
+    db_conn *c;
+    const db_value values[] = {db_text(slice_of(d->options.tenant))};
+    pawl_code rc = sight_begin(v, &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_number(c, &LAST, values, DB_COUNT(values), pos, found, err);
+    sight_end(v, c);
+    return rc;
+}
+
+static pawl_code left_behind(const outbox_backoff *w, error *err)
+{
+    error_set(err, PAWL_BUSY,
+              "other transactions keep rows of %d run%s locked; what is for them is in the outbox",
+              w->count, w->count == 1 ? "" : "s");
+    error_detail(err, "one of them is %s", w->first->id);
+    error_hint(err, "a node tries again by itself; or call this again when they have ended");
+    return PAWL_BUSY;
+}
+
+/* Moves the rows that are there now, and not those that are added meanwhile. */
+static pawl_code kick(pawl *p, error *err)
+{
+    sched *d = handle_sched(p);
+    sight v = {.shared = handle_read_pool(p)};
+    int64_t bound = 0, now_ms;
+    int found = 0;
+    pawl_code rc = handle_time(p, &now_ms, err);
+    if (rc == PAWL_OK)
+        rc = read_last(d, &v, &bound, &found, err);
+    if (rc != PAWL_OK || !found)
+        return rc;
+    outbox_backoff waits = {0};
+    page *rows = page_new(d, v, bound, &waits);
+    if (!rows)
+        return error_nomem(err);
+    do
+        rc = move_page(rows, err);
+    while (rc == PAWL_OK && rows->count > 0);
+    page_free(rows);
+    if (rc == PAWL_OK && waits.first) /* RULE L4-a-kick-says-that-something-was-left */
+        rc = left_behind(&waits, err);
+    outbox_backoff_clear(&waits);
+    return rc;
+}
+
+pawl_code pawl_outbox_flush(pawl *p)
+{
+    error err = {0};
+    pawl_code rc = handle_enter_to_write(p, &err);
+    if (rc == PAWL_OK)
+        rc = kick(p, &err);
+    return handle_leave(p, rc, &err);
+}

@@ -1,0 +1,158 @@
+/* Driving from outside: serve, poll, finish, stop. One thread drives an engine at a time: two could
+ * execute the same run. */
+#include <string.h>
+
+#include "api/test_kit.h"
+#include "api/wait.h"
+#include "handle/handle.h"
+#include "sched/sched.h"
+
+static const int64_t MS_NS = 1000000;
+
+/* The first wrong registration sticks: it is said here, once, instead of at each of them. */
+static pawl_code enter(pawl *p, error *err)
+{
+    pawl_code rc = handle_enter_to_write(p, err);
+    return rc == PAWL_OK ? registry_error(handle_registry(p), err) : rc;
+}
+
+/* One thread drives an engine at a time; a second one waits, or gets an error. */
+static pawl_code take_over(sched *d, sched_driven how, error *err)
+{
+    pawl_code rc = sched_take_over(d, how, 0, err);
+    if (rc == PAWL_BUSY || rc == PAWL_MISUSE) {
+        err->code = rc = PAWL_MISUSE;
+        error_hint(err, "one serve, poll or finish at a time, and none from a work function");
+    }
+    return rc;
+}
+
+pawl_code pawl_serve(pawl *p)
+{
+    error err = {0};
+    pawl_code rc = enter(p, &err);
+    if (rc == PAWL_OK && handle_sched(p)->options.threads == 0)
+        rc =
+            error_set(&err, PAWL_MISUSE, "this engine has no threads: it is driven by pawl_poll()");
+    if (rc == PAWL_OK)
+        rc = take_over(handle_sched(p), DRIVEN_BY_THREADS, &err);
+    if (rc == PAWL_OK) {
+        rc = sched_serve(handle_sched(p), &err);
+        sched_let_go(handle_sched(p));
+    }
+    return handle_leave(p, rc, &err);
+}
+
+void pawl_stop(pawl *p)
+{
+    if (handle_may_stop(p))
+        sched_stop(handle_sched(p));
+}
+
+/* An event loop has other things to do. */
+static int64_t poll_end(sched *d) /* RULE L4-a-poll-does-something */
+{
+    int64_t poll_ms = d->options.poll_ms;
+    return poll_ms < 0 ? INT64_MAX : clock_deadline(d->host->mono_ns(d->host), poll_ms);
+}
+
+pawl_code pawl_poll(pawl *p, int64_t *did)
+{
+    error err = {0};
+    int64_t count = 0;
+    pawl_code rc = enter(p, &err);
+    if (rc == PAWL_OK)
+        rc = take_over(handle_sched(p), DRIVEN_BY_HAND, &err);
+    if (rc == PAWL_OK) {
+        sched *d = handle_sched(p);
+        rc = sched_poll(d, poll_end(d), 1, &count, &err); /* RULE L4-a-poll-does-something */
+        sched_let_go(d);
+    }
+    if (did)
+        *did = count;
+    return handle_leave(p, rc, &err);
+}
+
+int pawl_fd(pawl *p)
+{
+    error err = {0};
+    pawl_code rc = handle_enter_to_write(p, &err);
+    handle_leave(p, rc, &err);
+    return rc == PAWL_OK ? loop_fds_called(&handle_sched(p)->fds) : -1;
+}
+
+int pawl_timeout(pawl *p)
+{
+    error err = {0};
+    if (handle_leave(p, handle_enter_to_write(p, &err), &err) != PAWL_OK)
+        return -1;
+    sched *d = handle_sched(p);
+    int64_t next = sched_next_ns(d);
+    int64_t left = next - d->host->mono_ns(d->host);
+    if (next == INT64_MAX)
+        return -1;
+    if (left <= 0)
+        return 0;
+    return left / MS_NS >= INT32_MAX ? INT32_MAX : (int)((left + MS_NS - 1) / MS_NS);
+}
+
+/* Drive this run, and nothing else, until it has ended or the time is over. Without any time, what
+ * can be done at once is. */
+static pawl_code finish(pawl *p, const char *id, int64_t timeout_ms, int64_t deadline_ns,
+                        pawl_outcome **out, error *err)
+{
+    sched *d = handle_sched(p);
+    for (;;) {
+        int64_t did;
+        pawl_code rc = sched_poll(d, timeout_ms ? deadline_ns : INT64_MAX, 0, &did, err);
+        if (rc != PAWL_OK)
+            return rc;
+        int over = d->host->mono_ns(d->host) >= deadline_ns;
+        if (did > 0 && !(over && timeout_ms))
+            continue;
+        rc = wait_look(p, id, out, err);
+        if (rc != PAWL_TIMEOUT || over)
+            return rc;
+        sched_wait(d, deadline_ns);
+    }
+}
+
+/* Starts of other threads look at it. */
+static void set_only(sched *d, const char *id)
+{
+    pthread_mutex_lock(&d->lock);
+    d->only = id;
+    d->family_ns = 0;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* A run that the engine's own threads drive is waited for; after another pawl_finish() it is this
+ * one's turn. */
+pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out)
+{
+    error err = {0};
+    if (out)
+        *out = NULL;
+    pawl_code rc = enter(p, &err);
+    if (rc == PAWL_OK)
+        rc = wait_check(id, timeout_ms, &err);
+    if (rc == PAWL_OK && test_kit_has(p))
+        rc = test_kit_finish(p, id, timeout_ms, out, &err);
+    if (rc != PAWL_OK || test_kit_has(p))
+        return handle_leave(p, rc, &err);
+    sched *d = handle_sched(p);
+    int64_t deadline = clock_deadline(d->host->mono_ns(d->host), timeout_ms);
+    rc = sched_take_over(d, DRIVEN_BY_HAND, deadline, &err);
+    if (rc == PAWL_BUSY) {
+        int64_t left = deadline == INT64_MAX ? deadline : deadline - d->host->mono_ns(d->host);
+        return pawl_wait(p, id, left == INT64_MAX ? left : left > 0 ? left / MS_NS : 0, out);
+    }
+    if (rc == PAWL_OK) {
+        set_only(d, id);
+        rc = finish(p, id, timeout_ms, deadline, out, &err);
+        set_only(d, NULL);
+        sched_leave(d);
+        sched_let_go(d);
+    }
+    return handle_leave(p, rc, &err);
+}

@@ -1,0 +1,472 @@
+/* The test kit of pawl_test.h: an engine in memory whose clock jumps, and which can crash.
+ *
+ * It is the same engine: it is driven by hand, as pawl_poll() does, on a clock that this file moves
+ * to where something is due. A crash is fault injection by db_fault, which refuses everything from
+ * the chosen write on: so the engine is closed as if it had been killed, and another one is put
+ * under the same handle. Its node is closed at once, without waiting for claim_ms, since it is
+ * known to be dead. */
+#include "api/test_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <pawl_test.h>
+
+#include "api/engine_test.h"
+#include "api/wait.h"
+#include "db/db_fault.h"
+#include "handle/handle.h"
+#include "sched/sched.h"
+
+static const int64_t BEGIN_MS = INT64_C(978307200000); /* 2001-01-01T00:00:00Z */
+static const int64_t UP_MS = 1000000;                  /* the host is up since then */
+static const int64_t END_MS = PAWL_DAYS(365) * 250;    /* the clock goes no further, all in all */
+static const int64_t MS_NS = 1000000;
+
+enum {
+    SEED = 1,
+    LOOKS_MAX = 10,       /* seconds that a run may be due while no node drives it */
+    MOMENTS_MAX = 1000000 /* of one finish */
+};
+
+struct pawl_test {
+    clock_source clock; /* first: it is what the engine gets */
+    clock_fake *fake;
+    int64_t dying_ns; /* time that passed for the crashed engine only */
+    random_seeded dice;
+    pawl_hooks hooks;
+    pawl *engine;
+    db_fault plan;
+    int users;     /* the handle and the test: the last one frees it */
+    int unwrapped; /* memory was out */
+    int driving;   /* by functions of this file */
+    int other;     /* something else than heartbeats was written in this transaction */
+    int always_replay;
+    int64_t writes;
+    int64_t crash_at; /* 0: not */
+};
+
+/* ---- Time and chance ---- */
+
+static pawl_test *of_clock(clock_source *c)
+{
+    return (pawl_test *)(void *)c;
+}
+
+static int64_t now_ms(clock_source *c)
+{
+    clock_source *fake = clock_fake_source(of_clock(c)->fake);
+    return fake->now_ms(fake);
+}
+
+static int64_t mono_ns(clock_source *c)
+{
+    clock_source *fake = clock_fake_source(of_clock(c)->fake);
+    return fake->mono_ns(fake) + of_clock(c)->dying_ns;
+}
+
+/* There is one thread: a wait moves the clock to its deadline, and without one returns at once. */
+static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
+                      int64_t deadline_ns)
+{
+    pawl_test *t = of_clock(c);
+    (void)cond;
+    (void)mutex;
+    if (deadline_ns == INT64_MAX)
+        return 0;
+    int64_t left = deadline_ns - mono_ns(c);
+    if (left > 0 && t->plan.dead)
+        t->dying_ns += left;
+    else if (left > 0)
+        clock_fake_advance(t->fake, (left + MS_NS - 1) / MS_NS);
+    return 1;
+}
+
+static int fill(void *bytes, size_t count, void *arg)
+{
+    pawl_test *t = arg;
+    return t->dice.source.fill(&t->dice.source, bytes, count);
+}
+
+static int drops(void *arg)
+{
+    return ((pawl_test *)arg)->always_replay;
+}
+
+/* How far the clock may still go. */
+static int64_t room_ms(pawl_test *t)
+{
+    return END_MS - (now_ms(&t->clock) - BEGIN_MS);
+}
+
+/* ---- Writes ---- */
+
+static int is_beat(const char *sql)
+{
+    return strncmp(sql, "UPDATE {beats}", 14) == 0;
+}
+
+/* Called before each call of the database. Heartbeats come as often as the clock is moved, and say
+ * nothing about any run: they do not count. */
+static void before(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    pawl_test *t = arg;
+    (void)number;
+    if (call == FAULT_CALL_BEGIN)
+        t->other = 0;
+    if (call == FAULT_CALL_NEXT)
+        t->other |= !is_beat(sql);
+    if (call != FAULT_CALL_COMMIT || !t->driving || !t->other || t->plan.dead)
+        return;
+    if (t->crash_at == 0 || --t->crash_at > 0) {
+        t->writes++;
+        return;
+    }
+    t->plan.dead = 1;
+    sched_stop(handle_sched(t->engine)); /* nothing else is begun by what is dead */
+}
+
+static db *wrap(void *arg, db *inner)
+{
+    pawl_test *t = arg;
+    db *d = db_fault_wrap(inner, &t->plan);
+    t->unwrapped = !d;
+    return d ? d : inner;
+}
+
+/* ---- Opening and closing ---- */
+
+static void release_user(void *arg)
+{
+    pawl_test *t = arg;
+    if (--t->users > 0)
+        return;
+    clock_fake_free(t->fake);
+    free(t);
+}
+
+/* The handle is gone; the test stays until it is closed, and has nothing to drive any more. */
+static void closed(void *arg)
+{
+    ((pawl_test *)arg)->engine = NULL;
+    release_user(arg);
+}
+
+/* Named, so that nothing of the host and the process gets into a journal. */
+static pawl_options options_of(const pawl_test *t)
+{
+    return (pawl_options){.size = sizeof(pawl_options),
+                          .threads = -1,
+                          .name = "test",
+                          .build = "test",
+                          .hooks = &t->hooks};
+}
+
+static pawl_test *new_test(void)
+{
+    pawl_test *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->fake = clock_fake_new(BEGIN_MS - UP_MS);
+    if (!t->fake) {
+        free(t);
+        return NULL;
+    }
+    clock_fake_advance(t->fake, UP_MS);
+    t->clock = (clock_source){now_ms, mono_ns, wait_until};
+    random_seeded_init(&t->dice, SEED);
+    t->hooks = (pawl_hooks){.size = sizeof t->hooks, .random = fill, .arg = t};
+    t->plan = (db_fault){.before = before, .before_arg = t};
+    return t;
+}
+
+pawl_code pawl_test_open(pawl **out, pawl_test **test)
+{
+    if (test)
+        *test = NULL;
+    if (out)
+        *out = NULL;
+    if (!out || !test)
+        return PAWL_INVALID;
+    pawl_test *t = new_test();
+    if (!t)
+        return PAWL_NOMEM;
+    engine_test under = {
+        .arg = t, .wrap = wrap, .clock = &t->clock, .drops = drops, .closed = closed};
+    pawl_options options = options_of(t);
+    t->users = 2;
+    pawl_code rc = engine_test_open(out, "memory:", &options, &under);
+    if (rc == PAWL_OK && t->unwrapped)
+        rc = PAWL_NOMEM;
+    t->engine = *out;
+    if (!t->engine)
+        t->users = 1; /* there is no handle that would let go of it */
+    if (rc == PAWL_OK)
+        *test = t;
+    else
+        release_user(t);
+    return rc;
+}
+
+void pawl_test_close(pawl_test *test)
+{
+    if (test)
+        release_user(test);
+}
+
+int test_kit_has(pawl *p)
+{
+    return engine_test_of(p)->closed == closed;
+}
+
+/* ---- Crashing ---- */
+
+/* The next process: it knows nothing but what is in the database. */
+static pawl_code restart(pawl_test *t, error *err)
+{
+    int64_t dead = handle_sched(t->engine)->node.id;
+    pawl_options options = options_of(t);
+    engine_test_drop(t->engine);
+    t->plan.dead = 0;
+    t->dying_ns = 0;
+    pawl_code rc = engine_test_again(t->engine, &options, err);
+    if (rc != PAWL_OK || dead == 0)
+        return rc;
+    rc = node_close(committers_at(handle_sched(t->engine)->options.committers, 0), dead, err);
+    return rc == PAWL_REFUSED ? PAWL_OK : rc; /* it was not there for long enough to have a row */
+}
+
+/* ---- Driving ---- */
+
+/* What can be done now, crash included. */
+static pawl_code drive_once(pawl_test *t, int64_t *did, error *err)
+{
+    sched *d = handle_sched(t->engine);
+    *did = 0;
+    pawl_code rc = sched_take_over(d, DRIVEN_BY_HAND, 0, err);
+    if (rc == PAWL_BUSY)
+        rc = err->code = PAWL_MISUSE;
+    if (rc != PAWL_OK)
+        return rc;
+    t->driving = 1;
+    rc = sched_poll(d, INT64_MAX, 0, did, err);
+    t->driving = 0;
+    sched_let_go(d);
+    if (!t->plan.dead)
+        return rc;
+    *did = 1;
+    return restart(t, err);
+}
+
+/* The node loop runs twice, without waiting for its interval: the first round finds what dead nodes
+ * have left, the second can claim it; and the outbox is relayed at once. */
+static pawl_code drive_all(pawl_test *t, error *err)
+{
+    int64_t did = 0;
+    pawl_code rc = PAWL_OK;
+    for (int looks = 0; rc == PAWL_OK && looks<2; looks = did> 0 ? 0 : looks + 1) {
+        handle_wake(t->engine);
+        rc = drive_once(t, &did, err);
+    }
+    return rc;
+}
+
+/* ---- What is due next ---- */
+
+static const db_sql NEXT = {"SELECT min(wake_at) FROM {runs} WHERE tenant = $1 AND wake_at > $2"
+                            " AND held = 0 AND phase IN ({LIVE}, {FAILING})",
+                            "ti"};
+
+static const db_sql WAITING = {"SELECT count(*) FROM {runs} WHERE tenant = $1 AND wake_at <= $2"
+                               " AND held = 0 AND phase IN ({LIVE}, {FAILING}) AND owner <> $3",
+                               "tii"};
+
+static pawl_code query_number(pawl_test *t, const db_sql *sql, const db_value *values, int count,
+                              int64_t *out, int *found, error *err)
+{
+    db_conn *c = handle_sched(t->engine)->looks;
+    *found = 0;
+    if (!c)
+        return PAWL_OK;
+    pawl_code rc = db_begin(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_number(c, sql, values, count, out, found, err);
+    db_rollback(c);
+    return rc;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What the engine has in memory: as milliseconds from now. */
+static int64_t next_inside(pawl_test *t)
+{
+    sched *d = handle_sched(t->engine);
+    pthread_mutex_lock(&d->lock);
+    int64_t next = smaller(run_queue_next_ns(d), quarantine_next_ns(d));
+    pthread_mutex_unlock(&d->lock);
+    next = smaller(next, committers_next_ns(d->options.committers));
+    int64_t left = next - mono_ns(&t->clock);
+    return next == INT64_MAX ? next : left > MS_NS ? (left + MS_NS - 1) / MS_NS : 1;
+}
+
+/* How long nothing is due, in milliseconds; INT64_MAX: no clock brings anything. */
+static pawl_code next_ms(pawl_test *t, int64_t *out, error *err)
+{
+    int64_t now = now_ms(&t->clock), wakes = 0;
+    int found;
+    slice tenant = handle_tenant(t->engine);
+    const db_value values[] = {db_text(tenant), db_int(now)};
+    pawl_code rc = query_number(t, &NEXT, values, DB_COUNT(values), &wakes, &found, err);
+    *out = next_inside(t);
+    if (rc == PAWL_OK && found && wakes > now)
+        *out = smaller(*out, wakes - now);
+    if (*out > room_ms(t))
+        *out = INT64_MAX;
+    return rc;
+}
+
+/* Is there a due run that no node drives? It will be held for that before long. */
+static int is_waiting(pawl_test *t)
+{
+    int64_t count = 0;
+    int found;
+    error err = {0};
+    const db_value values[] = {db_text(handle_tenant(t->engine)), db_int(now_ms(&t->clock)),
+                               db_int(handle_sched(t->engine)->node.id)};
+    return query_number(t, &WAITING, values, DB_COUNT(values), &count, &found, &err) == PAWL_OK &&
+           count > 0;
+}
+
+/* ---- Moving the clock ---- */
+
+static pawl_code advance(pawl_test *t, int64_t ms, error *err)
+{
+    int64_t end = now_ms(&t->clock) + ms, next;
+    for (;;) {
+        pawl_code rc = drive_all(t, err);
+        int64_t left = end - now_ms(&t->clock);
+        if (rc != PAWL_OK || left <= 0)
+            return rc;
+        rc = next_ms(t, &next, err);
+        if (rc != PAWL_OK)
+            return rc;
+        clock_fake_advance(t->fake, smaller(next, left));
+    }
+}
+
+static pawl_code check_engine(pawl *p, error *err)
+{
+    pawl_code rc = handle_enter(p, err);
+    if (rc == PAWL_OK && !test_kit_has(p))
+        return error_set(err, PAWL_MISUSE, "this handle is not one of pawl_test_open()");
+    return rc == PAWL_OK ? registry_error(handle_registry(p), err) : rc;
+}
+
+pawl_code pawl_test_advance(pawl_test *test, int64_t ms)
+{
+    error err = {0};
+    if (!test)
+        return PAWL_INVALID;
+    pawl_code rc = check_engine(test->engine, &err);
+    if (rc == PAWL_OK && ms < 0)
+        rc = error_set(&err, PAWL_INVALID, "the clock of a test does not go back");
+    else if (rc == PAWL_OK && ms > room_ms(test))
+        rc = error_set(&err, PAWL_LIMIT, "the clock of a test goes 250 years, and no further");
+    if (rc == PAWL_OK)
+        rc = advance(test, ms, &err);
+    return handle_leave(test->engine, rc, &err);
+}
+
+/* ---- Finishing ---- */
+
+/* Nothing can be done now, and the run goes on. TIMEOUT: for ever, or past the deadline. */
+static pawl_code jump(pawl_test *t, int64_t deadline_ms, int *looks, error *err)
+{
+    int64_t left = deadline_ms - now_ms(&t->clock), next;
+    pawl_code rc = next_ms(t, &next, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (next == INT64_MAX && *looks < LOOKS_MAX && is_waiting(t)) {
+        next = 1000;
+        ++*looks;
+    }
+    if (deadline_ms != INT64_MAX && (left <= 0 || next >= left)) {
+        if (left > 0 && left <= room_ms(t))
+            clock_fake_advance(t->fake, left);
+        return error_set(err, PAWL_TIMEOUT, "the run goes on");
+    }
+    if (next == INT64_MAX) {
+        error_set(err, PAWL_TIMEOUT, "the run waits for something that no clock brings");
+        error_hint(err, "pawl_why() says for what");
+        return PAWL_TIMEOUT;
+    }
+    clock_fake_advance(t->fake, next);
+    return PAWL_OK;
+}
+
+pawl_code test_kit_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out,
+                          error *err)
+{
+    pawl_test *t = engine_test_of(p)->arg;
+    int64_t now = now_ms(&t->clock);
+    int64_t deadline = timeout_ms > END_MS ? INT64_MAX : now + timeout_ms;
+    int looks = 0;
+    for (int64_t moments = 0; moments < MOMENTS_MAX; moments++) {
+        pawl_code rc = drive_all(t, err);
+        if (rc == PAWL_OK)
+            rc = wait_look(p, id, out, err);
+        if (rc == PAWL_TIMEOUT)
+            rc = jump(t, deadline, &looks, err);
+        else
+            return rc;
+        if (rc == PAWL_TIMEOUT && deadline != INT64_MAX && drive_all(t, err) == PAWL_OK)
+            return wait_look(p, id, out, err);
+        if (rc != PAWL_OK)
+            return rc;
+    }
+    return error_set(err, PAWL_TIMEOUT, "the run has come to a million timers and goes on");
+}
+
+pawl_code pawl_test_finish(pawl *p, const char *id, pawl_outcome **out)
+{
+    error err = {0};
+    if (out)
+        *out = NULL;
+    pawl_code rc = check_engine(p, &err);
+    if (rc == PAWL_OK)
+        rc = wait_check(id, 0, &err);
+    if (rc == PAWL_OK)
+        rc = test_kit_finish(p, id, INT64_MAX, out, &err);
+    return handle_leave(p, rc, &err);
+}
+
+/* ---- The rest ---- */
+
+int64_t pawl_test_now(pawl_test *test)
+{
+    return test ? now_ms(&test->clock) : 0;
+}
+
+int64_t pawl_test_writes(pawl_test *test)
+{
+    return test ? test->writes : 0;
+}
+
+pawl_code pawl_test_crash_at(pawl_test *test, int64_t n)
+{
+    if (!test || n < 0)
+        return PAWL_INVALID;
+    test->crash_at = n;
+    return PAWL_OK;
+}
+
+pawl_code pawl_test_always_replay(pawl_test *test, int on)
+{
+    if (!test)
+        return PAWL_INVALID;
+    test->always_replay = on != 0;
+    return PAWL_OK;
+}

@@ -1,0 +1,243 @@
+/* Waiting for the end of a run: its row is read, and read again when this process is notified of
+ * its end, or after a second. */
+#include "api/wait.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "handle/handle.h"
+#include "journal/outcome.h"
+#include "query/info.h"
+#include "sched/sched.h"
+
+static const db_sql LOOK = {
+    "SELECT phase, held, output, error, held_reason, run, generation FROM {runs}"
+    " WHERE tenant = $1 AND id = $2",
+    "tt"};
+static const db_sql LAST = {"SELECT data FROM {journal} WHERE run = $1 AND generation = $2"
+                            " AND kind = $3 ORDER BY seq DESC LIMIT 1",
+                            "iii"};
+
+/* Have its end told to other processes. Refused: it has ended. */
+static const db_sql WATCH = {"UPDATE {runs} SET watched = 1 WHERE run = $1"
+                             " AND phase IN ({LIVE}, {FAILING})"
+                             " RETURNING run",
+                             "k"};
+
+/* What the row says. Texts are in the arena. */
+typedef struct ending {
+    arena *memory;
+    int found;
+    int64_t phase, held, run, generation;
+    slice output, error, reason;
+} ending;
+
+static slice copy_value(arena *a, db_value v)
+{
+    slice none = {NULL, 0};
+    if (v.type == DB_NULL)
+        return none;
+    return (slice){arena_copy(a, v.s), v.s.size};
+}
+
+static pawl_code take_row(void *arg, db_stmt *row, error *err)
+{
+    ending *e = arg;
+    (void)err;
+    e->found = 1;
+    e->phase = read_pool_int(row, 0);
+    e->held = read_pool_int(row, 1);
+    e->output = copy_value(e->memory, db_column(row, 2));
+    e->error = copy_value(e->memory, db_column(row, 3));
+    e->reason = copy_value(e->memory, db_column(row, 4));
+    e->run = read_pool_int(row, 5);
+    e->generation = read_pool_int(row, 6);
+    return PAWL_OK;
+}
+
+static pawl_code take_output(void *arg, db_stmt *row, error *err)
+{
+    ending *e = arg;
+    (void)err;
+    e->output = copy_value(e->memory, db_column(row, 0));
+    return PAWL_OK;
+}
+
+static pawl_code read_ending(pawl *p, const char *id, ending *e, error *err)
+{
+    db_conn *c;
+    pawl_code rc = read_pool_begin(handle_read_pool(p), &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    db_value name[] = {db_text(handle_tenant(p)), db_text(slice_of(id))};
+    rc = read_pool_rows(c, &LOOK, name, DB_COUNT(name), take_row, e, err);
+    if (rc == PAWL_OK && e->found && e->phase == PHASE_DONE && !e->output.at) {
+        db_value last[] = {db_int(e->run), db_int(e->generation), db_int(OP_ENDED)};
+        rc = read_pool_rows(c, &LAST, last, DB_COUNT(last), take_output, e, err);
+    }
+    read_pool_end(handle_read_pool(p), c);
+    return rc;
+}
+
+static pawl_code judge(const ending *e, pawl_outcome **out, error *err)
+{
+    if (!e->found)
+        return read_pool_no_run(err);
+    pawl_code code = PAWL_TIMEOUT;
+    if (e->phase == PHASE_DONE)
+        code = PAWL_OK;
+    else if (e->phase == PHASE_FAILED)
+        code = PAWL_FAILED;
+    else if (e->phase == PHASE_CANCELLED)
+        code = PAWL_CANCELLED;
+    else if (e->held)
+        code = PAWL_HELD;
+    if (code == PAWL_TIMEOUT)
+        return error_set(err, code, "the run goes on");
+    slice reason = e->reason.size ? e->reason : slice_of(info_held_word(e->held));
+    pawl_outcome *o = code == PAWL_OK     ? outcome_new(code, e->output, NULL, NULL, NULL)
+                      : code == PAWL_HELD ? outcome_held(reason)
+                                          : outcome_failed(code, e->error);
+    if (!o)
+        return error_nomem(err);
+    if (code != PAWL_OK) {
+        error_set(err, code, "%s", pawl_code_text(code));
+        error_detail(err, "%s: %s", pawl_outcome_name(o), pawl_outcome_message(o));
+    }
+    if (out)
+        *out = o;
+    else
+        pawl_outcome_free(o);
+    return code;
+}
+
+static pawl_code read_outcome(pawl *p, const char *id, pawl_outcome **out, int64_t *run, error *err)
+{
+    ending e = {.memory = arena_new(0)};
+    if (!e.memory)
+        return error_nomem(err);
+    pawl_code rc = read_ending(p, id, &e, err);
+    if (rc == PAWL_OK)
+        rc = judge(&e, out, err);
+    if (run)
+        *run = e.run;
+    arena_free(e.memory);
+    return rc;
+}
+
+pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
+{
+    return read_outcome(p, id, out, NULL, err);
+}
+
+/* The end of a run that is driven here is noticed in this process: 1. For another one its row is
+ * marked (watched), so that the node that ends it notifies others; it may have ended before
+ * that. */
+static int ask_to_be_told(sched *d, int64_t run)
+{
+    pthread_mutex_lock(&d->lock);
+    int here = map_get(&d->runs, (uint64_t)run) != NULL;
+    pthread_mutex_unlock(&d->lock);
+    arena *a = here ? NULL : arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    if (u) {
+        db_value key[] = {db_int(run)};
+        unit_guard(u, &WATCH, "live", unit_key("runs", run), key, 1);
+        u->class = UNIT_OF_CLIENT;
+        committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+        sched_hear_others(d);
+    }
+    arena_free(a);
+    return here;
+}
+
+pawl_code wait_check(const char *id, int64_t timeout_ms, error *err)
+{
+    if (!id || !*id)
+        return error_set(err, PAWL_INVALID, "the id of the run is empty");
+    if (timeout_ms < 0)
+        return error_set(err, PAWL_INVALID, "the time-out is negative");
+    return text_check(slice_of(id), PAWL_MAX_ID, "id of the run", err);
+}
+
+/* ---- The custom status ---- */
+
+/* PAWL_TIMEOUT: there is nothing new. */
+static pawl_code look_at_status(pawl *p, const char *id, int64_t seen, pawl_info **out, error *err)
+{
+    pawl_code rc = pawl_inspect(p, id, out);
+    if (rc != PAWL_OK) {
+        error_set(err, rc, "%s", pawl_errmsg(p));
+        error_detail(err, "%s", pawl_errdetail(p));
+        return rc;
+    }
+    pawl_phase phase = pawl_info_phase(*out);
+    if (pawl_info_status_seq(*out) > seen || phase == PAWL_RUN_DONE || phase == PAWL_RUN_FAILED ||
+        phase == PAWL_RUN_CANCELLED)
+        return PAWL_OK;
+    pawl_info_free(*out);
+    *out = NULL;
+    return error_set(err, PAWL_TIMEOUT, "the status has not changed");
+}
+
+pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeout_ms,
+                           pawl_info **out)
+{
+    error err = {0};
+    if (out)
+        *out = NULL;
+    pawl_code rc = handle_enter(p, &err);
+    if (rc == PAWL_OK && !out)
+        rc = error_set(&err, PAWL_INVALID, "there is no place for the result");
+    if (rc == PAWL_OK)
+        rc = wait_check(id, timeout_ms, &err);
+    if (rc != PAWL_OK || !out)
+        return handle_leave(p, rc, &err);
+    watches *all = handle_watches(p);
+    int64_t deadline = clock_deadline(all->clock->mono_ns(all->clock), timeout_ms);
+    watch w;
+    rc = watches_add(all, &w, slice_of(id), &err);
+    if (rc != PAWL_OK)
+        return handle_leave(p, rc, &err);
+    for (;;) {
+        rc = look_at_status(p, id, seen, out, &err);
+        if (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline)
+            break;
+        rc = watches_sleep(all, &w, deadline, &err);
+        if (rc != PAWL_OK)
+            break;
+    }
+    watches_remove(all, &w);
+    return handle_leave(p, rc, &err);
+}
+
+/* ---- The end ---- */
+
+pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out)
+{
+    error err = {0};
+    if (out)
+        *out = NULL;
+    pawl_code rc = handle_enter(p, &err);
+    if (rc == PAWL_OK)
+        rc = wait_check(id, timeout_ms, &err);
+    if (rc != PAWL_OK)
+        return handle_leave(p, rc, &err);
+    watches *all = handle_watches(p);
+    int64_t deadline = clock_deadline(all->clock->mono_ns(all->clock), timeout_ms);
+    watch w;
+    rc = watches_add(all, &w, slice_of(id), &err);
+    if (rc != PAWL_OK)
+        return handle_leave(p, rc, &err);
+    pawl_code stop = PAWL_OK;
+    for (int asked = 0; stop == PAWL_OK; asked = 1) {
+        int64_t run = 0;
+        rc = read_outcome(p, id, out, &run, &err);
+        if (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline)
+            break;
+        if (asked || handle_db(p)->options.look_only || ask_to_be_told(handle_sched(p), run))
+            rc = stop = watches_sleep(all, &w, deadline, &err);
+    }
+    watches_remove(all, &w);
+    return handle_leave(p, rc, &err);
+}

@@ -1,0 +1,50 @@
+/* Notifications between processes, for a whole engine: one notifier (notifier.h) that is opened
+ * when it is first needed.
+ *
+ * A notification saves waiting and nothing more. What must not be missed (a dead node, a due run)
+ * is always found by polling once a second. */
+#ifndef DB_NOTIFY_H
+#define DB_NOTIFY_H
+
+#include <pthread.h>
+
+#include "base/loop_fds.h"
+#include "db/notifier.h"
+
+typedef struct notify {
+    db *db;
+    void (*on_heard)(void *arg); /* NULL: nothing is listened for, and nothing is opened */
+    void *arg;
+    loop_fds *loop;       /* of an engine without threads, which is driven by its caller; or NULL */
+    loop_hint changes;    /* the descriptor of pawl_changes_fd() */
+    pthread_mutex_t lock; /* guards the next two; never taken inside the lock of the scheduler */
+    notifier *notifier;   /* NULL: it was not needed so far */
+    int64_t node;         /* as which it was opened */
+} notify;
+
+void notify_init(notify *n, db *d);
+void notify_free(notify *n);
+
+/* Call this whenever another process has told something: from a thread of the notifier, or, if a
+ * loop is given, from notify_poll(). The loop is called by the descriptor of the notifier. To be
+ * set before the first notify_open(). */
+void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg), void *arg);
+
+/* Hear others from now on: as this node, or with 0 as none in particular. */
+void notify_open(notify *n, int64_t node);
+void notify_close(notify *n);
+
+/* Tell all processes: there is a run without an owner, or a run has ended that they wait for. */
+void notify_tell(notify *n);
+
+/* ---- With a loop; otherwise these do nothing ---- */
+
+/* By the thread that drives: hear other processes and send what is due; and when that should be
+ * done next, as clock_source.mono_ns (INT64_MAX: not before the descriptor is readable). */
+void notify_poll(notify *n);
+int64_t notify_next_ns(notify *n);
+
+/* The engine is not driven any more: send what is pending. */
+void notify_flush(notify *n);
+
+#endif

@@ -1,0 +1,188 @@
+/* How a file is read without changing it. There are three cases:
+ *
+ *   1. SQLite opens the file read-only. It needs the index of the write-ahead log (-shm) for that.
+ *      The index is there while any process has the database open; SQLite makes it where it may.
+ *   2. It may not, and there is no log, or an empty one: all there is to read is in the database
+ *      file. Then SQLite opens it as immutable, without locks. This is right only while no process
+ *      writes, so the locks of the nodes are checked first.
+ *   3. It may not, and there is a log, which only its index makes readable: refused, with the name
+ *      of the missing file. */
+#define _GNU_SOURCE
+#include "db/sqlite_look.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "db/db_sqlite.h"
+#include "db/sqlite_open.h"
+
+/* ---- Connections ---- */
+
+/* SQLite takes "immutable" from an address only: file:/path?immutable=1, with what means something
+ * in an address written as %41. */
+static pawl_code write_address(buf *out, const char *real, int immutable, error *err)
+{
+    buf_text(out, "file:");
+    for (const char *at = real; *at; at++) {
+        if (strchr("?#%", *at))
+            buf_printf(out, "%%%02X", (unsigned char)*at);
+        else
+            buf_add(out, (slice){at, 1});
+    }
+    buf_text(out, immutable ? "?immutable=1" : "?mode=ro");
+    return out->failed ? error_nomem(err) : PAWL_OK;
+}
+
+static pawl_code call_hook(sqlite3 *native, const db_options *options, error *err)
+{
+    if (!options->on_connect || options->on_connect(native, options->on_connect_arg) == 0)
+        return PAWL_OK;
+    error_set(err, PAWL_CANTOPEN, "the application's on_connect refused the connection");
+    error_hint(err, "look at what on_connect does; it must return 0 outside of a transaction");
+    return PAWL_CANTOPEN;
+}
+
+static pawl_code open_native(const char *real, int immutable, const db_options *options,
+                             sqlite3 **out, error *err)
+{
+    buf address;
+    *out = NULL;
+    buf_init(&address, 3 * PAWL_MAX_URL + 64);
+    pawl_code code = write_address(&address, real, immutable, err);
+    int rc = code != PAWL_OK
+                 ? SQLITE_NOMEM
+                 : sqlite3_open_v2(buf_str(&address), out,
+                                   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                                   options->vfs);
+    if (code == PAWL_OK && rc != SQLITE_OK)
+        code = db_sqlite_error(*out, rc, "open", err);
+    buf_free(&address);
+    if (code == PAWL_OK) {
+        sqlite3_extended_result_codes(*out, 1);
+        sqlite3_busy_timeout(*out, (int)options->busy_ms);
+        code = call_hook(*out, options, err);
+    }
+    if (code != PAWL_OK) {
+        sqlite3_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+pawl_code sqlite_look_connect(const char *real, int immutable, db_role role,
+                              const db_options *options, sqlite3 **out, error *err)
+{
+    if (role != DB_READER)
+        return error_set(err, PAWL_READONLY, "this handle only looks");
+    return open_native(real, immutable, options, out, err);
+}
+
+/* ---- Which case it is ---- */
+
+static pawl_code cannot_open(const char *path, int why, const char *hint, error *err)
+{
+    error_set(err, PAWL_CANTOPEN, "the database cannot be opened");
+    error_detail(err, "%s: %s", path, strerror(why));
+    error_hint(err, "%s", hint);
+    return PAWL_CANTOPEN;
+}
+
+static pawl_code check_file(const char *path, char **real, error *err)
+{
+    struct stat st;
+    *real = realpath(path, NULL);
+    if (!*real || stat(*real, &st) != 0)
+        return cannot_open(path, errno, "correct the path, or its permissions", err);
+    if (!S_ISREG(st.st_mode))
+        return cannot_open(path, S_ISDIR(st.st_mode) ? EISDIR : EINVAL,
+                           "give the name of an ordinary file", err);
+    if (access(*real, R_OK) != 0)
+        return cannot_open(path, errno, "give this user the right to read the file", err);
+    return PAWL_OK;
+}
+
+/* The first page is read here: SQLite opens its other files only when it needs them. */
+static pawl_code try_reading(const char *real, int immutable, const db_options *options, error *err)
+{
+    sqlite3 *native;
+    pawl_code rc = open_native(real, immutable, options, &native, err);
+    if (rc != PAWL_OK)
+        return rc;
+    int result = sqlite3_exec(native, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+    if (result != SQLITE_OK)
+        rc = db_sqlite_error(native, result, "read", err);
+    sqlite3_close(native);
+    return rc;
+}
+
+/* The size of a file beside the database; -1: it is not there. */
+static int64_t size_beside(const char *real, const char *end)
+{
+    struct stat st;
+    buf name;
+    buf_init(&name, strlen(real) + 16);
+    buf_text(&name, real);
+    buf_text(&name, end);
+    int64_t size = !name.failed && stat(buf_str(&name), &st) == 0 ? (int64_t)st.st_size : -1;
+    buf_free(&name);
+    return size;
+}
+
+static pawl_code refuse_log(const char *real, error *err)
+{
+    error_set(err, PAWL_CANTOPEN, "the database has a log that cannot be read here");
+    error_detail(err, "%s-shm, the index of the log, is missing and cannot be made", real);
+    error_hint(err, "look as a user who may write the directory, or copy the database together"
+                    " with its -wal file to a directory that this user may write");
+    return PAWL_CANTOPEN;
+}
+
+static pawl_code refuse_living(const char *real, error *err)
+{
+    error_set(err, PAWL_CANTOPEN, "the database is in use, and cannot be read beside its nodes");
+    error_detail(err, "%s: a node is alive, and its files beside the database cannot be used",
+                 real);
+    error_hint(err, "give this user the right to read the -wal and -shm files");
+    return PAWL_CANTOPEN;
+}
+
+/* SQLite cannot use its files beside the database. If all there is to read is in the database
+ * itself, and no node is alive to change it, they are not needed. */
+static pawl_code read_immutable(const char *real, const db_options *options, error *err)
+{
+    liveness_file *nodes = NULL;
+    if (size_beside(real, "-wal") > 0)
+        return size_beside(real, "-shm") < 0 ? refuse_log(real, err) : refuse_living(real, err);
+    pawl_code rc = liveness_file_look(&nodes, real, err);
+    if (rc == PAWL_OK && liveness_file_any_alive(nodes))
+        rc = refuse_living(real, err);
+    liveness_file_close(nodes);
+    return rc == PAWL_OK ? try_reading(real, 1, options, err) : rc;
+}
+
+pawl_code sqlite_look_again(const char *real, int immutable, error *err)
+{
+    if (!immutable || size_beside(real, "-wal") <= 0)
+        return PAWL_OK;
+    error_set(err, PAWL_BUSY, "another program has begun to write to the database");
+    error_hint(err, "close this handle and open it again");
+    return PAWL_BUSY;
+}
+
+pawl_code sqlite_look_check(const char *path, const db_options *options, char **real,
+                            int *immutable, error *err)
+{
+    *immutable = 0;
+    pawl_code rc = check_file(path, real, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = try_reading(*real, 0, options, err);
+    /* RULE what-cannot-be-written-is-read-as-immutable */
+    if (rc != PAWL_CANTOPEN && rc != PAWL_READONLY)
+        return rc;
+    *immutable = 1;
+    return read_immutable(*real, options, err);
+}

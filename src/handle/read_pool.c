@@ -1,0 +1,227 @@
+/* The pool is a list of idle connections and a count. It is bounded because a server's connections
+ * are, and most of an application's threads look only now and then. A connection that broke is
+ * given back like any other: drivers make it anew at the next begin. A server that refuses one more
+ * connection is not asked again for a while: those that are there are shared. */
+#include "handle/read_pool.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { CONNECTIONS = 8, REFUSED_MS = 1000 };
+
+struct read_pool {
+    db *db;
+    pthread_mutex_t lock;
+    pthread_cond_t given; /* one was given back */
+    db_conn *idle[CONNECTIONS];
+    int idle_count;
+    int made;           /* idle or taken */
+    int64_t refused_ns; /* until then the server is not asked for more; 0: it has refused none */
+};
+
+static const db_sql RUN_OF_NAME = {"SELECT run FROM {runs} WHERE tenant = $1 AND id = $2", "tt"};
+
+read_pool *read_pool_new(db *d)
+{
+    read_pool *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->db = d;
+    pthread_mutex_init(&r->lock, NULL);
+    if (clock_cond_init(&r->given) == 0)
+        return r;
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+    return NULL;
+}
+
+void read_pool_free(read_pool *r)
+{
+    if (!r)
+        return;
+    assert(r->idle_count == r->made);
+    while (r->idle_count > 0)
+        db_disconnect(r->idle[--r->idle_count]);
+    pthread_cond_destroy(&r->given);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* ---- Taking and giving ---- */
+
+/* May one more be made? One is always asked for, or nothing could be read at all. */
+static int may_make(const read_pool *r)
+{
+    clock_source *clock = r->db->options.clock;
+    return r->made == 0 || (r->made < CONNECTIONS && clock->mono_ns(clock) >= r->refused_ns);
+}
+
+/* An idle connection, or NULL: the caller may make one. PAWL_BUSY: neither. */
+static pawl_code take_idle(read_pool *r, db_conn **out, error *err)
+{
+    clock_source *clock = r->db->options.clock;
+    int64_t deadline = clock_deadline(clock->mono_ns(clock), r->db->options.busy_ms);
+    int late = 0;
+    *out = NULL;
+    while (r->idle_count == 0 && !may_make(r) && !late)
+        late = clock->wait(clock, &r->given, &r->lock, deadline);
+    if (r->idle_count > 0) {
+        *out = r->idle[--r->idle_count];
+        return PAWL_OK;
+    }
+    if (may_make(r)) {
+        r->made++;
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_BUSY, "all connections for reading are in use");
+    error_hint(err, "try again; look with fewer threads at a time");
+    return PAWL_BUSY;
+}
+
+/* A connection was made, or was not. 1: it was refused, and there are others to wait for. */
+static int note_made(read_pool *r, pawl_code rc, const error *err)
+{
+    clock_source *clock = r->db->options.clock;
+    pthread_mutex_lock(&r->lock);
+    int before = r->refused_ns != 0;
+    r->made -= rc != PAWL_OK;
+    /* RULE L3-connections-for-reading-are-shared-where-there-are-no-more */
+    int share = rc == PAWL_UNREACHABLE && r->made > 0;
+    r->refused_ns = share ? clock_deadline(clock->mono_ns(clock), REFUSED_MS) : 0;
+    int made = r->made;
+    pthread_cond_signal(&r->given);
+    pthread_mutex_unlock(&r->lock);
+    const log_sink *log = &r->db->options.log;
+    if (share && !before)
+        LOG(log, LOG_WARNING, "few-connections", LOG_NUM("shared", made),
+            LOG_TEXT("why", err->detail));
+    else if (rc == PAWL_OK && before)
+        LOG(log, LOG_INFO, "connections-again", LOG_NUM("shared", made));
+    return share;
+}
+
+static pawl_code acquire_conn(read_pool *r, db_conn **out, error *err)
+{
+    for (;;) {
+        error own = {0};
+        pthread_mutex_lock(&r->lock);
+        pawl_code rc = take_idle(r, out, err);
+        pthread_mutex_unlock(&r->lock);
+        if (rc != PAWL_OK || *out)
+            return rc;
+        rc = db_connect(r->db, DB_READER, out, &own);
+        if (note_made(r, rc, &own))
+            continue;
+        if (rc != PAWL_OK && err)
+            *err = own;
+        return rc;
+    }
+}
+
+static void release_conn(read_pool *r, db_conn *c)
+{
+    pthread_mutex_lock(&r->lock);
+    r->idle[r->idle_count++] = c;
+    pthread_cond_signal(&r->given);
+    pthread_mutex_unlock(&r->lock);
+}
+
+pawl_code read_pool_need(read_pool *r, error *err)
+{
+    db_conn *c = NULL;
+    pawl_code rc = acquire_conn(r, &c, err);
+    if (rc == PAWL_OK)
+        release_conn(r, c);
+    return rc;
+}
+
+/* `now_ms` may be NULL. Only what was begun may be rolled back: in memory all share one handle. */
+static pawl_code begin(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
+{
+    pawl_code rc = acquire_conn(r, out, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (now_ms)
+        rc = r->db->driver->now_ms(*out, now_ms, err);
+    if (rc == PAWL_OK)
+        rc = db_begin(*out, err);
+    if (rc == PAWL_OK)
+        return rc;
+    release_conn(r, *out);
+    *out = NULL;
+    return rc;
+}
+
+pawl_code read_pool_begin(read_pool *r, db_conn **out, error *err)
+{
+    return begin(r, out, NULL, err);
+}
+
+pawl_code read_pool_begin_now(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
+{
+    return begin(r, out, now_ms, err);
+}
+
+void read_pool_end(read_pool *r, db_conn *c)
+{
+    db_rollback(c);
+    release_conn(r, c);
+}
+
+/* ---- Rows ---- */
+
+pawl_code read_pool_rows(db_conn *c, const db_sql *sql, const db_value *values, int count,
+                         read_pool_fn *fn, void *arg, error *err)
+{
+    db_stmt *s;
+    pawl_code rc = db_prepare(c, sql, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(s, values, count, err);
+    db_step step = DB_ROW;
+    while (rc == PAWL_OK && (step = db_next(s, err)) == DB_ROW)
+        rc = fn(arg, s, err);
+    if (step == DB_FAILED)
+        rc = err->code;
+    db_reset(s);
+    return rc;
+}
+
+typedef struct numbers {
+    int64_t *out;
+    int wanted;
+    int *found;
+} numbers;
+
+static pawl_code note_numbers(void *arg, db_stmt *row, error *err)
+{
+    numbers *n = arg;
+    (void)err;
+    for (int i = 0; !*n->found && i < n->wanted; i++)
+        n->out[i] = read_pool_int(row, i);
+    *n->found = 1;
+    return PAWL_OK;
+}
+
+pawl_code read_pool_numbers(db_conn *c, const db_sql *sql, const db_value *values, int count,
+                            int64_t *out, int wanted, int *found, error *err)
+{
+    numbers n = {out, wanted, found};
+    *found = 0;
+    return read_pool_rows(c, sql, values, count, note_numbers, &n, err);
+}
+
+pawl_code read_pool_no_run(error *err)
+{
+    error_set(err, PAWL_NOTFOUND, "there is no run of this id");
+    error_hint(err, "look at the id and the tenant; a run that was deleted or pruned is gone");
+    return PAWL_NOTFOUND;
+}
+
+pawl_code read_pool_run(db_conn *c, slice tenant, slice id, int64_t *run, error *err)
+{
+    const db_value name[] = {db_text(tenant), db_text(id)};
+    int found;
+    pawl_code rc = read_pool_numbers(c, &RUN_OF_NAME, name, DB_COUNT(name), run, 1, &found, err);
+    return rc == PAWL_OK && !found ? read_pool_no_run(err) : rc;
+}

@@ -1,0 +1,57 @@
+/* Threads of this process that wait for a run, or for the change feed: condition variables, found
+ * by the id of the run.
+ *
+ * A waiter (1) adds its watch, (2) reads the database, (3) sleeps if there is nothing new yet, and
+ * reads again. Whatever is committed in this process after (1) is told to the watch, so no change
+ * is missed between (2) and (3). Changes by other processes are found after a second at the latest,
+ * when the sleep ends by itself. */
+#ifndef HANDLE_WATCHES_H
+#define HANDLE_WATCHES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/slice.h"
+
+enum { WATCH_LISTS = 256 };
+
+/* The id under which the change feed is watched: no run has it. */
+#define WATCH_FEED SLICE_LIT("")
+
+typedef struct watch {
+    struct watch *next;
+    slice id;
+    pthread_cond_t cond;
+    int told;
+    int stops; /* how often the engine had been asked to stop when the wait began */
+} watch;
+
+typedef struct watches {
+    pthread_mutex_t lock; /* may be taken inside the lock of the scheduler, never the reverse */
+    clock_source *clock;
+    atomic_int count; /* of all lists */
+    atomic_int stops; /* how often the engine was asked to stop */
+    watch *lists[WATCH_LISTS];
+} watches;
+
+void watches_init(watches *all, clock_source *clock);
+void watches_free(watches *all);
+
+/* Begin and end to watch `id`, which stays the caller's. PAWL_NOMEM: there is nothing to remove. */
+pawl_code watches_add(watches *all, watch *w, slice id, error *err);
+void watches_remove(watches *all, watch *w);
+
+/* Sleep until the watch is told, or a second, but not past the deadline. PAWL_CLOSED: the engine
+ * was asked to stop since the watch was added. */
+pawl_code watches_sleep(watches *all, watch *w, int64_t deadline_ns, error *err);
+
+/* The run of this id has changed: its waiters read again. _all: so do the waiters of every run. */
+void watches_tell(watches *all, slice id);
+void watches_tell_all(watches *all);
+
+/* The engine is asked to stop: the waiters give up when they wake. Async-signal-safe. */
+void watches_stop(watches *all);
+
+#endif

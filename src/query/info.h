@@ -1,0 +1,60 @@
+/* What is known about a run, as an object for people and programs (pawl_info).
+ *
+ * One allocation holds it all, texts included. It is independent of the handle and of the database,
+ * so it can be kept, handed to another thread, and read after pawl_close(). */
+#ifndef QUERY_INFO_H
+#define QUERY_INFO_H
+
+#include "handle/read_pool.h"
+
+struct pawl_info {
+    int64_t run; /* its key */
+    int64_t generation;
+    int64_t status_seq;
+    int64_t depth; /* set by pawl_tree() */
+    int64_t created_ms;
+    int64_t updated_ms;
+    int64_t finished_ms;
+    int64_t wake_ms;
+    pawl_phase phase;
+    int has_children; /* asked for by INFO_CHILDREN only */
+    const char *id;
+    const char *workflow;
+    const char *version;
+    const char *status;
+    const char *held;
+    const char *parent;
+    const char *by;
+};
+
+/* What a statement selects that info_page_add() reads: from {runs} r, and its parent as q. */
+#define INFO_COLUMNS                                                                               \
+    "r.run, r.id, r.workflow, r.version, r.phase, r.held, r.generation, r.status,"                 \
+    " r.status_seq, r.held_reason, r.by, r.created_at, r.updated_at, r.finished_at, r.wake_at, "   \
+    "q.id"
+#define INFO_FROM " FROM {runs} r LEFT JOIN {runs} q ON q.run = r.parent "
+
+/* May stand behind INFO_COLUMNS. */
+#define INFO_CHILDREN                                                                              \
+    ", CASE WHEN EXISTS (SELECT 1 FROM {runs} c WHERE c.parent = r.run) THEN 1 ELSE 0 END"
+enum { INFO_CHILDREN_AT = 16 };
+
+/* The phase to show: PAWL_RUN_HELD if the run has not ended and `held` is not 0, otherwise `phase`,
+ * both as in its row. */
+pawl_phase info_phase(int64_t phase, int64_t held);
+
+/* Why a run is held, where its row does not say it in words. */
+const char *info_held_word(int64_t held);
+
+/* Some infos, in order. Zeroed at first. */
+typedef struct info_page {
+    pawl_info **at;
+    size_t count;
+    size_t room;
+} info_page;
+
+/* Of read_pool_rows(): adds the row's info to the info_page. */
+read_pool_fn info_page_add;
+void info_page_free(info_page *page);
+
+#endif

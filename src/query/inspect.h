@@ -1,0 +1,39 @@
+/* What the functions that look at nodes share: their rows, and which of them are alive.
+ *
+ * Whether a node is alive is a guess from outside, for people. Nothing relies on it: which node may
+ * write is decided by rows and locks (node.h). */
+#ifndef QUERY_INSPECT_H
+#define QUERY_INSPECT_H
+
+#include "handle/handle.h"
+
+/* A node, as its rows tell. */
+typedef struct inspect_node {
+    int64_t node;
+    int64_t since_ms;
+    int64_t beat_ms; /* its last heartbeat, where those are rows; INT64_MIN: none */
+    const char *name;
+    const char *build;
+} inspect_node;
+
+/* Is it alive, as far as can be seen from here? */
+int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms);
+
+/* Of one that is alive: since when it has not moved. 0: it moves. INT64_MIN: not known; it holds
+ * its lock. */
+int64_t inspect_still_ms(pawl *p, const inspect_node *n, int64_t now_ms);
+
+/* Nodes that are not closed, in the order of their numbers. */
+typedef struct inspect_nodes {
+    arena *memory;
+    inspect_node *at;
+    size_t count;
+} inspect_nodes;
+
+enum { LOOK_NODES = 256 };
+
+/* A page of them, behind `after`; texts are in the arena. `c` is in a transaction. */
+pawl_code inspect_read_nodes(db_conn *c, arena *memory, int64_t after, inspect_nodes *out,
+                             error *err);
+
+#endif

@@ -1,0 +1,120 @@
+/* The SQL of messages with idempotency keys.
+ *
+ *   1. The key is looked up first, so that a known one is answered whatever has become of the run.
+ *   2. Two units with the same key at once may both find it new. Then the lock on the row of the
+ *      run lets one in after the other, whose receipt is there by then.
+ *   3. The primary key of the receipts refuses the second one.
+ * That is an error of the unit and not a refusal, so it costs more; but it is rare, and in the
+ * usual case nothing is locked that was not locked anyway. */
+#include "rows/send_units.h"
+
+#include <assert.h>
+
+#include "base/json_canonical.h"
+
+static const db_sql NEW_KEY = {"SELECT 1 WHERE NOT EXISTS"
+                               /* RULE A6-a-key-is-asked-for-before-its-message-is-sent */
+                               " (SELECT 1 FROM {receipts} WHERE run = $1 AND key = $2)",
+                               "it"};
+static const db_sql OLD_KEY = {
+    "SELECT kind, seq, answer FROM {receipts} WHERE run = $1 AND key = $2", "it"};
+static const db_sql RECEIPT = {"INSERT INTO {receipts} (run, key, kind, seq, at, answer)"
+                               " VALUES ($1, $2, $3, $4, $5, $6)",
+                               "itiiib"};
+static const db_sql RECEIPT_IF_NEW = {"INSERT INTO {receipts} (run, key, kind, seq, at, answer)"
+                                      " VALUES ($1, $2, $3, $4, $5, $6)"
+                                      " ON CONFLICT (run, key) DO NOTHING",
+                                      "itiiib"};
+
+static void begin_seal(digest *d, const letter *l)
+{
+    digest_begin(d);
+    digest_add(d, l->mail.name);
+    digest_add(d, (slice){"", 1}); /* no name has a NUL in it */
+}
+
+pawl_code letter_seal(letter *l)
+{
+    digest d;
+    pawl_code rc = PAWL_OK;
+    if (!l->mail.key.at)
+        return rc;
+    begin_seal(&d, l);
+    rc = value_digest(&d, l->mail.data); /* RULE a-message-is-compared-as-a-value */
+    if (rc ==
+        PAWL_INVALID) { /* something else has put it into the outbox: its bytes stand for it */
+        begin_seal(&d, l);
+        digest_add(&d, l->mail.data);
+    }
+    digest_end(&d, l->print);
+    return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE no-json-in-the-outbox-stops-nobody */
+}
+
+static slice print_of(const letter *l)
+{
+    return (slice){(const char *)l->print, sizeof l->print};
+}
+
+/* Keys of different runs may have the same name here, which does no harm. */
+static uint64_t row_of(const letter *l)
+{
+    return unit_key_text("receipts", l->mail.key);
+}
+
+static void write_receipt(unit *u, const db_sql *sql, const letter *l, db_value seq)
+{
+    if (!l->mail.key.at)
+        return;
+    const db_value row[] = {db_int(l->mail.run),     db_text(l->mail.key),
+                            db_int(RECEIPT_MESSAGE), seq,
+                            db_int(l->mail.at_ms),   db_bytes(print_of(l))};
+    unit_write(u, sql, row_of(l), row, DB_COUNT(row));
+}
+
+int letter_write(unit *u, const letter *l)
+{
+    assert(l->mail.kind == INBOX_MESSAGE);
+    if (l->mail.key.at) {
+        const db_value key[] = {db_int(l->mail.run), db_text(l->mail.key)};
+        unit_guard(u, &NEW_KEY, "key", row_of(l), key, DB_COUNT(key));
+        unit_found(u, &OLD_KEY, key, DB_COUNT(key));
+    }
+    int live = run_send(u, &l->mail);
+    /* RULE A6-a-receipt-is-written-with-its-message */
+    write_receipt(u, &RECEIPT, l, db_from(live, SEND_SEQ));
+    return live;
+}
+
+int letter_is_same(const letter *l, const unit_row *receipt)
+{
+    /* RULE A6-a-receipt-is-of-one-message */
+    return receipt && receipt->values[RECEIPT_KIND].i == RECEIPT_MESSAGE &&
+           letter_has_answer(l, receipt->values[RECEIPT_ANSWER].s);
+}
+
+/* Receipts of older versions have a digest of the message as it was written, byte for byte. */
+int letter_has_answer(const letter *l, slice answer)
+{
+    unsigned char written[DIGEST_SIZE];
+    digest d;
+    if (slice_equal(answer, print_of(l)))
+        return 1;
+    begin_seal(&d, l);
+    digest_add(&d, l->mail.data);
+    digest_end(&d, written);
+    /* RULE a-receipt-of-an-older-version-is-recognised */
+    return slice_equal(answer, (slice){(const char *)written, sizeof written});
+}
+
+void letter_write_first(unit *u, const letter *l)
+{
+    run_put_mail(u, &l->mail, db_int(1));
+    write_receipt(u, &RECEIPT, l, db_int(1));
+}
+
+int send_try(unit *u, const letter *l)
+{
+    int arrives = run_try_send(u, &l->mail);
+    write_receipt(u, &RECEIPT_IF_NEW, l, db_from(arrives, SEND_SEQ));
+    return arrives;
+}

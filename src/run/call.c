@@ -1,0 +1,304 @@
+/* Attempts of work functions (activities): preparing one, and recording its result. Why there are
+ * two ways to make one is in the header. */
+#include "run/call.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "run/cleanup.h"
+#include "run/jobs.h"
+
+/* ---- One attempt ---- */
+
+/* How long it may take: its own limit, or what is left for all attempts. 0: no limit. */
+static int64_t limit_of(const call *c, int64_t left)
+{
+    int64_t limit = c->policy.attempt_ms ? c->policy.attempt_ms : INT64_MAX;
+    limit = left < limit ? left : limit; /* RULE all-attempts-together-have-a-limit */
+    return limit == INT64_MAX ? 0 : limit;
+}
+
+/* What the call was given, or its registration if it has one. */
+static void *arg_of(pawl_run *run, const call *c)
+{
+    const work_entry *entry = c->entry;
+    if (c->arg)
+        return c->arg;
+    if (!entry)
+        entry = registry_work(run->host->registry, c->name);
+    return entry ? entry->arg : NULL;
+}
+
+int64_t call_attempt(const call *c)
+{
+    /* RULE 2-the-number-of-an-attempt-is-in-the-journal */
+    return c->before + replay_attempts(c->future->run->replay, c->future->op) + 1;
+}
+
+static int fill(pawl_run *run, const call *c, pawl_work *w, int64_t number, int64_t op)
+{
+    w->entry = c->entry;
+    w->fn = c->fn;
+    w->transacts = c->transacts;
+    w->arg = arg_of(run, c);
+    w->attempt = number;
+    w->op = op;
+    w->began_ms = c->began_ms;
+    if (!work_give(run, w, c->name, c->input))
+        run_nomem(run);
+    int64_t left = retry_left(&c->policy, c->began_ms, host_now_ms(run->host));
+    w->limit_ms = limit_of(c, left);
+    return left > 0; /* RULE all-attempts-together-have-a-limit */
+}
+
+int call_fill(const call *c, pawl_work *w, int64_t number, int64_t op)
+{
+    return fill(c->future->run, c, w, number, op);
+}
+
+/* The work function is not called, because the run is about to be given back; but jobs have
+ * returned, and are recorded. A step has no row before its first attempt has ended: it gets one
+ * now, so that its position in the journal, which is part of pawl_work_key(), is the one that an
+ * execution in a process that died has had. A transactional step has its position from its row. */
+static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
+{
+    /* RULE 2-a-step-that-was-not-begun-keeps-its-key */
+    if (op > replay_seq(run->replay) && !c->transacts) {
+        slice data = work_not_begun(run, host_now_ms(run->host), c->began_ms);
+        if (!data.at)
+            run_nomem(run);
+        journal_record(run, OP_STEP_AGAIN, slice_of(c->name), data);
+    }
+    jobs_leave(run);
+}
+
+/* On the run's own thread: everything before is durable when the function is called. */
+static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
+{
+    if (!work_open(run))
+        run_nomem(run);
+    jobs_start(run);
+    if (fill(run, c, run->work, number, op))
+        run_ask(run, c->transacts ? WANT_TRANSACT : WANT_WORK);
+    else
+        work_expire(run->work);
+    if (run->collects)
+        leave(run, c, op);
+}
+
+int call_first(pawl_run *run, const call *c)
+{
+    attempt(run, c, 1, replay_seq(run->replay) + 1);
+    return !run->work->failed;
+}
+
+int call_in_transaction(pawl_run *run, const call *c, int64_t number)
+{
+    run->transact.state = TRANSACT_ASKED;
+    attempt(run, c, number, replay_seq(run->replay) + 1);
+    return !run->work->failed;
+}
+
+int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number)
+{
+    if (w->permanent)
+        return -1;
+    return retry_next(&c->policy, number, c->began_ms, host_now_ms(run->host), w->after_ms,
+                      host_chance(run->host));
+}
+
+slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
+{
+    slice s = work_error(run, w, next_ms);
+    if (!s.at)
+        run_nomem(run);
+    return s;
+}
+
+/* ---- What becomes of it ---- */
+
+static int is_nothing(const char *json)
+{
+    pawl_kind kind = pawl_get_kind(json, "");
+    return kind == PAWL_NULL || kind == PAWL_FALSE;
+}
+
+void call_put_off(call *c, int64_t at_ms)
+{
+    pawl_run *run = c->future->run;
+    c->is_due = 0;
+    future_due_at(c->future, at_ms);
+    map_put(&run->untils, (uint64_t)c->future->op, (void *)(intptr_t)at_ms); // NOLINT
+}
+
+/* One more, or the end: the row says which. What the attempts before gave is not recorded. */
+static void until_ended(call *c, const pawl_work *w)
+{
+    pawl_run *run = c->future->run;
+    int64_t now = host_now_ms(run->host), op = c->future->op;
+    if (!w->failed && !is_nothing(w->value))
+        journal_arrive(run, OP_DONE, op, slice_of(w->value));
+    else if (w->failed && w->permanent)
+        journal_arrive(run, OP_FAILED, op, call_error(run, w, -1));
+    else if (now >= c->end_ms)
+        journal_arrive(run, OP_DONE, op, SLICE_LIT("null"));
+    else
+        call_put_off(c, c->end_ms - now < c->every_ms ? c->end_ms : now + c->every_ms);
+}
+
+/* A compensation that fails for good must not be forgotten: the run is held for an operator. */
+static _Noreturn void get_stuck(call *c, const pawl_work *w)
+{
+    pawl_run *run = c->future->run;
+    run_held_for(run, HELD_STUCK, "the clean-up %s has failed: %s: %s", c->name, w->error_name,
+                 w->error_message);
+}
+
+void call_ended(call *c, pawl_work *w)
+{
+    pawl_run *run = c->future->run;
+    int64_t op = c->future->op;
+    if (c->kind == OP_UNTIL) {
+        until_ended(c, w);
+        return;
+    }
+    if (!w->failed) {
+        journal_arrive(run, OP_DONE, op, slice_of(w->value));
+        return;
+    }
+    int64_t number = w->attempt;
+    int64_t next = call_again_ms(run, c, w, number);
+    if (next >= 0) {
+        journal_arrive(run, OP_ATTEMPT, op, call_error(run, w, next));
+    } else if (c->never_fails) {
+        journal_arrive(run, OP_ATTEMPT, op, call_error(run, w, 0));
+        journal_arrive_all(run);
+        get_stuck(c, w);
+    } else {
+        journal_arrive(run, OP_FAILED, op, call_error(run, w, -1));
+    }
+}
+
+/* ---- As a future ---- */
+
+static void append(call **first, call **last, call *c)
+{
+    c->next = NULL;
+    if (*first)
+        (*last)->next = c;
+    else
+        *first = c;
+    *last = c;
+}
+
+static void due(pawl_future *f)
+{
+    call *c = f->own;
+    run_futures *all = &f->run->futures;
+    c->is_due = 1;
+    if (c->listed)
+        return;
+    c->listed = 1;
+    if (!c->beside || f->run->suspect) /* a job has no mark */
+        append(&all->in_line, &all->in_line_last, c);
+    else
+        append(&all->beside, &all->beside_last, c);
+}
+
+static void free_call(pawl_run *run, call *c)
+{
+    if (c->beside) {
+        run_free_value(run, c->name);
+        run_free_value(run, c->input);
+    }
+    run_free_value(run, c);
+}
+
+static void release(pawl_future *f)
+{
+    call *c = f->own;
+    c->future = NULL;
+    c->is_due = 0;
+    if (!c->listed)
+        free_call(f->run, c);
+}
+
+/* Calls that are not due any more stay in the list until they are met: to search for them would
+ * cost. */
+call *call_pop(pawl_run *run, call **list)
+{
+    while (*list) {
+        call *c = *list;
+        *list = c->next;
+        c->listed = 0;
+        if (!c->future) {
+            free_call(run, c);
+        } else if (c->is_due && !c->future->over && !c->future->lost) {
+            c->is_due = 0;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* As it was put off, if that was for longer. */
+static int64_t rests_until(pawl_run *run, int64_t op, int64_t at_ms)
+{
+    int64_t until_ms = (int64_t)(intptr_t)map_get(&run->untils, (uint64_t)op);
+    return until_ms > at_ms ? until_ms : at_ms;
+}
+
+static void arrived(pawl_future *f, const replay_row *row)
+{
+    call *c = f->own;
+    c->is_due = 0;
+    if (row->kind == OP_ATTEMPT) {
+        future_due_at(f, rests_until(f->run, f->op, work_next_ms(row->data)));
+        return;
+    }
+    map_take(&f->run->untils, (uint64_t)f->op);
+    future_answer_row(f, row);
+}
+
+static void give_up(pawl_future *f, int live)
+{
+    (void)live;
+    call *c = f->own;
+    c->is_due = 0;
+    jobs_cancel(f->run, f->op);
+    map_take(&f->run->untils, (uint64_t)f->op);
+}
+
+static const future_kind CALL_FUTURE = {due, arrived, give_up, release};
+
+pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
+{
+    pawl_future *f = future_new(run, &CALL_FUTURE, c->kind, op);
+    call *own = run_alloc(run, sizeof *own);
+    *own = *c;
+    own->future = f;
+    if (c->beside) { /* the caller does not wait, and what it gave may go */
+        own->name = run_text(run, slice_of(c->name));
+        own->input = run_text(run, slice_of(c->input));
+    }
+    f->own = own;
+    f->what = own->name;
+    at_ms = rests_until(run, op, at_ms);
+    if (at_ms <= host_now_ms(run->host)) /* it need not wait for the next wait */
+        due(f);
+    else
+        future_due_at(f, at_ms);
+    return f;
+}
+
+int call_do(pawl_run *run)
+{
+    call *c = call_pop(run, &run->futures.in_line);
+    if (!c)
+        return 0;
+    attempt(run, c, c->kind == OP_UNTIL ? 1 : call_attempt(c), c->future->op);
+    if (run->work->expired) /* perhaps because it ignored a request to stop */
+        cleanup_look(run);
+    call_ended(c, run->work);
+    return 1;
+}

@@ -1,0 +1,443 @@
+/* How a run ends, and its clean-ups: compensations (undos) and finallys. The journal can be read
+ * without the code that has written it, because its rows name the work functions to be called, and
+ * their inputs. */
+#include "run/cleanup.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_write.h"
+#include "run/call.h"
+#include "run/cross_run.h"
+#include "run/inbox.h"
+#include "run/ops.h"
+
+/* ---- Words for how it ends: the name of the row ---- */
+
+static const char DONE[] = "done", FAILED[] = "failed", CANCELLED[] = "cancelled",
+                  AGAIN[] = "again";
+
+/* The version of the next generation is behind the word: as data there is only the input, which may
+ * be as large as a value can be. */
+static const char *word_of(pawl_run *run, const run_result *end)
+{
+    char word[sizeof AGAIN + PAWL_MAX_NAME + 1];
+    if (end->phase == PHASE_FAILED)
+        return FAILED;
+    if (end->phase == PHASE_CANCELLED)
+        return CANCELLED;
+    if (!end->again || !end->version)
+        return end->again ? AGAIN : DONE;
+    int size = snprintf(word, sizeof word, "%s %s", AGAIN, end->version);
+    return run_text(run, (slice){word, (size_t)size});
+}
+
+static int is_again(const char *word)
+{
+    size_t size = sizeof AGAIN - 1;
+    return strncmp(word, AGAIN, size) == 0 && (word[size] == '\0' || word[size] == ' ');
+}
+
+static const char *data_of(pawl_run *run)
+{
+    const run_result *end = &run->end;
+    const char *json = end->value;
+    if (end->phase != PHASE_DONE)
+        json = pawl_json(run, "{'name':%s,'message':%s,'where':%s}", end->name, end->message,
+                         end->where);
+    if (!json)
+        run_nomem(run);
+    return json;
+}
+
+/* ---- Leaving the function ---- */
+
+/* The last row of the journal, where there is one. */
+static void record_end(pawl_run *run)
+{
+    const run_result *end = &run->end;
+    slice value = slice_of(end->value);
+    if (end->phase != PHASE_DONE) {
+        journal_return(run, OP_ENDED_FAILED);
+    } else if (journal_return(run, OP_ENDED) == REPLAY_NEW) {
+        if (end->again)
+            journal_record(run, OP_CONTINUED, SLICE_LIT(""), value);
+        else if (value.size > RUN_SMALL)
+            journal_record(run, OP_ENDED, SLICE_LIT(""), value);
+    }
+}
+
+_Noreturn void cleanup_leave(pawl_run *run)
+{
+    int cleans = run->end.phase == PHASE_DONE ? run->finallys > 0 : run->cleans > 0;
+    future_cancel_flush(run);
+    if (cleans && !run->failing) {
+        const replay_row *row;
+        slice word = slice_of(word_of(run, &run->end));
+        if (journal_op(run, OP_ENDING, word, &row) == REPLAY_NEW) {
+            cross_run_leave(run);
+            journal_record(run, OP_ENDING, word, slice_of(data_of(run)));
+        }
+        run->end.phase = PHASE_FAILING;
+    } else {
+        record_end(run);
+        cross_run_leave(run);
+    }
+    run_leave(run);
+}
+
+static _Noreturn void cancel(pawl_run *run, const char *reason)
+{
+    inbox_take_cancel(run);
+    run->end =
+        (run_result){.phase = PHASE_CANCELLED, .name = "cancelled", .message = reason, .where = ""};
+    cleanup_leave(run);
+}
+
+void cleanup_check(pawl_run *run)
+{
+    if (run->failing)
+        return;
+    if (run->cancelled)
+        cancel(run, run->cancelled);
+    if (run->deadline_ms != RUN_NEVER && run->deadline_ms <= host_now_ms(run->host))
+        cancel(run, "its deadline has passed");
+}
+
+void cleanup_look(pawl_run *run)
+{
+    /* RULE A7-a-cancel-is-looked-for-before-the-first-step */
+    if (run->has_mail || atomic_load(&run->inbox_seen) < run->mail)
+        inbox_look_for_cancel(run);
+    cleanup_check(run);
+}
+
+/* ---- For the function ---- */
+
+static pawl_code add(pawl_run *run, op_kind kind, const char *work, const char *input)
+{
+    const replay_row *row;
+    slice name = ops_own_name(run, work, "name of the work function");
+    slice data = ops_json(run, input, "input of the clean-up", work);
+    if (journal_op(run, kind, name, &row) == REPLAY_NEW)
+        journal_record(run, kind, name, data);
+    run->cleans++;
+    run->finallys += kind == OP_FINALLY;
+    return PAWL_OK;
+}
+
+pawl_code pawl_undo(pawl_run *run, const char *work, const char *input)
+{
+    return run_is_inside(run) ? add(run, OP_UNDO, work, input) : PAWL_MISUSE;
+}
+
+pawl_code pawl_finally(pawl_run *run, const char *work, const char *input)
+{
+    return run_is_inside(run) ? add(run, OP_FINALLY, work, input) : PAWL_MISUSE;
+}
+
+const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *version)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    slice data = ops_json(run, input, "input of the next generation", "");
+    if (version)
+        version = run_text(run, ops_name(run, version, "version"));
+    run->end = (run_result){
+        .phase = PHASE_DONE, .again = 1, .value = run_text(run, data), .version = version};
+    cleanup_leave(run);
+}
+
+/* ---- From the journal ---- */
+
+/* What is to be called. The last registered comes first. */
+typedef struct clean {
+    struct clean *next;
+    op_kind kind;
+    int64_t seq;
+    int64_t op; /* what it undoes, of an UNDO_OF: the next one that is asked for */
+    const char *work;
+    const char *input;
+    const char *result;  /* of the call that it undoes … */
+    pawl_future *undone; /* … or that call, as long as it has no answer */
+} clean;
+
+typedef struct story {
+    clean *cleans;
+    clean *tried;          /* what undoes the transactional step that is being tried again */
+    pawl_future *children; /* that have not ended, as far as is known: linked by `behind` */
+    const char *how;
+    const char *data;
+} story;
+
+/* Is it the op that was registered last to be undone? */
+static clean *undo_of(const story *s, int64_t op)
+{
+    clean *last = s->cleans;
+    return last && last->kind == OP_UNDO_OF && last->op == op ? last : NULL;
+}
+
+static void note_result(pawl_run *run, clean *c, slice data)
+{
+    if (c)
+        c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
+}
+
+/* A call that may still be under way: its end is waited for, and it is not called again. */
+static void note_call(pawl_run *run, const story *s, const replay_row *row)
+{
+    clean *c = undo_of(s, row->seq);
+    if (c)
+        c->undone = call_new(run,
+                             &(call){.kind = (op_kind)row->kind,
+                                     .name = c->work,
+                                     .input = "null",
+                                     .arg = c,
+                                     .beside = 1,
+                                     .is_undone = 1},
+                             row->seq, RUN_NEVER);
+}
+
+/* A child that has not ended, as far as is known. Its own is the text of its row. */
+static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
+
+static void note_child(pawl_run *run, story *s, const replay_row *row)
+{
+    pawl_future *f = future_new(run, &OPEN_CHILD, OP_CHILD, row->seq);
+    f->own = (void *)(uintptr_t)run_text(run, row->data);
+    f->behind = s->children;
+    if (f->behind)
+        f->behind->before = f;
+    s->children = f;
+}
+
+static void forget_child(pawl_run *run, story *s, pawl_future *f)
+{
+    if (f->before)
+        f->before->behind = f->behind;
+    else
+        s->children = f->behind;
+    if (f->behind)
+        f->behind->before = f->before;
+    run_free_value(run, f->own);
+    replay_own(run->replay, f->op, NULL); /* it may still be open, as the journal sees it */
+    future_release(f);
+}
+
+/* Its answer is not needed any more. */
+static void forget(pawl_run *run, story *s, pawl_future *f)
+{
+    if (f->kind == &OPEN_CHILD) {
+        forget_child(run, s, f);
+        return;
+    }
+    clean *c = ((call *)f->own)->arg;
+    c->undone = NULL;
+    future_release(f);
+}
+
+static void note_answer(pawl_run *run, story *s, const replay_row *row)
+{
+    pawl_future *f = replay_owner(run->replay);
+    if (!f)
+        return;
+    if (row->kind == OP_DONE && f->kind != &OPEN_CHILD)
+        note_result(run, ((call *)f->own)->arg, row->data);
+    forget(run, s, f);
+}
+
+/* Numbers of ops, as the row has them. They take no answer: at a redrive the code would not know of
+ * it. */
+static void note_abandoned(pawl_run *run, story *s, const replay_row *row)
+{
+    const char *text = run_text(run, row->data), *at = text;
+    while ((at = strpbrk(at, "0123456789")) != NULL) {
+        char *end;
+        int64_t op = strtoll(at, &end, 10);
+        pawl_future *f = replay_owner_of(run->replay, op);
+        replay_close(run->replay, op); /* RULE A6-what-was-abandoned-has-no-late-answer */
+        if (f)
+            forget(run, s, f);
+        at = end;
+    }
+    run_free_value(run, text);
+}
+
+/* A transactional step that is tried again has several rows; its result is in the last one. */
+static void note_transact(pawl_run *run, story *s, const replay_row *row)
+{
+    if (!s->tried)
+        s->tried = undo_of(s, row->seq);
+    if (row->kind == OP_TRANSACT_AGAIN)
+        return;
+    if (row->kind == OP_TRANSACT)
+        note_result(run, s->tried, row->data);
+    s->tried = NULL;
+}
+
+/* Between the row that registers an undo and the call that is undone there may be what was
+ * abandoned, and what had returned when the run was given back. */
+static int may_come_between(op_kind kind)
+{
+    /* RULE 2-results-may-come-between-a-deed-and-its-undo */
+    return kind == OP_ABANDON || op_arrives(op_find(kind)->shape);
+}
+
+static void collect_row(pawl_run *run, story *s, const replay_row *row)
+{
+    if (may_come_between((op_kind)row->kind) && undo_of(s, row->seq))
+        s->cleans->op++; /* RULE A7-a-row-between-an-undo-and-its-op */
+    switch ((op_kind)row->kind) {
+    case OP_UNDO:
+    case OP_UNDO_OF:
+    case OP_FINALLY: {
+        clean *c = run_alloc(run, sizeof *c);
+        *c = (clean){s->cleans, /* RULE A7-undos-are-called-last-first */
+                     (op_kind)row->kind,
+                     row->seq,
+                     row->seq + 1,
+                     run_text(run, row->name),
+                     run_text(run, row->data.at ? row->data : SLICE_LIT("null")),
+                     "null",
+                     NULL};
+        s->cleans = c;
+        break;
+    }
+    case OP_STEP:
+        note_result(run, undo_of(s, row->seq), row->data);
+        break;
+    case OP_STEP_AGAIN:
+    case OP_STEP_LATER:
+    case OP_CALL:
+        note_call(run, s, row);
+        break;
+    case OP_TRANSACT:
+    case OP_TRANSACT_AGAIN:
+    case OP_TRANSACT_FAILED:
+        note_transact(run, s, row);
+        break;
+    case OP_CHILD:
+        note_child(run, s, row);
+        break;
+    case OP_ABANDON:
+        note_abandoned(run, s, row);
+        break;
+    case OP_DONE:
+    case OP_FAILED:
+        note_answer(run, s, row);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The run was cancelled while no node could execute it. */
+static void end_it(pawl_run *run, story *s)
+{
+    const char *reason = inbox_look_for_cancel(run);
+    s->how = CANCELLED;
+    s->data = pawl_json(run, "{'name':'cancelled','message':%s,'where':''}",
+                        reason ? reason : "it was cancelled");
+    for (const pawl_future *f = s->children; f; f = f->behind)
+        cross_run_cancel_child(run, pawl_get_int(f->own, "/run", 0));
+    inbox_take_all(run);
+    journal_record(run, OP_ENDING, slice_of(s->how), slice_of(s->data));
+}
+
+/* The journal up to the row that says how the run ends. */
+static story read_story(pawl_run *run)
+{
+    story s = {0};
+    const replay_row *row;
+    while (!s.how && journal_next(run, &row) != REPLAY_NEW) {
+        if (row->kind != OP_ENDING) {
+            collect_row(run, &s, row);
+            continue;
+        }
+        s.how = run_text(run, row->name);
+        s.data = run_text(run, row->data);
+    }
+    if (!s.how)
+        end_it(run, &s);
+    while (s.children) /* from here on their results are not needed */
+        forget_child(run, &s, s.children);
+    return s;
+}
+
+/* What together would be larger than a value may be is left out. */
+static const char *input_of(pawl_run *run, const clean *what)
+{
+    const pawl_future *f = what->undone; /* it may have ended while it was waited for */
+    /* RULE A7-what-has-returned-is-told-its-undo */
+    const char *result = f && f->over && f->code == PAWL_OK ? f->value : what->result;
+    const char *json = pawl_json(run, "{'input':%j,'result':%j}", what->input, result);
+    if (!json)
+        json = pawl_json(run, "{'input':%j,'result':null}", what->input);
+    return json ? json : "{\"input\":null,\"result\":null}";
+}
+
+static void call_one(pawl_run *run, const clean *what)
+{
+    error err = {0};
+    const replay_row *row;
+    work_entry *entry = registry_work(run->host->registry, what->work);
+    if (!entry)
+        run_lacks(run, what->work);
+    call c = {.kind = OP_CLEAN_UP,
+              .name = what->work,
+              .entry = entry,
+              .fn = entry->fn,
+              .arg = entry->arg,
+              .began_ms = host_now_ms(run->host),
+              .never_fails = 1};
+    retry_read(&c.policy, &(pawl_call_options){.size = sizeof(pawl_call_options)}, &err);
+    slice name = slice_of(what->work);
+    int64_t op;
+    if (journal_op(run, OP_CLEAN_UP, name, &row) == REPLAY_NEW) {
+        const char *of = pawl_json(run, "{'of':%" PRId64 "}", what->seq);
+        op = journal_record(run, OP_CLEAN_UP, name, slice_of(of ? of : "null"));
+    } else {
+        op = row->seq;
+        c.began_ms = row->at_ms;
+    }
+    c.input = what->kind == OP_UNDO_OF ? input_of(run, what) : what->input;
+    pawl_future *f = call_new(run, &c, op, 0);
+    future_wait_for(f);
+    future_release(f);
+}
+
+static void call_all(pawl_run *run, const story *s, int finallys)
+{
+    for (const clean *c = s->cleans; c; c = c->next)
+        if ((c->kind == OP_FINALLY) == finallys)
+            call_one(run, c);
+}
+
+/* As the row says. */
+static void read_end(pawl_run *run, const story *s)
+{
+    run_result *end = &run->end;
+    *end = (run_result){.phase = PHASE_DONE, .value = s->data};
+    if (is_again(s->how)) {
+        end->again = 1;
+        end->version = s->how[sizeof AGAIN - 1] ? s->how + sizeof AGAIN : NULL;
+    } else if (strcmp(s->how, DONE) != 0) {
+        end->phase = strcmp(s->how, CANCELLED) == 0 ? PHASE_CANCELLED : PHASE_FAILED;
+        end->name = pawl_text(run, s->data, "/name", "failed");
+        end->message = pawl_text(run, s->data, "/message", "");
+        end->where = pawl_text(run, s->data, "/where", "");
+    }
+}
+
+void cleanup_run(pawl_run *run)
+{
+    story s = read_story(run);
+    futures_let_return(run);
+    if (strcmp(s.how, FAILED) == 0 || strcmp(s.how, CANCELLED) == 0)
+        call_all(run, &s, 0);
+    call_all(run, &s, 1);
+    read_end(run, &s);
+    cleanup_leave(run);
+}

@@ -1,0 +1,34 @@
+/* The end of a run: done, failed or cancelled, and the clean-ups before that: compensations of a
+ * saga (undos), and finallys.
+ *
+ * pawl_undo() and pawl_finally() are rows of the journal. When a run ends that has some, a row says
+ * how it ends (OP_ENDING), its function is left for good, and the work functions are called from
+ * the journal, last first: undos if it did not end well, then finallys. Each is an op of its own
+ * (OP_CLEAN_UP), with attempts like any other call; so it goes on after a crash, on any node that
+ * has the work functions, also where the workflow is not known any more.
+ *
+ * One that fails for good holds the run (HELD_STUCK): what was not undone must not be forgotten. */
+#ifndef RUN_CLEANUP_H
+#define RUN_CLEANUP_H
+
+#include "run/run.h"
+
+/* On the fiber: the run ends as run->end says. Does not come back. */
+_Noreturn void cleanup_leave(pawl_run *run);
+
+/* It waits, or is about to call a work function: has it been cancelled, or is its time over? Then
+ * these do not come back. _LOOK: also look whether that has arrived. */
+void cleanup_check(pawl_run *run);
+void cleanup_look(pawl_run *run);
+
+/* Instead of the function, when the run is failing. */
+void cleanup_run(pawl_run *run);
+
+/* For the runner, into the unit of the end: a new generation; that clean-ups follow. 0: memory. */
+int generation_add(pawl_run *run);
+int cleanup_add_failing(pawl_run *run);
+
+/* That was committed. 0: the run is not ours any more. */
+int generation_begun(pawl_run *run);
+
+#endif

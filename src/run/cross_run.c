@@ -1,0 +1,165 @@
+/* The list of futures whose other run has to be read, and the list of statements of a unit that
+ * concern other runs. What to do with them is decided by the kinds of futures. */
+#include "run/cross_run.h"
+
+#include "rows/run_insert.h"
+
+/* ---- Asking ---- */
+
+void cross_run_ask(pawl_future *f)
+{
+    other *o = f->own;
+    if (o->asks)
+        return;
+    pawl_future *next = f->run->futures.asking;
+    o->asks = 1;
+    o->before = NULL;
+    o->behind = next;
+    if (next)
+        ((other *)next->own)->before = f;
+    f->run->futures.asking = f;
+}
+
+static void stop_asking(pawl_future *f)
+{
+    other *o = f->own;
+    if (!o->asks)
+        return;
+    o->asks = 0;
+    if (o->before)
+        ((other *)o->before->own)->behind = o->behind;
+    else
+        f->run->futures.asking = o->behind;
+    if (o->behind)
+        ((other *)o->behind->own)->before = o->before;
+}
+
+void cross_run_forget(pawl_future *f)
+{
+    stop_asking(f);
+    for (run_sent *s = f->run->sent; s; s = s->next)
+        if (s->future == f)
+            s->future = NULL;
+}
+
+int cross_run_look(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    while (all->asking) {
+        run_ask(run, WANT_CHECK);
+        while (all->asking) {
+            pawl_future *f = all->asking;
+            const other *o = f->own;
+            stop_asking(f);
+            if (!f->over)
+                o->kind->go_on(f);
+        }
+        if (journal_arrive_all(run))
+            return 1;
+        if (run->sent) /* its result is known when the unit is committed; then it is asked for
+                          again */
+            run_ask(run, WANT_FLUSH);
+    }
+    return 0;
+}
+
+/* ---- In the unit ---- */
+
+run_sent *cross_run_add(pawl_run *run, int statement, int64_t whom)
+{
+    run_sent *s = arena_alloc(run->unit_arena, sizeof *s);
+    if (!s)
+        run_nomem(run);
+    *s = (run_sent){.next = run->sent, .statement = statement, .run = whom};
+    run->sent = s;
+    return s;
+}
+
+static void tell_one(pawl_run *run, const run_sent *s, int committed)
+{
+    const unit_row *row = committed ? unit_rows(run->unit, s->statement) : NULL;
+    host_sent(run->host, s, row);
+    if (committed && s->future && !s->future->over) {
+        const other *o = s->future->own;
+        o->kind->committed(s->future, row);
+    }
+}
+
+void cross_run_committed(pawl_run *run, int committed)
+{
+    for (const run_sent *s = run->sent; s; s = s->next)
+        tell_one(run, s, committed);
+    run->sent = NULL;
+}
+
+void cross_run_cut(pawl_run *run, int count)
+{
+    for (run_sent **at = &run->sent; *at;) {
+        if ((*at)->statement < count) {
+            at = &(*at)->next;
+            continue;
+        }
+        tell_one(run, *at, 0);
+        *at = (*at)->next;
+    }
+}
+
+/* ---- Leaving ---- */
+
+void cross_run_cancel_child(pawl_run *run, int64_t child)
+{
+    static const char REASON[] = "\"its parent has ended\"";
+    run_mail m = {.run = child,
+                  .kind = INBOX_CANCEL,
+                  .name = SLICE_LIT(""),
+                  .by = SLICE_LIT(""),
+                  .at_ms = host_now_ms(run->host),
+                  .data = {REASON, sizeof REASON - 1}};
+    if (child > 0)
+        cross_run_add(run, run_try_cancel(journal_unit(run), &m, run->hold.run), child)->cancels =
+            1;
+}
+
+void cross_run_leave(pawl_run *run)
+{
+    future_cancel_all(run);
+}
+
+static slice result_of(pawl_run *run, const char **word)
+{
+    *word = run->end.phase == PHASE_DONE ? "done" : "failed";
+    if (run->end.phase == PHASE_DONE)
+        return slice_of(run->end.value);
+    char *json =
+        pawl_json_new("{'name':%s,'message':%s,'where':'%s%s%s','code':%d}", run->end.name,
+                      run->end.message, run->id, run->end.where[0] ? ": " : "", run->end.where,
+                      run->end.phase == PHASE_CANCELLED ? PAWL_CANCELLED : PAWL_FAILED);
+    slice text = slice_of(json);
+    text.at = json ? arena_copy(run->unit_arena, text) : NULL;
+    pawl_free(json);
+    return text;
+}
+
+int cross_run_report(pawl_run *run)
+{
+    const char *word;
+    if (run->parent == 0)
+        return 1;
+    slice result = result_of(run, &word);
+    slice data = {result.at ? arena_copy(run->unit_arena, result) : NULL, result.size};
+    run_sent *s = arena_alloc(run->unit_arena, sizeof *s);
+    if (!data.at || !s)
+        return 0;
+    run_mail m = {.run = run->parent,
+                  .generation = run->parent_generation,
+                  .op = run->parent_op,
+                  .kind = INBOX_CHILD,
+                  .name = slice_of(word),
+                  .by = slice_of(run->id),
+                  .at_ms = host_now_ms(run->host),
+                  .data = data};
+    *s = (run_sent){.next = run->sent, .run = run->parent};
+    s->statement = run_try_report(run->unit, &m, run->parked);
+    run->sent = s;
+    return 1;
+}

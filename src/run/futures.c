@@ -1,0 +1,487 @@
+/* Waiting: for one future, for all of several, for the first.
+ *
+ * At the end of the journal the wait polls the sources of arrivals, in this order: finished jobs,
+ * the inbox and other runs, the cancel, due timers. Each of them becomes a row, and is given out by
+ * the journal like any other; only if there is nothing does the run park. If a time-out and a
+ * message are both there, the message wins, because the inbox is polled first. */
+#include "run/futures.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "journal/outcome.h"
+#include "run/call.h"
+#include "run/cleanup.h"
+#include "run/cross_run.h"
+#include "run/inbox.h"
+#include "run/jobs.h"
+#include "run/ops.h"
+
+enum { UNIT_MAX = 1000 }; /* statements that a wait finds, at most */
+
+void futures_free(run_futures *all)
+{
+    map_free(&all->all);
+    heap_free(&all->due);
+    *all = (run_futures){0};
+}
+
+/* ---- Making and releasing ---- */
+
+static pawl_future *make(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES) /* all of them may be undone */
+        run_trouble(run, PAWL_LIMIT, "more than %d futures at one time", PAWL_MAX_FUTURES);
+    pawl_future *f = run_alloc(run, sizeof *f);
+    f->run = run;
+    if (map_put(&all->all, (uint64_t)(uintptr_t)f, f) != 0)
+        run_nomem(run);
+    return f;
+}
+
+pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, int64_t op)
+{
+    pawl_future *f = make(run);
+    f->kind = kind;
+    f->op = op;
+    f->what = op_find(op_asked_as(what))->word;
+    replay_own(run->replay, op, f);
+    return f;
+}
+
+void future_due_at(pawl_future *f, int64_t at_ms)
+{
+    heap *due = &f->run->futures.due;
+    heap_take(due, &f->timer);
+    if (at_ms != RUN_NEVER && !heap_put(due, &f->timer, f, at_ms))
+        run_nomem(f->run);
+}
+
+static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
+
+void future_release(pawl_future *f)
+{
+    run_futures *all = &f->run->futures;
+    if (f->lost)
+        future_cancel_remove(f);
+    heap_take(&all->due, &f->timer);
+    map_take(&all->all, (uint64_t)(uintptr_t)f);
+    if (f->kind && f->kind->release)
+        f->kind->release(f);
+    if (!f->kind)
+        unlink_all(f->run, &f->wait, f->parts, f->count);
+    if (f->value)
+        run_own_value(f->run, f->value, NULL); /* it may be needed longer than the future */
+    run_free_value(f->run, f->parts);
+    run_free_value(f->run, f);
+}
+
+int future_is_one(pawl_run *run, const void *memory)
+{
+    return map_get(&run->futures.all, (uint64_t)(uintptr_t)memory) != NULL;
+}
+
+int future_drop(pawl_run *run, const void *memory)
+{
+    pawl_future *f = map_get(&run->futures.all, (uint64_t)(uintptr_t)memory);
+    if (!f->over || f->uses > 0)
+        return 0;
+    future_release(f);
+    return 1;
+}
+
+int future_lets_go(pawl_future *f)
+{
+    if (f->uses > 0) /* RULE A6-what-others-are-made-of-is-not-given-back */
+        return 0;
+    f->value = NULL;
+    return 1;
+}
+
+static const char *value_of(const pawl_future *f)
+{
+    if (!f->value)
+        run_trouble(f->run, PAWL_INVALID, "the value of this future was given back");
+    return f->value;
+}
+
+/* ---- Answers ---- */
+
+static void composite_look(pawl_future *f);
+
+/* Composite futures may be deeply nested: so they are evaluated from a list, without recursion. */
+static void look_later(pawl_future *f)
+{
+    run_futures *all = &f->run->futures;
+    if (f->looks || f->over)
+        return;
+    f->looks = 1;
+    f->next = NULL;
+    if (all->looks)
+        all->looks_last->next = f;
+    else
+        all->looks = f;
+    all->looks_last = f;
+}
+
+static void look_at_all(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    if (all->looking)
+        return;
+    all->looking = 1;
+    while (all->looks) {
+        pawl_future *f = all->looks;
+        all->looks = f->next;
+        f->looks = 0;
+        composite_look(f);
+    }
+    all->looking = 0;
+}
+
+/* Of a future that is there twice the first place counts. */
+static void settle_link(const pawl_future *f, future_link *l)
+{
+    future_wait *w = l->wait;
+    l->wait = NULL;
+    w->left--;
+    if (!w->first || (w->first == f && l->index < w->index)) {
+        w->first = (pawl_future *)f;
+        w->index = l->index;
+    }
+    if (f->failed && !w->failed)
+        w->failed = (pawl_future *)f;
+    if (w->composite)
+        look_later(w->composite);
+}
+
+void future_answer(pawl_future *f, pawl_code code, const char *value)
+{
+    run_futures *all = &f->run->futures;
+    heap_take(&all->due, &f->timer);
+    f->over = 1;
+    f->failed = code != PAWL_OK && value[0] == '{'; /* an error; a receive that timed out has
+                                                       none */
+    f->code = code;
+    f->value = value;
+    if (code == PAWL_OK) /* the text of an error is not handed out, and may be that of a part */
+        run_own_value(f->run, value, f);
+    f->order = ++all->answers;
+    for (future_link *l = f->links; l; l = l->next)
+        settle_link(f, l);
+    f->links = NULL;
+    look_at_all(f->run);
+}
+
+/* An error as it is recorded says what kind it is, if it is not an ordinary one. */
+static pawl_code code_of_error(const char *json)
+{
+    int64_t code = pawl_get_int(json, "/code", PAWL_FAILED);
+    return code == PAWL_CANCELLED || code == PAWL_TIMEOUT ? (pawl_code)code : PAWL_FAILED;
+}
+
+void future_answer_row(pawl_future *f, const replay_row *row)
+{
+    const char *data = run_text(f->run, row->data.at ? row->data : SLICE_LIT("null"));
+    future_answer(f, row->kind == OP_FAILED ? code_of_error(data) : PAWL_OK, data);
+}
+
+void futures_arrived(pawl_run *run, const replay_row *row)
+{
+    pawl_future *f = replay_owner(run->replay);
+    if (!f || f->over)
+        return;
+    if (f->kind->arrived)
+        f->kind->arrived(f, row);
+    else
+        future_answer_row(f, row);
+}
+
+static pawl_future *known(pawl_run *run, pawl_future *f)
+{
+    if (!f || map_get(&run->futures.all, (uint64_t)(uintptr_t)f) != f)
+        run_trouble(run, PAWL_INVALID, "this future is not one of the run's");
+    return f;
+}
+
+/* ---- Looking outside ---- */
+
+/* Futures that are due act on it. 1: something has arrived by that. */
+static int fire(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    while (heap_due_ms(&all->due) <= host_now_ms(run->host)) {
+        pawl_future *f = heap_first(&all->due);
+        heap_take(&all->due, &f->timer);
+        f->kind->due(f);
+    }
+    return journal_arrive_all(run);
+}
+
+/* Nothing more is recorded: let something arrive, or park. */
+static void go_live(pawl_run *run)
+{
+    if (run->unit && run->unit->count >= UNIT_MAX) /* a loop of receives that never parks commits
+                                                      now and then */
+        run_ask(run, WANT_FLUSH);
+    jobs_leave_if_due(run);
+    int returned = jobs_collect(run);
+    if (journal_arrive_all(run) || returned || inbox_look(run) || cross_run_look(run))
+        return;
+    cleanup_check(run);
+    if (fire(run))
+        return;
+    if (call_do(run)) {
+        journal_arrive_all(run);
+        return;
+    }
+    jobs_start(run);
+    int64_t until = heap_due_ms(&run->futures.due);
+    run->until_ms = run->failing || until < run->deadline_ms ? until : run->deadline_ms;
+    run_ask(run, WANT_WAIT);
+}
+
+/* Is that what is waited for? */
+typedef struct goal {
+    const pawl_future *one;
+    const future_wait *all;
+    const future_wait *first; /* none of these: that nothing is being called beside */
+} goal;
+
+static int is_reached(const pawl_run *run, const goal *g)
+{
+    if (g->one)
+        return g->one->over;
+    if (g->all)
+        return g->all->left == 0 || g->all->failed;
+    return g->first ? g->first->first != NULL : run->jobs.count == 0;
+}
+
+static void wait_for(pawl_run *run, const goal *g, const char *asked)
+{
+    for (;;) {
+        future_cancel_flush(run);
+        if (is_reached(run, g))
+            return;
+        if (!journal_wait(run, g->one ? g->one->op : 0, asked))
+            go_live(run);
+    }
+}
+
+void future_wait_for(pawl_future *f)
+{
+    wait_for(f->run, &(goal){.one = f}, f->what ? f->what : "several");
+}
+
+void futures_let_return(pawl_run *run)
+{
+    wait_for(run, &(goal){0}, "what is being called");
+}
+
+_Noreturn void future_fail(pawl_future *f)
+{
+    pawl_run *run = f->run;
+    run_fail(run, pawl_text(run, f->value, "/name", "failed"),
+             pawl_text(run, f->value, "/message", ""), pawl_text(run, f->value, "/where", f->what));
+}
+
+const char *future_await(pawl_future *f)
+{
+    future_wait_for(f);
+    if (f->failed)
+        future_fail(f);
+    return value_of(f);
+}
+
+/* ---- Several ---- */
+
+static void link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+{
+    future_link *links = run_alloc(run, (count ? count : 1) * sizeof *links);
+    const pawl_future *first = NULL;
+    w->links = links;
+    for (size_t i = 0; i < count; i++) {
+        pawl_future *f = known(run, parts[i]);
+        if (!f->over) {
+            links[i] = (future_link){f->links, w, i};
+            f->links = &links[i];
+            w->left++;
+            continue;
+        }
+        if (!first || f->order < first->order) {
+            first = f;
+            w->index = i;
+        }
+        if (f->failed && (!w->failed || f->order < w->failed->order))
+            w->failed = f;
+    }
+    w->first = (pawl_future *)first;
+}
+
+/* The wait is over. Futures that have ended are not touched: they may be freed. */
+static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!w->links[i].wait)
+            continue;
+        future_link **at = &parts[i]->links;
+        while (*at != &w->links[i])
+            at = &(*at)->next;
+        *at = w->links[i].next;
+    }
+    run_free_value(run, w->links);
+    w->links = NULL;
+}
+
+static const char *all_values(pawl_future *f)
+{
+    buf b;
+    buf_init(&b, PAWL_MAX_PAYLOAD);
+    for (size_t i = 0; i < f->count; i++)
+        buf_printf(&b, "%s%s", i ? "," : "[", f->parts[i]->value);
+    buf_printf(&b, "%s]", f->count ? "" : "[");
+    int failed = b.failed;
+    const char *text = failed ? NULL : run_text(f->run, (slice){b.at, b.size});
+    buf_free(&b);
+    if (failed)
+        run_trouble(f->run, PAWL_LIMIT, "the values of all together are too large");
+    return text;
+}
+
+static void composite_look(pawl_future *f)
+{
+    future_wait *w = &f->wait;
+    if (f->over)
+        return;
+    if (w->failed && (!f->any || w->failed == w->first)) {
+        const pawl_future *bad = w->failed;
+        future_answer(f, bad->code, bad->value);
+    } else if (f->any && w->first) {
+        const char *value = pawl_json(f->run, "{'index':%" PRId64 ",'value':%j}", (int64_t)w->index,
+                                      w->first->value);
+        if (!value)
+            run_trouble(f->run, PAWL_LIMIT, "the value of the first is too large or too deep");
+        future_answer(f, PAWL_OK, value);
+    } else if (!f->any && w->left == 0) {
+        future_answer(f, PAWL_OK, all_values(f));
+    }
+    for (size_t i = 0; f->over && i < f->count; i++) {
+        f->parts[i]->uses--;
+        if (f->any)
+            future_cancel_add(f->parts[i]);
+    }
+}
+
+static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t count, int any)
+{
+    if ((count > 0 && !parts) || count > PAWL_MAX_FUTURES || (any && count == 0))
+        run_trouble(run, PAWL_INVALID, "%zu futures are not a number to wait for", count);
+    pawl_future *f = make(run);
+    pawl_future **copy = run_alloc(run, (count ? count : 1) * sizeof *copy);
+    if (count)
+        memcpy(copy, parts, count * sizeof *copy);
+    f->what = any ? "the first of several" : "all of several";
+    f->parts = copy;
+    f->count = count;
+    f->any = any;
+    f->wait.composite = f;
+    link_all(run, &f->wait, copy, count);
+    for (size_t i = 0; i < count; i++) {
+        if (copy[i]->over)
+            value_of(copy[i]);
+        copy[i]->uses++;
+    }
+    composite_look(f);
+    return f;
+}
+
+pawl_future *pawl_all_later(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    return run_is_inside(run) ? compose(run, futures, count, 0) : NULL;
+}
+
+pawl_future *pawl_any_later(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    return run_is_inside(run) ? compose(run, futures, count, 1) : NULL;
+}
+
+/* ---- For the function ---- */
+
+const char *pawl_await(pawl_run *run, pawl_future *future)
+{
+    return run_is_inside(run) ? future_await(known(run, future)) : NULL;
+}
+
+pawl_code pawl_all(pawl_run *run, pawl_future *const *futures, size_t count)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    if (count > 0 && !futures)
+        run_trouble(run, PAWL_INVALID, "pawl_all() of NULL");
+    future_wait w = {0};
+    link_all(run, &w, futures, count);
+    wait_for(run, &(goal){.all = &w}, "all of several");
+    unlink_all(run, &w, futures, count);
+    if (w.failed)
+        future_fail(w.failed);
+    return PAWL_OK;
+}
+
+int64_t pawl_any(pawl_run *run, pawl_future *const *futures, size_t count, int64_t flags)
+{
+    if (!run_is_inside(run))
+        return -1;
+    if (!futures || count == 0 || (flags & ~(int64_t)(PAWL_KEEP | PAWL_FAILURES)) != 0)
+        run_trouble(run, PAWL_INVALID, "pawl_any() of nothing, or with unknown flags");
+    future_wait w = {0};
+    link_all(run, &w, futures, count);
+    wait_for(run, &(goal){.first = &w}, "the first of several");
+    unlink_all(run, &w, futures, count);
+    for (size_t i = 0; !(flags & PAWL_KEEP) && i < count; i++)
+        future_cancel_add(futures[i]);
+    future_cancel_flush(run);
+    if (w.failed == w.first && !(flags & PAWL_FAILURES))
+        future_fail(w.failed);
+    return (int64_t)w.index;
+}
+
+const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    pawl_future *f = known(run, future);
+    future_wait_for(f);
+    if (f->outcome)
+        return f->outcome;
+    outcome_parts parts = {.code = f->code};
+    if (f->code == PAWL_OK)
+        parts.value = slice_of(value_of(f));
+    else if (f->failed)
+        if (outcome_read_error(&parts, run->log, slice_of(f->value)) != 0)
+            run_nomem(run);
+    f->outcome = outcome_make(run->log, &parts);
+    if (!f->outcome)
+        run_nomem(run);
+    return f->outcome;
+}
+
+pawl_code pawl_future_cancel(pawl_run *run, pawl_future *future)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    future_cancel_add(known(run, future));
+    future_cancel_flush(run);
+    return PAWL_OK;
+}
+
+/* Asked of a future alone, as a field is: so it is looked at as it is. */
+const char *pawl_value(pawl_future *future)
+{
+    if (!future || !future->run->fiber || !fiber_is_inside(future->run->fiber))
+        return NULL;
+    pawl_future *f = known(future->run, future);
+    return f->over && !f->failed ? f->value : NULL;
+}

@@ -1,0 +1,323 @@
+/* Consuming arrivals from the inbox, and receiving messages. What is consumed is deleted by the
+ * unit that records it, which makes it effectively once; reading the table is for the host of the
+ * run (inbox_box.h). */
+#include "run/inbox.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/json_write.h"
+#include "run/inbox_box.h"
+#include "run/ops.h"
+
+enum {
+    RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* a message, and who sent it */
+};
+
+static const db_sql TAKE = {"DELETE FROM {inbox} WHERE run = $1 AND name = $2 AND seq = $3", "iti"};
+
+static void drop_rows(inbox_row *l)
+{
+    while (l) {
+        inbox_row *next = l->next;
+        free(l);
+        l = next;
+    }
+}
+
+void inbox_forget(pawl_run *run)
+{
+    run_inbox *p = run->inbox;
+    if (!p)
+        return;
+    drop_rows(p->rest);
+    for (inbox_box *b = p->boxes; b; b = b->next)
+        drop_rows(b->first);
+    run->inbox = NULL;
+    atomic_store(&run->inbox_seen, 0);
+}
+
+/* ---- Taking, on the fiber ---- */
+
+static run_inbox *inbox_of(pawl_run *run)
+{
+    if (!run->inbox)
+        run->inbox = arena_alloc(run->log, sizeof(run_inbox));
+    if (!run->inbox)
+        run_nomem(run);
+    return run->inbox;
+}
+
+static void consume_row(pawl_run *run, slice name, int64_t seq)
+{
+    name.at = arena_copy(run->unit_arena, name);
+    if (!name.at)
+        run_nomem(run);
+    const db_value values[] = {db_int(run->hold.run), db_text(name), db_int(seq)};
+    unit_write(journal_unit(run), &TAKE, unit_key("inbox", run->hold.run), values,
+               DB_COUNT(values));
+}
+
+/* A child has ended. The call that it answers must still be open: it may be of another generation.
+ * A run that has left its function waits for none. */
+static void take_result(pawl_run *run, const inbox_row *l)
+{
+    int fits = !run->failing && l->generation == run->generation &&
+               replay_fits(run->replay, OP_DONE, l->op);
+    if (fits)
+        journal_arrive(run, slice_equal(l->name, SLICE_LIT("done")) ? OP_DONE : OP_FAILED, l->op,
+                       l->data);
+    else
+        run_log_line(run, LOG_DEBUG, "a result has arrived that nobody waits for");
+}
+
+/* Why the run is cancelled, in words. A cancel without a reason has no JSON string. */
+static const char *cancel_reason(pawl_run *run, slice data)
+{
+    slice part;
+    /* RULE a-cancel-without-a-reason-makes-none-up */
+    if (value_find(data, SLICE_LIT(""), &part) == PAWL_STRING && part.size > 2)
+        return run_json_text(run, part);
+    return "no reason was given";
+}
+
+static void take_rest(pawl_run *run)
+{
+    run_inbox *p = run->inbox;
+    while (p->rest) {
+        inbox_row *l = p->rest;
+        /* RULE A7-a-cancel-stays-until-it-is-followed */
+        /* RULE A7-a-cancel-beside-a-message-stays-until-it-is-followed */
+        if (l->kind == INBOX_CANCEL) {
+            p->cancel = l->seq;
+            run->cancelled = cancel_reason(run, l->data);
+        } else {
+            consume_row(run, l->name, l->seq);
+        }
+        if (l->kind == INBOX_CHILD)
+            take_result(run, l);
+        p->rest = l->next;
+        free(l);
+    }
+}
+
+void inbox_take_cancel(pawl_run *run)
+{
+    run_inbox *p = run->inbox;
+    if (p && p->cancel != 0)
+        consume_row(run, SLICE_LIT(""), p->cancel);
+    if (p)
+        p->cancel = 0;
+}
+
+/* The oldest message that a receive waits for. Only one: the function may cancel the other receives
+ * when it has it, and then the other messages stay. A message may be as large and as deep as a
+ * value can be: what is recorded of it is larger, and so no value. */
+static void deliver(pawl_run *run, const run_inbox *p)
+{
+    inbox_box *b = NULL;
+    for (inbox_box *one = p->boxes; one; one = one->next)
+        /* RULE B12-the-message-that-came-first-is-received-first */
+        if (one->waiting && one->first && (!b || one->first->seq < b->first->seq))
+            b = one;
+    if (!b)
+        return;
+    inbox_row *l = b->first;
+    buf json;
+    buf_init(&json, RECORD_MAX);
+    buf_printf(&json, "{\"seq\":%" PRId64 ",\"from\":", l->seq);
+    value_quote(&json, l->by);
+    buf_text(&json, ",\"message\":");
+    buf_add(&json, l->data);
+    buf_char(&json, '}');
+    slice record = {json.failed ? NULL : arena_copy(run->unit_arena, (slice){json.at, json.size}),
+                    json.size};
+    buf_free(&json);
+    if (!record.at)
+        run_nomem(run);
+    consume_row(run, l->name, l->seq);
+    journal_arrive(run, OP_MESSAGE, b->waiting->op, record);
+    b->first = l->next;
+    free(l);
+}
+
+/* Before a time-out counts the inbox is read once more: a sender's notification may be missing. */
+static int is_wanted(pawl_run *run, const run_inbox *p)
+{
+    int due = heap_due_ms(&run->futures.due) <= host_now_ms(run->host);
+    if (run->has_mail || atomic_load(&run->inbox_seen) < run->mail)
+        return 1;
+    for (const inbox_box *b = p->boxes; b; b = b->next)
+        /* RULE B12-before-a-time-out-counts-the-inbox-is-looked-at */
+        if (b->waiting && !b->first && (due || b->read < run->mail))
+            return 1;
+    return 0;
+}
+
+/* What was read before is enough, if a receive waits for it. */
+static int has_message(const run_inbox *p)
+{
+    for (const inbox_box *b = p->boxes; b; b = b->next)
+        if (b->waiting && b->first)
+            return 1;
+    return 0;
+}
+
+int inbox_look(pawl_run *run)
+{
+    run_inbox *p = inbox_of(run);
+    if (!has_message(p) && is_wanted(run, p)) {
+        run->has_mail = 0;
+        run_ask(run, WANT_MAIL);
+    }
+    take_rest(run);
+    if (journal_arrive_all(run)) /* RULE B12-of-several-messages-only-one-is-taken */
+        return 1;
+    deliver(run, p);
+    return journal_arrive_all(run);
+}
+
+const char *inbox_look_for_cancel(pawl_run *run)
+{
+    run_inbox *p = inbox_of(run);
+    run->has_mail = 0;
+    do {
+        run_ask(run, WANT_MAIL);
+        for (const inbox_row *l = p->rest; l && !run->cancelled; l = l->next) {
+            if (l->kind != INBOX_CANCEL)
+                continue;
+            p->cancel = l->seq;
+            run->cancelled = cancel_reason(run, l->data);
+        }
+    } while (!run->cancelled &&
+             atomic_load(&run->inbox_seen) < run->mail); /* behind many results */
+    return run->cancelled;
+}
+
+void inbox_take_all(pawl_run *run)
+{
+    take_rest(run);
+    inbox_take_cancel(run);
+    journal_arrive_all(run);
+}
+
+/* ---- Receiving ---- */
+
+static inbox_box *box_of(pawl_run *run, slice name)
+{
+    run_inbox *p = inbox_of(run);
+    for (inbox_box *b = p->boxes; b; b = b->next)
+        if (slice_equal(b->name, name))
+            return b;
+    inbox_box *b = arena_alloc(run->log, sizeof *b);
+    char *copy = b ? arena_copy(run->log, name) : NULL;
+    if (!copy)
+        run_nomem(run);
+    *b = (inbox_box){.next = p->boxes, .name = {copy, name.size}};
+    p->boxes = b;
+    return b;
+}
+
+static void stop_waiting(pawl_future *f)
+{
+    inbox_box *b = f->own;
+    if (f->before)
+        f->before->behind = f->behind;
+    else
+        b->waiting = f->behind;
+    if (f->behind)
+        f->behind->before = f->before;
+    else
+        b->waiting_last = f->before;
+    f->behind = f->before = NULL;
+}
+
+static void give_up(pawl_future *f, int live)
+{
+    (void)live;
+    stop_waiting(f);
+}
+
+static void timed_out(pawl_future *f)
+{
+    journal_arrive(f->run, OP_FIRED, f->op, SLICE_LIT("null"));
+}
+
+static void received(pawl_future *f, const replay_row *row)
+{
+    pawl_run *run = f->run;
+    stop_waiting(f);
+    if (row->kind != OP_MESSAGE) {
+        future_answer(f, PAWL_TIMEOUT, "null");
+        return;
+    }
+    slice from, message;
+    run_free_value(run, run->sender);
+    run->sender = value_find(row->data, SLICE_LIT("/from"), &from) == PAWL_STRING
+                      ? run_json_text(run, from)
+                      : NULL;
+    int found = value_find(row->data, SLICE_LIT("/message"), &message) != PAWL_NOTHING;
+    future_answer(f, PAWL_OK, found ? run_text(run, message) : "null");
+}
+
+static const future_kind RECEIVE = {timed_out, received, give_up, NULL};
+
+static pawl_future *receive(pawl_run *run, const char *mailbox, int64_t timeout_ms)
+{
+    slice name = ops_own_name(run, mailbox, "name of the mailbox");
+    if (timeout_ms < 0)
+        run_trouble(run, PAWL_INVALID, "pawl_receive() with a negative time-out");
+    const replay_row *row;
+    int64_t op, at_ms;
+    if (journal_op(run, OP_RECEIVE, name, &row) == REPLAY_NEW) {
+        int64_t now = host_now_ms(run->host);
+        at_ms = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
+        slice text = run_number(run, at_ms);
+        op = journal_record(run, OP_RECEIVE, name, text);
+        run_free_value(run, text.at);
+    } else {
+        op = row->seq;
+        const char *text = run_text(run, row->data);
+        at_ms = pawl_get_int(text, "", INT64_MAX);
+        run_free_value(run, text);
+    }
+    pawl_future *f = future_new(run, &RECEIVE, OP_RECEIVE, op);
+    inbox_box *b = box_of(run, name);
+    f->own = b;
+    f->before = b->waiting ? b->waiting_last : NULL;
+    if (b->waiting)
+        b->waiting_last->behind = f;
+    else
+        b->waiting = f;
+    b->waiting_last = f;
+    future_due_at(f, at_ms);
+    return f;
+}
+
+pawl_future *pawl_receive_later(pawl_run *run, const char *mailbox, int64_t timeout_ms)
+{
+    return run_is_inside(run) ? receive(run, mailbox, timeout_ms) : NULL;
+}
+
+pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, const char **message)
+{
+    if (message)
+        *message = NULL;
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    pawl_future *f = receive(run, mailbox, timeout_ms);
+    future_wait_for(f);
+    pawl_code code = f->code;
+    if (message)
+        *message = f->value;
+    future_release(f);
+    return code;
+}
+
+/* A copy, as every value that is given out: it stays when the next message comes. */
+const char *pawl_sender(pawl_run *run)
+{
+    return run_is_inside(run) && run->sender ? run_text(run, slice_of(run->sender)) : "";
+}

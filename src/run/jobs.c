@@ -1,0 +1,343 @@
+/* Jobs: work functions that other threads execute beside the workflow function. The fiber creates
+ * them and records their results. The lock of the host guards what those threads touch: run->jobs,
+ * run->jobs_done, run->nudged. */
+#include "run/jobs.h"
+
+#include <stdlib.h>
+
+#include "run/call.h"
+
+enum { JOBS_MAX = 256, AGAIN_MS = 1000 };
+
+void job_list_add(job_list *list, job *j)
+{
+    j->next = NULL;
+    j->previous = list->last;
+    if (list->last)
+        list->last->next = j;
+    else
+        list->first = j;
+    list->last = j;
+}
+
+void job_list_remove(job_list *list, job *j)
+{
+    if (j->previous)
+        j->previous->next = j->next;
+    else
+        list->first = j->next;
+    if (j->next)
+        j->next->previous = j->previous;
+    else
+        list->last = j->previous;
+    j->next = j->previous = NULL;
+}
+
+void job_free(job *j)
+{
+    work_free(j->work);
+    free(j);
+}
+
+/* ---- On the fiber ---- */
+
+/* The time for all attempts is over before this one has begun: it is told so at the next wait. */
+static void do_not_start(pawl_run *run, job *j)
+{
+    job_list_remove(&run->jobs_new, j);
+    run->jobs_new_count--;
+    work_free(j->work);
+    j->work = NULL;
+    j->state = JOB_EXPIRED;
+    host_lock(run->host);
+    int known = map_put(&run->jobs, (uint64_t)j->op, j) == 0;
+    if (known)
+        job_list_add(&run->jobs_done, j);
+    run->nudged = 1;
+    host_unlock(run->host);
+    if (known)
+        return;
+    free(j);
+    run_nomem(run);
+}
+
+static void start_one(call *c)
+{
+    pawl_run *run = c->future->run;
+    job *j = calloc(1, sizeof *j);
+    pawl_work *w = j ? work_new(run) : NULL;
+    if (!w) {
+        free(j);
+        run_nomem(run);
+    }
+    *j = (job){.run = run, .work = w, .op = c->future->op};
+    w->job = j;
+    job_list_add(&run->jobs_new, j); /* from here on it goes with the fiber */
+    j->attempt = c->kind == OP_UNTIL ? 1 : call_attempt(c);
+    j->began_ms = c->began_ms;
+    run->jobs_new_count++;
+    if (!call_fill(c, w, j->attempt, j->op))
+        do_not_start(run, j);
+}
+
+void jobs_start(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    call *c;
+    while (run->jobs.count + run->jobs_new_count < JOBS_MAX && (c = call_pop(run, &all->beside)))
+        if (!jobs_has(run, c->future->op))
+            start_one(c);
+}
+
+int jobs_has(pawl_run *run, int64_t op)
+{
+    if (run->jobs.count == 0)
+        return 0;
+    host_lock(run->host);
+    int has = map_get(&run->jobs, (uint64_t)op) != NULL;
+    host_unlock(run->host);
+    return has;
+}
+
+static job *take_done(pawl_run *run)
+{
+    host_lock(run->host);
+    job *j = run->jobs_done.first;
+    if (j)
+        job_list_remove(&run->jobs_done, j);
+    host_unlock(run->host);
+    return j;
+}
+
+/* Its result is in the unit that is committed next. */
+static void is_recorded(pawl_run *run, job *j)
+{
+    host_lock(run->host);
+    map_take(&run->jobs, (uint64_t)j->op);
+    host_unlock(run->host);
+    job_free(j);
+}
+
+/* Is it about what the run waits for now? The fiber may have been replayed in between. */
+static void record(pawl_run *run, job *j)
+{
+    pawl_future *f = replay_owner_of(run->replay, j->op);
+    call *c = f && !f->over ? f->own : NULL;
+    if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
+        return;
+    if (c->is_undone) { /* what it gave is worth knowing, and nothing else: it is over */
+        if (j->state == JOB_DONE && !j->work->failed)
+            journal_arrive(run, OP_DONE, j->op, slice_of(j->work->value));
+        return;
+    }
+    pawl_work late = {.attempt = j->attempt, .began_ms = j->began_ms, .after_ms = -1};
+    if (j->state == JOB_DONE) {
+        call_ended(c, j->work);
+    } else if (j->state == JOB_EXPIRED) {
+        work_expire(&late);
+        call_ended(c, &late);
+    } else {
+        call_put_off(c, host_now_ms(run->host) + AGAIN_MS);
+    }
+}
+
+int jobs_collect(pawl_run *run)
+{
+    job *j;
+    int count = 0;
+    while ((j = take_done(run)) != NULL) {
+        run->job_in_hand = j; /* it is put back if the function is left in the middle */
+        record(run, j);
+        run->job_in_hand = NULL;
+        is_recorded(run, j);
+        count++;
+    }
+    return count;
+}
+
+/* ---- Before the run is given back ---- */
+
+static int is_result(const job *j)
+{
+    return j->state == JOB_DONE || j->state == JOB_EXPIRED;
+}
+
+int jobs_have_returned(const pawl_run *run)
+{
+    for (const job *j = run->jobs_done.first; j; j = j->next)
+        if (is_result(j))
+            return 1;
+    return 0;
+}
+
+int jobs_returned(pawl_run *run)
+{
+    if (run->jobs.count == 0)
+        return 0;
+    host_lock(run->host);
+    int returned = jobs_have_returned(run);
+    host_unlock(run->host);
+    return returned;
+}
+
+int jobs_run_leaves(const pawl_run *run)
+{
+    return atomic_load(&run->hold_requested) || host_is_leaving(run->host);
+}
+
+void jobs_leave_if_due(pawl_run *run)
+{
+    if (run->jobs.count > 0 && jobs_run_leaves(run) && jobs_returned(run))
+        jobs_leave(run);
+}
+
+/* What was recorded is given out at once: the memory of its rows goes with the commit. */
+void jobs_take_in(pawl_run *run)
+{
+    run->collects = 0;
+    jobs_collect(run);
+    journal_arrive_all(run);
+    while (journal_settle_one(run))
+        continue;
+}
+
+_Noreturn void jobs_leave(pawl_run *run)
+{
+    for (;;) {
+        jobs_take_in(run);
+        run_ask(run, WANT_LEAVE);
+    }
+}
+
+/* A job that is being executed goes when it returns. With the lock held. */
+static void forget_one(const run_host *h, job *j)
+{
+    switch (j->state) {
+    case JOB_RUNS:
+        atomic_store(&j->work->cancelled, 1);
+        j->run = NULL;
+        return;
+    case JOB_QUEUED:
+        host_unqueue_job(h, j);
+        break;
+    default:
+        break;
+    }
+    job_free(j);
+}
+
+void jobs_cancel(pawl_run *run, int64_t op)
+{
+    for (job *j = run->jobs_new.first; j; j = j->next) {
+        if (j->op != op)
+            continue;
+        job_list_remove(&run->jobs_new, j);
+        job_free(j);
+        run->jobs_new_count--;
+        return;
+    }
+    if (run->jobs.count == 0)
+        return;
+    host_lock(run->host);
+    job *j = map_get(&run->jobs, (uint64_t)op);
+    if (j && j->state == JOB_QUEUED) { /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
+        map_take(&run->jobs, (uint64_t)op);
+        forget_one(run->host, j);
+    } else if (j && j->work) {
+        atomic_store(&j->work->cancelled, 1);
+    }
+    host_unlock(run->host);
+}
+
+/* ---- Forgetting, and calling off ---- */
+
+void jobs_forget_new(pawl_run *run)
+{
+    for (job *j = run->jobs_new.first, *next; j; j = next) {
+        next = j->next;
+        job_free(j);
+    }
+    run->jobs_new = (job_list){0};
+    run->jobs_new_count = 0;
+    if (!run->job_in_hand)
+        return;
+    host_lock(run->host); /* what it gave is recorded after the replay */
+    job_list_add(&run->jobs_done, run->job_in_hand);
+    host_unlock(run->host);
+    run->job_in_hand = NULL;
+}
+
+void jobs_forget(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    map_free(&run->untils);
+    if (!run->jobs.slots)
+        return;
+    host_lock(run->host); /* another thread may be asking them to stop */
+    while (map_next(&run->jobs, &cursor, &key, &value))
+        forget_one(run->host, value);
+    run->jobs_done = (job_list){0};
+    map_free(&run->jobs);
+    host_unlock(run->host);
+}
+
+/* Whether it has begun is known under the lock only, so here; they are not many. */
+static job *find_queued(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    while (map_next(&run->jobs, &cursor, &key, &value))
+        if (((job *)value)->state == JOB_QUEUED)
+            return value;
+    return NULL;
+}
+
+int jobs_call_off(pawl_run *run)
+{
+    job *j;
+    if (run->jobs.count == 0)
+        return 0;
+    host_lock(run->host);
+    while ((j = find_queued(run)) != NULL) {
+        host_unqueue_job(run->host, j);
+        j->state = JOB_NOT_DONE;
+        job_list_add(&run->jobs_done, j);
+    }
+    int some_run = jobs_running(run) > 0;
+    host_unlock(run->host);
+    return some_run;
+}
+
+void jobs_forget_queued(pawl_run *run)
+{
+    job *j;
+    while ((j = find_queued(run)) != NULL) {
+        map_take(&run->jobs, (uint64_t)j->op);
+        forget_one(run->host, j);
+    }
+}
+
+size_t jobs_running(const pawl_run *run)
+{
+    size_t cursor = 0, count = 0;
+    uint64_t key;
+    void *value;
+    while (map_next(&run->jobs, &cursor, &key, &value))
+        count += ((const job *)value)->state == JOB_RUNS;
+    return count;
+}
+
+void jobs_ask_to_stop(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    while (map_next(&run->jobs, &cursor, &key, &value)) {
+        const job *j = value;
+        if (j->work)
+            atomic_store(&j->work->cancelled, 1);
+    }
+}

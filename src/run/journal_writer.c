@@ -1,0 +1,214 @@
+/* What a run records: every ask goes to the journal first; what is new becomes a row of the unit
+ * that is committed next.
+ *
+ * A row is in the replay and in the unit, or in neither: a run that is dropped before its commit
+ * forgets both, and is told the same again by the journal as it is. Only here do rows get their
+ * numbers. */
+#include <assert.h>
+#include <string.h>
+
+#include "run/futures.h"
+
+/* ---- Asking ---- */
+
+/* The journal does not match the function (non-determinism), or is damaged: leave the function,
+ * with the replay's error as the reason. */
+static _Noreturn void hold(pawl_run *run)
+{
+    const error *why = replay_error(run->replay);
+    run_trouble(run, why->code, "%s: %s", why->message, why->detail);
+}
+
+static int settled(pawl_run *run, replay_result result, const replay_row *row)
+{
+    switch (result) {
+    case REPLAY_RECORDED:
+    case REPLAY_NEW:
+    case REPLAY_PASSED:
+        return 1;
+    case REPLAY_ARRIVED:
+        futures_arrived(run, row);
+        return 0;
+    case REPLAY_MORE:
+        run_ask(run, WANT_PAGE);
+        return 0;
+    case REPLAY_NOMEM:
+        run_nomem(run);
+    default:
+        hold(run);
+    }
+}
+
+replay_result journal_start(pawl_run *run, const replay_row **row)
+{
+    replay_result result;
+    do
+        result = replay_start(run->replay, row);
+    while (!settled(run, result, *row));
+    return result;
+}
+
+replay_result journal_ask(pawl_run *run, op_kind kind, slice name, const replay_row **row)
+{
+    replay_result result;
+    do
+        result = replay_op(run->replay, kind, name, row);
+    while (!settled(run, result, *row));
+    return result;
+}
+
+replay_result journal_op(pawl_run *run, op_kind kind, slice name, const replay_row **row)
+{
+    future_cancel_flush(run);
+    return journal_ask(run, kind, name, row);
+}
+
+int journal_settle_one(pawl_run *run)
+{
+    const replay_row *row;
+    replay_result result;
+    do {
+        result = replay_settle(run->replay, &row);
+        if (settled(run, result, row))
+            return 0;
+    } while (result != REPLAY_ARRIVED);
+    return 1;
+}
+
+int journal_wait(pawl_run *run, int64_t op, const char *asked)
+{
+    for (;;) {
+        const replay_row *row;
+        replay_result result =
+            op ? replay_answer(run->replay, op, &row) : replay_wait(run->replay, asked, &row);
+        if (result == REPLAY_NEW)
+            return 0;
+        if (result == REPLAY_RECORDED)
+            futures_arrived(run, row);
+        if (settled(run, result, row) || result == REPLAY_ARRIVED)
+            return 1;
+    }
+}
+
+replay_result journal_next(pawl_run *run, const replay_row **row)
+{
+    for (;;) {
+        replay_result result = replay_next(run->replay, row);
+        if (result == REPLAY_ARRIVED || settled(run, result, *row))
+            return result;
+    }
+}
+
+replay_result journal_return(pawl_run *run, op_kind kind)
+{
+    replay_result result;
+    const replay_row *row = NULL;
+    do
+        result = replay_return(run->replay, kind, &row);
+    while (!settled(run, result, row));
+    return result;
+}
+
+/* ---- Recording ---- */
+
+slice journal_keep(pawl_run *run, slice s)
+{
+    slice copy = {s.at ? arena_copy(run->unit_arena, s) : NULL, s.size};
+    if (s.at && !copy.at)
+        run_nomem(run);
+    return copy;
+}
+
+unit *journal_unit(pawl_run *run)
+{
+    if (!run->unit)
+        run->unit = unit_new(run->unit_arena);
+    if (!run->unit)
+        run_nomem(run);
+    return run->unit;
+}
+
+/* Into the unit that is committed next. Its texts are copied: they may go before it does. */
+static void write_row(pawl_run *run, const replay_row *row)
+{
+    unit *u = journal_unit(run);
+    run_entry e = {
+        .run = run->hold.run,
+        .generation = row->generation,
+        .seq = row->seq,
+        .kind = row->kind,
+        .op = row->op,
+        .name = journal_keep(run, row->name),
+        .at_ms = row->at_ms,
+        .data = journal_keep(run, row->data),
+    };
+    run_append(u, &e);
+    if (op_is_deed((op_kind)row->kind))
+        run->kept = u->count;
+    if (row->seq == RUN_LONG)
+        run_log_line(run, LOG_WARNING, "its journal is long: pawl_continue_as_new() would be wise");
+    if (u->broken_build)
+        run_nomem(run);
+}
+
+static replay_row new_row(pawl_run *run, op_kind kind, int64_t op, slice name, slice data)
+{
+    return (replay_row){.kind = kind,
+                        .op = op,
+                        .at_ms = host_now_ms(run->host),
+                        .name = name.at ? name : SLICE_LIT(""),
+                        .data = data};
+}
+
+int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data)
+{
+    replay_row row = new_row(run, kind, 0, name, data);
+    if (replay_append(run->replay, &row) != PAWL_OK)
+        hold(run);
+    write_row(run, &row);
+    return row.seq;
+}
+
+void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
+{
+    replay_row row = new_row(run, kind, 0, name, data);
+    if (replay_append(run->replay, &row) != PAWL_OK)
+        hold(run);
+}
+
+/* In the unit's memory, which is not taken back before all of them were given out: nothing is
+ * committed while some are not. */
+static replay_row *new_arrival(pawl_run *run)
+{
+    if (run->arrivals == run->arrivals_room) {
+        size_t room = run->arrivals_room ? 2 * run->arrivals_room : 4;
+        replay_row *more = arena_alloc(run->unit_arena, room * sizeof *more);
+        if (!more)
+            run_nomem(run);
+        if (run->arrivals)
+            memcpy(more, run->arriving, run->arrivals * sizeof *more);
+        run->arriving = more;
+        run->arrivals_room = room;
+    }
+    return &run->arriving[run->arrivals++];
+}
+
+void journal_arrive(pawl_run *run, op_kind kind, int64_t op, slice data)
+{
+    slice kept = journal_keep(run, data);
+    *new_arrival(run) = new_row(run, kind, op, SLICE_LIT(""), kept);
+}
+
+int journal_arrive_all(pawl_run *run)
+{
+    replay_row *rows = run->arriving;
+    size_t count = run->arrivals;
+    run->arriving = NULL;
+    run->arrivals = run->arrivals_room = 0;
+    if (count == 0)
+        return 0;
+    size_t kept = replay_arrive(run->replay, rows, count);
+    for (size_t i = 0; i < kept; i++)
+        write_row(run, &rows[i]);
+    return kept > 0;
+}

@@ -1,0 +1,192 @@
+/* Children: runs that a run starts and waits for, and runs that it only starts.
+ *
+ * The row of the op has the id and the key of the child; the child's row has the run, generation
+ * and op of its parent. The key tells a child of this run from a run of the same id that another
+ * run or client has made: there is a run with that key, or there is not. */
+#include <inttypes.h>
+
+#include "base/options.h"
+#include "base/text.h"
+#include "rows/run_insert.h"
+#include "run/cross_run.h"
+#include "run/ops.h"
+
+enum { BIRTHS_MAX = 256 }; /* in a unit: the first ones need not wait for the last */
+
+static const db_sql THERE = {"SELECT phase FROM {runs} WHERE run = $1", "i"};
+
+typedef struct child {
+    other other;
+    const char *id;
+    int64_t key;
+    int detached;
+    int there; /* there is such a run */
+} child;
+
+/* ---- Whether it is there ---- */
+
+static pawl_code read_child(db_conn *c, pawl_future *f, error *err)
+{
+    child *own = f->own;
+    int64_t phase;
+    const db_value key = db_int(own->key);
+    return db_number(c, &THERE, &key, 1, &phase, &own->there, err);
+}
+
+static void go_on(pawl_future *f)
+{
+    const child *own = f->own;
+    pawl_run *run = f->run;
+    if (own->there && own->detached) {
+        const char *id = pawl_json(run, "%s", own->id);
+        journal_arrive(run, OP_DONE, f->op, slice_of(id ? id : "null"));
+    } else if (!own->there) {
+        const char *why = pawl_json(run,
+                                    "{'name':'conflict','message':'the id %s belongs to another "
+                                    "run, or the child is gone','where':%s}",
+                                    own->id, f->what);
+        journal_arrive(run, OP_FAILED, f->op, slice_of(why ? why : "null"));
+    }
+}
+
+/* A child that was made is waited for. */
+static void committed(pawl_future *f, const unit_row *row)
+{
+    child *own = f->own;
+    own->there = row != NULL;
+    if (!row || own->detached) /* RULE A6-a-child-is-known-by-its-key */
+        cross_run_ask(f);
+}
+
+static const other_kind CHILD_ASKS = {read_child, go_on, committed};
+
+/* At a replay it was cancelled before: by the unit that has the row. */
+static void give_up(pawl_future *f, int live)
+{
+    const child *own = f->own;
+    if (live && !own->detached)
+        cross_run_cancel_child(f->run, own->key);
+}
+
+static void release(pawl_future *f)
+{
+    const child *own = f->own;
+    cross_run_forget(f);
+    run_free_value(f->run, own->id);
+    run_free_value(f->run, own);
+    run_free_value(f->run, f->what);
+}
+
+static const future_kind CHILD_FUTURE = {NULL, NULL, give_up, release};
+
+/* ---- Starting ---- */
+
+static const char *own_id(pawl_run *run, int64_t op)
+{
+    char id[PAWL_MAX_ID + 64];
+    buf b;
+    buf_init_fixed(&b, id, sizeof id);
+    buf_printf(&b, "%s/%" PRId64 ".%" PRId64, run->id, run->generation, op);
+    if (b.size > PAWL_MAX_ID)
+        run_trouble(run, PAWL_LIMIT, "the id of a child would be too long: give it one");
+    return run_text(run, (slice){b.at, b.size});
+}
+
+static void bear(pawl_run *run, pawl_future *f, const char *name, const char *input,
+                 const char *version)
+{
+    child *own = f->own;
+    int64_t now = host_now_ms(run->host);
+    run_insert *b = arena_alloc(run->unit_arena, sizeof *b);
+    if (!b)
+        run_nomem(run);
+    const workflow *here = registry_workflow(run->host->registry, name, version);
+    slice pinned = slice_of(version ? version : here ? here->version : "");
+    *b = (run_insert){.run = own->key,
+                      .tenant = slice_of(run->host->tenant),
+                      .id = journal_keep(run, slice_of(own->id)),
+                      .workflow = journal_keep(run, slice_of(name)),
+                      .version = journal_keep(run, pinned),
+                      .input = journal_keep(run, slice_of(input)),
+                      .now_ms = now,
+                      .wake_ms = now,
+                      .by = journal_keep(run, slice_of(run->id)),
+                      .here = here};
+    if (!own->detached) {
+        b->parent = run->hold.run;
+        b->parent_generation = run->generation;
+        b->parent_op = f->op;
+    }
+    unit *u = journal_unit(run);
+    run_sent *s = cross_run_add(run, 0, own->key);
+    host_own_child(run->host, b);
+    s->run_insert = b;
+    s->future = f;
+    s->statement = run_insert_write(u, b, 0);
+    if (++run->births >= BIRTHS_MAX)
+        run_ask(run, WANT_FLUSH);
+}
+
+static pawl_future *start(pawl_run *run, const char *called, const char *input,
+                          const pawl_child_options *given)
+{
+    pawl_child_options o;
+    error err = {0};
+    const replay_row *row;
+    slice name = ops_own_name(run, called, "name of the workflow");
+    ops_json(run, input, "input of the child", called);
+    if (options_read(&o, sizeof o, given, &err) != PAWL_OK)
+        run_trouble(run, err.code, "%s: %s", err.message, err.detail);
+    if ((o.id && text_check(slice_of(o.id), PAWL_MAX_ID, "id of the child", &err) != PAWL_OK) ||
+        (o.id && !*o.id))
+        run_trouble(run, PAWL_INVALID, "the id of a child is not a name");
+    if (o.id && slice_starts(slice_of(o.id), SLICE_LIT("pawl.")))
+        run_trouble(run, PAWL_INVALID, "names that begin with \"pawl.\" are pawl's own");
+    if (o.version)
+        ops_name(run, o.version, "version of the child");
+    child *own = run_alloc(run, sizeof *own);
+    own->other.kind = &CHILD_ASKS;
+    own->detached = o.detached != 0;
+    int is_new = journal_op(run, OP_CHILD, name, &row) == REPLAY_NEW;
+    int64_t op = is_new ? 0 : row->seq;
+    if (is_new) {
+        run_ask(run, WANT_KEY);
+        own->key = run->key;
+        own->id = o.id ? run_text(run, slice_of(o.id)) : own_id(run, replay_seq(run->replay) + 1);
+        const char *data = pawl_json(run, "{'id':%s,'run':%" PRId64 "}", own->id, own->key);
+        if (!data)
+            run_nomem(run);
+        op = journal_record(run, OP_CHILD, name, slice_of(data));
+        run_free_value(run, data);
+    } else {
+        const char *data = run_text(run, row->data);
+        own->id = pawl_text(run, data, "/id", NULL);
+        own->key = pawl_get_int(data, "/run", 0);
+        run_free_value(run, data);
+    }
+    pawl_future *f = future_new(run, &CHILD_FUTURE, OP_CHILD, op);
+    f->own = own;
+    f->what = run_text(run, name);
+    if (is_new)
+        bear(run, f, called, input, o.version);
+    else
+        cross_run_ask(f);
+    return f;
+}
+
+pawl_future *pawl_child_later(pawl_run *run, const char *name, const char *input,
+                              const pawl_child_options *options)
+{
+    return run_is_inside(run) ? start(run, name, input, options) : NULL;
+}
+
+const char *pawl_child(pawl_run *run, const char *name, const char *input,
+                       const pawl_child_options *options)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    pawl_future *f = start(run, name, input, options);
+    const char *value = future_await(f);
+    future_release(f);
+    return value;
+}

@@ -1,0 +1,154 @@
+/* What a run publishes about itself: its custom status, and attributes (search attributes). And the
+ * length of its journal.
+ *
+ * These are recorded as any value is, so that a replay says nothing twice. What they change outside
+ * the journal is gathered with the rows and written in the same unit: of several changes the
+ * last. */
+#include <string.h>
+
+#include "rows/attributes.h"
+#include "run/ops.h"
+#include "run/run.h"
+#include "run/state.h"
+
+pawl_code pawl_set_status(pawl_run *run, const char *status)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    const replay_row *row;
+    slice json = ops_json(run, status, "status", "");
+    if (json.size > PAWL_MAX_STATUS)
+        run_trouble(run, PAWL_LIMIT, "the status is longer than %d bytes", PAWL_MAX_STATUS);
+    if (journal_op(run, OP_STATUS, SLICE_LIT(""), &row) == REPLAY_RECORDED)
+        return PAWL_OK;
+    journal_record(run, OP_STATUS, SLICE_LIT(""), json);
+    run->status.text = (slice){arena_copy(run->unit_arena, json), json.size};
+    run->status.count++;
+    if (!run->status.text.at)
+        run_nomem(run);
+    return PAWL_OK;
+}
+
+/* ---- Attributes ---- */
+
+/* A name that the run has, or had. */
+struct run_name {
+    run_name *next;
+    slice name;
+    int there;
+};
+
+static run_name *find_name(pawl_run *run, slice name)
+{
+    run_name *n = run->names;
+    while (n && !slice_equal(n->name, name))
+        n = n->next;
+    return n;
+}
+
+void run_add_name(pawl_run *run, slice name)
+{
+    run_name *n = arena_alloc(run->log, sizeof *n);
+    char *copy = n ? arena_copy(run->log, name) : NULL;
+    if (!copy) {
+        run->names_failed = 1;
+        return;
+    }
+    *n = (run_name){run->names, {copy, name.size}, 1};
+    run->names = n;
+}
+
+static int count_names(const pawl_run *run)
+{
+    int count = 0;
+    for (const run_name *n = run->names; n; n = n->next)
+        count += n->there;
+    return count;
+}
+
+static void count_attribute(pawl_run *run, const attribute_set *a)
+{
+    run_name *n = find_name(run, a->name);
+    if (a->there && !(n && n->there) && count_names(run) >= PAWL_MAX_ATTRIBUTES)
+        run_trouble(run, PAWL_LIMIT, "a run has at most %d attributes", PAWL_MAX_ATTRIBUTES);
+    if (n)
+        n->there = a->there;
+    else if (a->there)
+        run_add_name(run, a->name);
+    if (run->names_failed)
+        run_nomem(run);
+}
+
+/* Into the list for the unit, in the place of an earlier one of that name. */
+static void keep_attribute(pawl_run *run, attribute_set *a)
+{
+    attribute_set **at = &run->attributes;
+    while (*at && !slice_equal((*at)->name, a->name))
+        at = &(*at)->next;
+    a->next = *at ? (*at)->next : NULL;
+    *at = a;
+}
+
+static attribute_set *read_attribute(pawl_run *run, const char *name, const char *value)
+{
+    error err = {0};
+    attribute_set *a = NULL;
+    if (attributes_read(&a, run->unit_arena, name, value, "value of the attribute", &err) !=
+        PAWL_OK)
+        run_trouble(run, err.code, "%s", err.message);
+    return a;
+}
+
+/* Which attributes it has is asked once, before the first that this function sets. What was
+ * recorded before may be committed meanwhile, and then the unit's memory is another one. */
+pawl_code pawl_attr(pawl_run *run, const char *name, const char *value)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    const replay_row *row;
+    ops_name(run, name, "name of the attribute");
+    slice json = ops_json(run, value, "value of the attribute", name);
+    attribute_set *a = read_attribute(run, name, value);
+    if (journal_op(run, OP_ATTRIBUTE, slice_of(name), &row) == REPLAY_RECORDED)
+        return PAWL_OK;
+    if (!run->names_known) {
+        run_ask(run, WANT_NAMES);
+        a = read_attribute(run, name, value);
+    }
+    count_attribute(run, a);
+    journal_record(run, OP_ATTRIBUTE, slice_of(name), json);
+    keep_attribute(run, a);
+    return PAWL_OK;
+}
+
+/* ---- With the unit ---- */
+
+void run_write_status(pawl_run *run)
+{
+    if (run->status.count > 0 && !run->status_rides)
+        run_set_status(run->unit, &run->hold, &run->status, host_now_ms(run->host));
+    attributes_write(run->unit, run->hold.run, run->attributes);
+    state_write(run);
+}
+
+void run_forget_status(pawl_run *run)
+{
+    run->status = (run_status){{NULL, 0}, 0};
+    run->status_rides = 0;
+    run->attributes = NULL;
+}
+
+/* ---- Its length ---- */
+
+int pawl_should_continue_as_new(pawl_run *run)
+{
+    if (!run_is_inside(run))
+        return 0;
+    const replay_row *row;
+    if (journal_op(run, OP_SHOULD_CONTINUE, SLICE_LIT(""), &row) == REPLAY_RECORDED)
+        return slice_equal(row->data, SLICE_LIT("true"));
+    int should = replay_seq(run->replay) >= RUN_LONG;
+    journal_record(run, OP_SHOULD_CONTINUE, SLICE_LIT(""),
+                   should ? SLICE_LIT("true") : SLICE_LIT("false"));
+    return should;
+}

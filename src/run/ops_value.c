@@ -1,0 +1,309 @@
+/* Ops whose answer is a value that is recorded at once, sleeping, and what a function asks about
+ * itself. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "run/futures.h"
+#include "run/ops.h"
+
+/* ---- Values ---- */
+
+slice run_number(pawl_run *run, int64_t number)
+{
+    char *text = run_alloc(run, 24);
+    buf b;
+    buf_init_fixed(&b, text, 24);
+    buf_printf(&b, "%lld", (long long)number);
+    return (slice){text, b.size};
+}
+
+/* The text of a JSON string, unescaped. */
+const char *run_json_text(pawl_run *run, slice part)
+{
+    char *text = run_alloc(run, part.size + 1);
+    value_unescape(part, text, part.size + 1);
+    return text;
+}
+
+/* Recorded, or made and recorded now. */
+static const char *value(pawl_run *run, op_kind kind, slice made)
+{
+    const replay_row *row;
+    if (journal_op(run, kind, SLICE_LIT(""), &row) == REPLAY_RECORDED)
+        return run_text(run, row->data); /* RULE 2-a-value-is-the-one-that-is-recorded */
+    journal_record(run, kind, SLICE_LIT(""), made);
+    return made.at;
+}
+
+int64_t pawl_now(pawl_run *run)
+{
+    if (!run_is_inside(run))
+        return 0;
+    int64_t now = host_now_ms(run->host);
+    now = now > run->now_ms ? now : run->now_ms; /* RULE B12-time-does-not-go-back */
+    const char *text = value(run, OP_NOW, run_number(run, now));
+    /* RULE B12-time-does-not-go-back-in-another-engine */
+    run->now_ms = pawl_get_int(text, "", now);
+    run_release(run, text);
+    return run->now_ms;
+}
+
+const char *pawl_uuid(pawl_run *run)
+{
+    if (!run_is_inside(run))
+        return "";
+    char *text = run_alloc(run, ID_TEXT_SIZE + 2);
+    if (id_uuid7(text + 1, host_now_ms(run->host), run->host->random) != 0)
+        run_trouble(run, PAWL_STORAGE, "the system gives no randomness");
+    text[0] = '"';
+    text[ID_TEXT_SIZE] = '"';
+    text[ID_TEXT_SIZE + 1] = '\0';
+    const char *json = value(run, OP_UUID, slice_of(text));
+    return run_json_text(run, slice_of(json));
+}
+
+uint64_t pawl_random(pawl_run *run)
+{
+    if (!run_is_inside(run))
+        return 0;
+    const char *text = value(run, OP_RANDOM, run_number(run, (int64_t)host_chance(run->host)));
+    int64_t number = pawl_get_int(text, "", 0);
+    run_release(run, text);
+    return (uint64_t)number;
+}
+
+int pawl_patch(pawl_run *run, const char *name)
+{
+    if (!run_is_inside(run))
+        return 0;
+    const replay_row *row;
+    slice s = ops_own_name(run, name, "name of the patch");
+    replay_result result = journal_op(run, OP_PATCH, s, &row);
+    if (result == REPLAY_NEW)
+        journal_record(run, OP_PATCH, s, SLICE_LIT("true"));
+    return result != REPLAY_PASSED; /* RULE a-patch-that-was-passed-is-not-taken */
+}
+
+/* ---- Waiting ---- */
+
+static void woken(pawl_future *f)
+{
+    journal_arrive(f->run, OP_FIRED, f->op, SLICE_LIT("null"));
+}
+
+static void slept(pawl_future *f, const replay_row *row)
+{
+    (void)row;
+    if (f->timer.due_ms > f->run->now_ms)
+        f->run->now_ms = f->timer.due_ms;
+    future_answer(f, PAWL_OK, "null");
+}
+
+static const future_kind SLEEP = {woken, slept, NULL, NULL};
+
+static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
+{
+    const replay_row *row;
+    int64_t op;
+    if (journal_op(run, OP_SLEEP, SLICE_LIT(""), &row) == REPLAY_NEW) {
+        slice text = run_number(run, at_ms);
+        op = journal_record(run, OP_SLEEP, SLICE_LIT(""), text);
+        run_release(run, text.at);
+    } else {
+        op = row->seq;
+        const char *text = run_text(run, row->data);
+        at_ms = pawl_get_int(text, "", at_ms); /* RULE 2-a-sleep-ends-when-its-row-says */
+        run_release(run, text);
+    }
+    pawl_future *f = future_new(run, &SLEEP, OP_SLEEP, op);
+    future_due_at(f, at_ms);
+    f->timer.due_ms = at_ms;
+    return f;
+}
+
+static int64_t after(pawl_run *run, int64_t ms)
+{
+    int64_t now = host_now_ms(run->host);
+    if (ms < 0)
+        run_trouble(run, PAWL_INVALID, "pawl_sleep() of a negative duration");
+    return ms > INT64_MAX - now ? INT64_MAX : now + ms;
+}
+
+static pawl_code sleep_now(pawl_future *f)
+{
+    future_wait_for(f);
+    future_release(f);
+    return PAWL_OK;
+}
+
+pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms)
+{
+    return run_is_inside(run) ? sleep_now(sleep_until(run, at_ms)) : PAWL_MISUSE;
+}
+
+pawl_code pawl_sleep(pawl_run *run, int64_t ms)
+{
+    return run_is_inside(run) ? sleep_now(sleep_until(run, after(run, ms))) : PAWL_MISUSE;
+}
+
+pawl_future *pawl_sleep_until_later(pawl_run *run, int64_t at_ms)
+{
+    return run_is_inside(run) ? sleep_until(run, at_ms) : NULL;
+}
+
+pawl_future *pawl_sleep_later(pawl_run *run, int64_t ms)
+{
+    return run_is_inside(run) ? sleep_until(run, after(run, ms)) : NULL;
+}
+
+/* ---- Ending and cleaning up ---- */
+
+const char *pawl_fail(pawl_run *run, const char *name, const char *format, ...)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    text_print(text, sizeof text, format, args);
+    va_end(args);
+    run_fail(run, run_text(run, ops_name(run, name, "name of the failure")),
+             run_text(run, slice_of(text)), "");
+}
+
+pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    if (!fn)
+        run_trouble(run, PAWL_INVALID, "pawl_defer() of NULL");
+    run_defer *d = malloc(sizeof *d);
+    if (!d) {
+        fn(arg);
+        run_nomem(run);
+    }
+    *d = (run_defer){run->defers, fn, arg};
+    run->defers = d;
+    return PAWL_OK;
+}
+
+/* Has this very line been given out? The function was dropped since, before anything behind the
+ * line was recorded. */
+static int is_told(pawl_run *run)
+{
+    int64_t seq = replay_seq(run->replay);
+    run->line = (run_spot){seq, seq == run->line.seq ? run->line.number + 1 : 1};
+    return seq == run->told.seq && run->line.number <= run->told.number;
+}
+
+/* Not recorded: a line is written where the code is for the first time, and goes out with the
+ * commit that records what comes next. */
+pawl_code pawl_log(pawl_run *run, int level, const char *format, ...)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    if (!replay_is_new(run->replay) || is_told(run))
+        return PAWL_OK;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    text_print(text, sizeof text, format, args);
+    va_end(args);
+    /* RULE C4-log-lines-wait-for-their-commit */
+    run_log_line(run, level < 0 || level > 3 ? LOG_INFO : (log_level)level, text);
+    return PAWL_OK;
+}
+
+/* ---- About the run ---- */
+
+pawl_code pawl_run_error(pawl_run *run)
+{
+    return run ? PAWL_OK : PAWL_INVALID;
+}
+
+const char *pawl_run_id(pawl_run *run)
+{
+    return run ? run->id : "";
+}
+
+const char *pawl_run_workflow(pawl_run *run)
+{
+    return run ? run->workflow->name : "";
+}
+
+const char *pawl_run_version(pawl_run *run)
+{
+    return run ? run->version : "";
+}
+
+int64_t pawl_run_generation(pawl_run *run)
+{
+    return run ? run->generation : 0;
+}
+
+void *pawl_arg(pawl_run *run)
+{
+    return run ? run->workflow->arg : NULL;
+}
+
+/* ---- Memory and values ---- */
+
+void *pawl_alloc(pawl_run *run, size_t size)
+{
+    return run_is_inside(run) ? run_alloc(run, size) : NULL;
+}
+
+pawl_code pawl_drop(pawl_run *run, const void *memory)
+{
+    if (!run_is_inside(run))
+        return PAWL_MISUSE;
+    if (!memory)
+        return PAWL_OK;
+    if (future_is_one(run, memory))
+        return future_drop(run, memory) ? PAWL_OK : PAWL_INVALID;
+    return run_release(run, memory) ? PAWL_OK : PAWL_INVALID;
+}
+
+const char *pawl_json(pawl_run *run, const char *format, ...)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    buf b;
+    va_list args;
+    buf_init(&b, PAWL_MAX_PAYLOAD);
+    va_start(args, format);
+    error err; /* large, and filled in only where something is wrong */
+    pawl_code rc = value_write_why(&b, format, args, &err);
+    va_end(args);
+    const char *text = NULL;
+    if (rc == PAWL_OK)
+        text = run_text(run, (slice){b.at, b.size});
+    buf_free(&b);
+    if (rc == PAWL_NOMEM) /* NULL would send the function another way than its replay goes */
+        run_trouble(run, rc, "%s", err.message);
+    if (rc != PAWL_OK)
+        run->json_wrong = run_text(run, slice_of(err.message));
+    return text;
+}
+
+const char *pawl_part(pawl_run *run, const char *json, const char *pointer)
+{
+    slice part;
+    if (!run_is_inside(run) || value_get(json, pointer, &part) == PAWL_NOTHING)
+        return NULL;
+    return run_text(run, part);
+}
+
+const char *pawl_text(pawl_run *run, const char *json, const char *pointer, const char *fallback)
+{
+    slice part;
+    if (!run_is_inside(run) || value_get(json, pointer, &part) != PAWL_STRING)
+        return fallback;
+    return run_json_text(run, part);
+}

@@ -1,0 +1,266 @@
+/* Ops that call work functions: step, call, until, and their later forms.
+ *
+ * A step that succeeds at once is one row: its result. Only when an attempt fails does it become
+ * an op with a history: the row that says so, one more per attempt, and its answer. So what is
+ * recorded of a step is what a person would want to read about it.
+ *
+ * Before a work function is called everything that the run has recorded is durable: WANT_WORK does
+ * that (runner.c). */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "run/call.h"
+#include "run/cleanup.h"
+#include "run/ops.h"
+
+/* ---- Arguments ---- */
+
+static _Noreturn void wrong(pawl_run *run, const error *err)
+{
+    run_trouble(run, err->code, "%s%s%s", err->message, err->detail[0] ? ": " : "", err->detail);
+}
+
+slice ops_name(pawl_run *run, const char *name, const char *what)
+{
+    error err = {0};
+    slice s = slice_of(name);
+    if (!name)
+        error_set(&err, PAWL_INVALID, "the %s is NULL", what);
+    else
+        text_check(s, PAWL_MAX_NAME, what, &err);
+    if (err.code != PAWL_OK)
+        wrong(run, &err);
+    return s;
+}
+
+slice ops_own_name(pawl_run *run, const char *name, const char *what)
+{
+    slice s = ops_name(run, name, what);
+    if (s.size == 0) /* RULE names-of-steps-are-not-empty */
+        run_trouble(run, PAWL_INVALID, "the %s is empty", what);
+    if (slice_starts(s, SLICE_LIT("pawl."))) /* RULE names-of-steps-are-not-pawls-own */
+        run_trouble(run, PAWL_INVALID,
+                    "the %s is %s: names that begin with \"pawl.\" are pawl's own", what, name);
+    return s;
+}
+
+/* Where a value comes from that is NULL: often from a pawl_json() that has failed. */
+static _Noreturn void is_null(pawl_run *run, const char *what, const char *between,
+                              const char *name)
+{
+    run_trouble(run, PAWL_INVALID, "the %s%s%s is NULL; \"null\" means nothing%s%s", what, between,
+                name, run->json_wrong ? ". An earlier pawl_json() failed: " : "",
+                run->json_wrong ? run->json_wrong : "");
+}
+
+slice ops_json(pawl_run *run, const char *json, const char *what, const char *name)
+{
+    size_t at = 0;
+    const char *between = *name ? " " : "";
+    if (!json)
+        is_null(run, what, between, name);
+    slice s = {json, strnlen(json, (size_t)PAWL_MAX_PAYLOAD + 1)};
+    pawl_code rc = value_check(s, &at);
+    if (rc == PAWL_LIMIT)
+        run_trouble(run, rc, "the %s%s%s is larger than %d bytes, or nested too deeply", what,
+                    between, name, PAWL_MAX_PAYLOAD);
+    if (rc != PAWL_OK)
+        run_trouble(run, rc, "the %s%s%s is not JSON (at byte %zu)", what, between, name, at);
+    return s;
+}
+
+/* What undoes the call is written down before the call is handed out. */
+static void register_undo(pawl_run *run, const call *c, const char *undo)
+{
+    const replay_row *row;
+    if (!undo)
+        return;
+    slice name = ops_own_name(run, undo, "option undo");
+    if (journal_op(run, OP_UNDO_OF, name, &row) == REPLAY_NEW)
+        journal_record(run, OP_UNDO_OF, name, slice_of(c->input));
+    run->cleans++;
+}
+
+void ops_call_options(pawl_run *run, call *c, const pawl_call_options *given)
+{
+    pawl_call_options o;
+    error err = {0};
+    if (options_read(&o, sizeof o, given, &err) != PAWL_OK ||
+        retry_read(&c->policy, &o, &err) != PAWL_OK)
+        wrong(run, &err);
+    if (o.queue || o.tag || o.affinity || o.fair_key || o.priority)
+        run_trouble(run, PAWL_UNSUPPORTED, "queues, tags and their kind are not built yet");
+    if (o.arg)
+        c->arg = o.arg;
+    register_undo(run, c, o.undo);
+}
+
+static const char *value_of(pawl_future *f)
+{
+    const char *value = future_await(f);
+    future_release(f);
+    return value;
+}
+
+/* ---- Step ---- */
+
+static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
+{
+    pawl_future f = {.run = run, .what = c->name, .value = run_text(run, error_json)};
+    future_fail(&f);
+}
+
+static const char *first_attempt(pawl_run *run, call *c)
+{
+    cleanup_look(run);
+    if (call_first(run, c)) {
+        slice value = slice_of(run->work->value);
+        journal_record(run, OP_STEP, slice_of(c->name), value);
+        return run_text(run, value);
+    }
+    if (run->work->expired) /* perhaps because it was asked to stop, and did not */
+        cleanup_look(run);
+    int64_t next = call_again_ms(run, c, run->work, 1);
+    slice why = call_error(run, run->work, next);
+    if (next < 0) {
+        journal_record(run, OP_STEP_FAILED, slice_of(c->name), why);
+        fail_with(run, c, why);
+    }
+    int64_t op = journal_record(run, OP_STEP_AGAIN, slice_of(c->name), why);
+    c->before = 1;
+    return value_of(call_new(run, c, op, next));
+}
+
+static call step_of(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input)
+{
+    call c = {.fn = fn, .name = name, .input = input, .began_ms = host_now_ms(run->host)};
+    ops_own_name(run, name, "name of the step");
+    ops_json(run, input, "input of the step", name);
+    if (!fn)
+        run_trouble(run, PAWL_INVALID, "the work function of step %s is NULL", name);
+    return c;
+}
+
+const char *pawl_step(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,
+                      const pawl_call_options *options)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    call c = step_of(run, name, fn, input);
+    c.kind = OP_STEP_AGAIN;
+    ops_call_options(run, &c, options);
+    const replay_row *row;
+    if (journal_op(run, OP_STEP, slice_of(name), &row) == REPLAY_NEW) {
+        if (run->expired_op == replay_seq(run->replay) + 1)
+            c.began_ms = run->expired_began_ms;
+        return first_attempt(run, &c);
+    }
+    if (row->kind == OP_STEP) /* RULE 2-a-recorded-step-is-not-executed */
+        return run_text(run, row->data);
+    if (row->kind == OP_STEP_FAILED)
+        fail_with(run, &c, row->data);
+    c.began_ms = work_began_ms(row->data, row->at_ms);
+    c.before = work_tried(row->data); /* RULE 2-a-step-that-was-not-begun-has-all-its-attempts */
+    return value_of(call_new(run, &c, row->seq, work_next_ms(row->data)));
+}
+
+pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,
+                             const pawl_call_options *options)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    call c = step_of(run, name, fn, input);
+    c.kind = OP_STEP_LATER;
+    c.beside = 1;
+    ops_call_options(run, &c, options);
+    const replay_row *row;
+    if (journal_op(run, OP_STEP_LATER, slice_of(name), &row) == REPLAY_NEW)
+        return call_new(run, &c, journal_record(run, OP_STEP_LATER, slice_of(name), SLICE_LIT("")),
+                        0);
+    c.began_ms = row->at_ms;
+    return call_new(run, &c, row->seq, 0);
+}
+
+/* ---- Call: a registered work function; in this process, until there are queues ---- */
+
+static pawl_future *start_call(pawl_run *run, const char *work, const char *input,
+                               const pawl_call_options *options, int beside)
+{
+    call c = {.kind = OP_CALL,
+              .name = work,
+              .input = input,
+              .began_ms = host_now_ms(run->host),
+              .beside = beside};
+    slice name = ops_own_name(run, work, "name of the work function");
+    slice data = ops_json(run, input, "input of the call of", work);
+    work_entry *entry = registry_work(run->host->registry, work);
+    if (!entry)
+        run_lacks(run, run_text(run, name));
+    c.entry = entry;
+    c.fn = entry->fn;
+    c.arg = entry->arg;
+    ops_call_options(run, &c, options);
+    const replay_row *row;
+    if (journal_op(run, OP_CALL, name, &row) == REPLAY_NEW)
+        return call_new(run, &c, journal_record(run, OP_CALL, name, data), 0);
+    c.began_ms = row->at_ms;
+    return call_new(run, &c, row->seq, 0);
+}
+
+const char *pawl_call(pawl_run *run, const char *work, const char *input,
+                      const pawl_call_options *options)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    return value_of(start_call(run, work, input, options, 0));
+}
+
+pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
+                             const pawl_call_options *options)
+{
+    return run_is_inside(run) ? start_call(run, work, input, options, 1) : NULL;
+}
+
+/* ---- Until ---- */
+
+static pawl_future *start_until(pawl_run *run, call *c, int64_t every_ms, int64_t timeout_ms)
+{
+    slice name = slice_of(c->name);
+    if (every_ms <= 0 || timeout_ms < 0)
+        run_trouble(run, PAWL_INVALID, "pawl_until(%s): a function, a pause above 0, a time-out",
+                    c->name);
+    const replay_row *row;
+    int64_t op;
+    c->kind = OP_UNTIL;
+    c->every_ms = every_ms;
+    if (journal_op(run, OP_UNTIL, name, &row) == REPLAY_NEW) {
+        int64_t now = host_now_ms(run->host);
+        c->end_ms = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
+        op = journal_record(run, OP_UNTIL, name, run_number(run, c->end_ms));
+    } else {
+        op = row->seq;
+        c->end_ms = pawl_get_int(run_text(run, row->data), "", INT64_MAX);
+    }
+    return call_new(run, c, op, 0);
+}
+
+const char *pawl_until(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,
+                       int64_t every_ms, int64_t timeout_ms)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    call c = step_of(run, name, fn, input);
+    return value_of(start_until(run, &c, every_ms, timeout_ms));
+}
+
+pawl_future *pawl_until_later(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,
+                              int64_t every_ms, int64_t timeout_ms)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    call c = step_of(run, name, fn, input);
+    c.beside = 1;
+    return start_until(run, &c, every_ms, timeout_ms);
+}

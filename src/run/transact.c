@@ -1,0 +1,183 @@
+/* pawl_transact(): the op, and what its transaction consists of. See the header for how it is one
+ * transaction; it is applied by sched/runner_transact.c. */
+#include "run/transact.h"
+
+#include <string.h>
+
+#include "handle/handle.h"
+#include "run/call.h"
+#include "run/cleanup.h"
+#include "run/ops.h"
+
+/* ---- Inside ---- */
+
+/* The guest of the unit. Its time begins here, and not when it began to wait for its turn. A result
+ * that comes too late, or with a call of pawl, is none. */
+static slice visit(void *native, void *arg)
+{
+    pawl_run *run = arg;
+    pawl_work *w = run->work;
+    clock_source *clock = run->host->clock;
+    w->over_ns = w->limit_ms > 0 ? clock_deadline(clock->mono_ns(clock), w->limit_ms) : INT64_MAX;
+    run->misused = 0;
+    w->native = native;
+    handle_begin_guest(&w->misuses);
+    work_call(w);
+    handle_end_guest();
+    w->native = NULL;
+    host_end_child(run->host);
+    if (work_is_over(w)) /* RULE A8-too-late-is-not-at-all */
+        work_expire(w);
+    if (run->misused || w->misuses)
+        work_failed(w, 1, "misuse", "the function called pawl inside its transaction");
+    return w->failed ? (slice){NULL, 0} : slice_of(w->value);
+}
+
+/* ---- The unit ---- */
+
+static const char REFUSED[] = "transact";
+
+int transact_rides(const pawl_run *run)
+{
+    if (!run->unit)
+        return 1;
+    /* RULE A8-what-was-done-before-is-durable-before */
+    if (run->kept > 0 || run->status.count > 0 || run->jobs_new_count > 0)
+        return 0;
+    for (const unit_stmt *s = run->unit->first; s; s = s->next)
+        if (s->kind != UNIT_WRITE)
+            return 0;
+    return 1;
+}
+
+int transact_build(pawl_run *run)
+{
+    run_transact *t = &run->transact;
+    if (!run->unit)
+        run->unit = unit_new(run->unit_arena);
+    unit *u = run->unit;
+    if (!u)
+        return 0;
+    t->before = u->count;
+    t->guest = (unit_guest){.call = visit, .arg = run};
+    run_entry e = {
+        .run = run->hold.run,
+        .generation = run->generation,
+        .seq = run->work->op,
+        .kind = OP_TRANSACT,
+        .name = slice_of(run->work->name),
+        .at_ms = host_now_ms(run->host),
+    };
+    run_check_fence(u, &run->hold); /* RULE A8-the-transaction-begins-with-the-fence */
+    run_append_from(u, &e, db_from(unit_call(u, REFUSED, &t->guest), 0));
+    if (u->broken_build)
+        return 0;
+    t->state = TRANSACT_GOES;
+    return 1;
+}
+
+/* Has it failed by the function's fault? Some rules of the application's tables are looked at only
+ * by the commit: PAWL_DATA. */
+static int is_its_fault(const unit *u)
+{
+    return (u->answer == UNIT_REFUSED && strcmp(u->refused, REFUSED) == 0) ||
+           (u->answer == UNIT_FAILED && u->code == PAWL_DATA);
+}
+
+static void blame(pawl_run *run, const unit *u)
+{
+    pawl_work *w = run->work;
+    if (u->answer == UNIT_FAILED) {
+        const char *why = arena_copy(w->memory, slice_of(u->message));
+        work_failed(w, 0, "commit", why ? why : "the commit was refused");
+    } else if (run->transact.guest.misused) {
+        work_failed(w, 1, "misuse",
+                    "the function ended the transaction, or left a statement in it open or failed");
+    }
+}
+
+/* What it had recorded before is to be committed with the failure. */
+static void take_back(pawl_run *run)
+{
+    unit_cut(run->unit, run->transact.before);
+    run->submitter = (submitter){0};
+    run->handed_in = 0;
+    if (run->transact.before == 0)
+        run->unit = NULL;
+}
+
+int transact_has_failed(pawl_run *run)
+{
+    if (!is_its_fault(run->unit))
+        return 0;
+    blame(run, run->unit);
+    take_back(run);
+    run->transact.state = TRANSACT_FAILED;
+    return 1;
+}
+
+/* ---- The op ---- */
+
+static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
+{
+    pawl_future f = {.run = run, .what = c->name, .value = run_text(run, error_json)};
+    future_fail(&f);
+}
+
+/* Attempt number `number`. Its value; NULL: it has failed, and is to be made again at *next_ms. */
+static const char *try_now(pawl_run *run, const call *c, int64_t number, int64_t *next_ms)
+{
+    slice name = slice_of(c->name);
+    cleanup_look(run);
+    if (call_in_transaction(run, c, number)) {
+        const char *value = run_text(run, slice_of(run->work->value));
+        journal_note(run, OP_TRANSACT, name, slice_of(value));
+        return value;
+    }
+    *next_ms = call_again_ms(run, c, run->work, number);
+    slice why = call_error(run, run->work, *next_ms);
+    journal_record(run, *next_ms < 0 ? OP_TRANSACT_FAILED : OP_TRANSACT_AGAIN, name, why);
+    if (*next_ms < 0)
+        fail_with(run, c, why);
+    return NULL;
+}
+
+/* Ask for it as often as it was tried, and sleep in between. It is replayed in the same way. */
+static const char *go_on(pawl_run *run, call *c)
+{
+    for (int64_t number = 1;; number++) {
+        const replay_row *row;
+        int64_t next_ms = 0;
+        if (journal_op(run, OP_TRANSACT, slice_of(c->name), &row) == REPLAY_NEW) {
+            const char *value = try_now(run, c, number, &next_ms);
+            if (value)
+                return value;
+        } else if (row->kind == OP_TRANSACT_AGAIN) {
+            c->began_ms = work_began_ms(row->data, row->at_ms);
+            next_ms = work_next_ms(row->data);
+        } else if (row->kind == OP_TRANSACT_FAILED) {
+            fail_with(run, c, row->data);
+        } else {
+            return run_text(run, row->data);
+        }
+        pawl_sleep_until(run, next_ms);
+    }
+}
+
+const char *pawl_transact(pawl_run *run, const char *name, pawl_transact_fn *fn, const char *input,
+                          const pawl_call_options *options)
+{
+    if (!run_is_inside(run))
+        return NULL;
+    call c = {.kind = OP_TRANSACT,
+              .transacts = fn,
+              .name = name,
+              .input = input,
+              .began_ms = host_now_ms(run->host)};
+    ops_own_name(run, name, "name of the step");
+    ops_json(run, input, "input of the step", name);
+    if (!fn)
+        run_trouble(run, PAWL_INVALID, "the function of pawl_transact(%s) is NULL", name);
+    ops_call_options(run, &c, options);
+    return go_on(run, &c);
+}

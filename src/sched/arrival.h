@@ -1,0 +1,20 @@
+/* Arrivals: what has come for a run from outside (a message, the result of a child, a cancel), and
+ * how the run hears of it. A run of this process is woken; for any other run all
+ * processes are notified. All without the lock. */
+#ifndef SCHED_ARRIVAL_H
+#define SCHED_ARRIVAL_H
+
+#include "sched/sched.h"
+
+/* Something has arrived for a run, which may be ours; that it is to stop, so that also its work
+ * functions hear of it. */
+void arrival_mail(sched *d, int64_t run);
+void arrival_cancel(sched *d, int64_t run);
+
+/* Something was committed that has arrived for a run of this owner: wake it, or notify. */
+void arrival_sent(sched *d, int64_t run, int64_t owner);
+
+/* For the node loop: has another process sent something to runs that sleep here? */
+void arrival_look(sched *d);
+
+#endif

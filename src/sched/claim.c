@@ -1,0 +1,198 @@
+/* A claim has an arena of its own, with the unit and what is known of the run. Its answer comes to
+ * the leader of the group commit: there the run comes into memory. */
+#include "sched/claim.h"
+
+#include <string.h>
+
+#include "sched/quarantine.h"
+
+void claim_free(claim *c)
+{
+    arena_free(c->arena);
+}
+
+/* ---- Reading ---- */
+
+static slice copy(arena *a, db_value v)
+{
+    if (v.type == DB_NULL)
+        return (slice){NULL, 0};
+    return (slice){arena_copy(a, v.s), v.s.size};
+}
+
+static int64_t number(db_stmt *row, int column)
+{
+    db_value v = db_column(row, column);
+    return v.type == DB_NULL ? 0 : v.i;
+}
+
+/* A run without a version gets the newest one here. */
+static void find_workflow(claim *c)
+{
+    registry *r = c->sched->options.registry;
+    const char *version = c->version.size ? c->version.at : NULL;
+    const workflow *w = registry_workflow(r, c->workflow.at, version);
+    c->facts.workflow = w;
+    c->facts.version = w ? slice_of(w->version) : c->version;
+    c->found.version = c->facts.version;
+}
+
+claim *claim_read(sched *d, db_stmt *row)
+{
+    arena *a = arena_new(0);
+    claim *c = a ? arena_alloc(a, sizeof *c) : NULL;
+    if (!c) {
+        arena_free(a);
+        return NULL;
+    }
+    db_value input = db_column(row, 4), held_for = db_column(row, 9);
+    c->sched = d;
+    c->arena = a;
+    c->unit = unit_new(a);
+    c->facts.hold.run = c->found.run = db_column(row, 0).i;
+    c->facts.id = copy(a, db_column(row, 1));
+    c->workflow = copy(a, db_column(row, 2));
+    c->version = copy(a, db_column(row, 3));
+    c->facts.input = copy(a, input);
+    c->found.owner = db_column(row, 5).i;
+    c->found.held = db_column(row, 6).i;
+    c->wake_ms = db_column(row, 7).i;
+    c->claims = db_column(row, 8).i;
+    c->facts.held_for = copy(a, held_for);
+    c->found.seq = db_column(row, 10).i;
+    c->facts.failing = db_column(row, 11).i == PHASE_FAILING;
+    c->facts.parent = number(row, 12);
+    c->facts.parent_generation = number(row, 13);
+    c->facts.parent_op = number(row, 14);
+    c->facts.deadline_ms = number(row, 15);
+    c->found.generation = number(row, 16);
+    c->facts.noted = number(row, 17) != 0;
+    if (!c->unit || !c->facts.id.at || !c->workflow.at || !c->version.at ||
+        (input.type != DB_NULL && !c->facts.input.at) ||
+        (held_for.type != DB_NULL && !c->facts.held_for.at)) {
+        claim_free(c);
+        return NULL;
+    }
+    find_workflow(c);
+    return c;
+}
+
+int claim_is_here(sched *d, int64_t run)
+{
+    pthread_mutex_lock(&d->lock);
+    int here = map_get(&d->runs, (uint64_t)run) || map_get(&d->locked_claims, (uint64_t)run);
+    pthread_mutex_unlock(&d->lock);
+    return here;
+}
+
+int claim_is_meant(sched *d, const claim *c)
+{
+    /* RULE finish-drives-its-run-alone */
+    return !d->only || (c->facts.parent && claim_is_here(d, c->facts.parent));
+}
+
+/* ---- Claiming ---- */
+
+static void take_over(claim *c)
+{
+    sched *d = c->sched;
+    const unit_row *row = unit_rows(c->unit, c->row);
+    c->facts.hold.fence = row->values[CLAIM_FENCE].i;
+    c->facts.hold.owner = d->node.id;
+    c->facts.generation = row->values[CLAIM_GENERATION].i;
+    c->facts.mail = row->values[CLAIM_MAIL].i;
+    c->facts.claims = row->values[CLAIM_CLAIMS].i;
+    c->facts.failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
+    pawl_run *run = run_new(&d->run_host, &c->facts);
+    if (!run)
+        return; /* it is ours and nobody drives it: until this node is closed. Memory is out */
+    if (map_put(&d->runs, (uint64_t)run->hold.run, run) < 0) {
+        run_free(run);
+        return;
+    }
+    quarantine_begin(d, run, c->found.seq);
+    run_queue_ready(d, run);
+}
+
+/* While claims are on their way the node loop does not look for others. A claim that waits for a
+ * row lock of a foreign transaction may be on its way for hours: it is not counted any more, and
+ * remembered, so that the run is not claimed once more meanwhile. If memory is out for that it
+ * counts on. */
+static void begins_to_wait(unit *u, void *arg)
+{
+    (void)u;
+    claim *c = arg;
+    sched *d = c->sched;
+    pthread_mutex_lock(&d->lock);
+    c->is_locked = map_put(&d->locked_claims, (uint64_t)c->found.run, c) == 0;
+    d->claiming -= c->is_locked; /* RULE L4-a-claim-that-waits-for-a-lock-stops-no-other */
+    if (d->claiming == 0)
+        run_queue_call_keeper(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void answered(unit *u, void *arg)
+{
+    claim *c = arg;
+    sched *d = c->sched;
+    if (u->answer == UNIT_UNDECIDED)
+        return;
+    pthread_mutex_lock(&d->lock);
+    if (c->is_locked)
+        map_take(&d->locked_claims, (uint64_t)c->found.run);
+    else
+        d->claiming--;
+    if (u->answer == UNIT_REFUSED && strcmp(u->refused, "node") == 0)
+        /* RULE A1-a-closed-node-stops-claiming */
+        atomic_store(&d->fenced, 1); /* this node is closed: otherwise it would claim for ever */
+    if (u->answer == UNIT_COMMITTED) {
+        storage_backoff_committed(d);
+        if (claim_is_for_us(c))
+            take_over(c);
+    }
+    if (d->claiming == 0)
+        run_queue_call_keeper(d); /* there may be more where these came from */
+    pthread_mutex_unlock(&d->lock);
+    claim_free(c);
+}
+
+static void hand_in(claim *c)
+{
+    sched *d = c->sched;
+    c->unit->class = UNIT_OF_RUN;
+    c->unit->done = answered;
+    c->unit->done_arg = c;
+    c->unit->waits = begins_to_wait;
+    c->unit->name = c->facts.id.at;
+    pthread_mutex_lock(&d->lock);
+    d->claiming++;
+    pthread_mutex_unlock(&d->lock);
+    committer_submit(committers_of(d->options.committers, (uint64_t)c->found.run), c->unit);
+}
+
+void claim_submit(claim *c)
+{
+    sched *d = c->sched;
+    c->row = run_claim(c->unit, &c->found, d->node.id, sched_now_ms(d));
+    hand_in(c);
+}
+
+/* ---- Holding ---- */
+
+void claim_hold(claim *c)
+{
+    sched *d = c->sched;
+    char words[2 * PAWL_MAX_NAME + 32];
+    buf b;
+    buf_init_fixed(&b, words, sizeof words);
+    buf_printf(&b, "no node has %s%s%s", c->workflow.at, c->version.size ? " " : "", c->version.at);
+    slice text = {arena_copy(c->arena, (slice){b.at, b.size}), b.size};
+    if (!text.at) {
+        claim_free(c);
+        return;
+    }
+    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
+        LOG_TEXT("why", text.at));
+    run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(d));
+    hand_in(c);
+}

@@ -1,0 +1,141 @@
+/* What comes before a node gives its runs back, at a stop, a close, or the end of pawl_finish():
+ * the results of jobs that have returned are recorded, everything that was handed in is committed,
+ * and units that could not be committed so far (unit_retry.h) are tried again. A process that lives
+ * does not throw away what it has executed.
+ *
+ * The engine's threads have ended by then, or were left in functions that do not return; so the
+ * thread that stops the engine takes the runs in hand, one after the other. Each of them records
+ * what has returned and leaves its function there (jobs_leave()), so that no code of the user goes
+ * on. */
+#include "run/jobs.h"
+#include "sched/sched.h"
+#include "sched/unit_retry.h"
+#include "sched/work_limit.h"
+
+enum { PAUSE_MS = 5, TRIES_MAX = 200 };
+
+/* With a shorter drain_ms results that are there could not be committed at all. */
+static const int64_t RECORD_MS = 1000;
+
+/* Its unit has come back while the node drains, and was not committed: whether it is kept is
+ * decided where the run is taken in hand. */
+static int has_failed(const pawl_run *run)
+{
+    return run->handed_in && run->unit && run->unit->answer == UNIT_FAILED;
+}
+
+static int has_to_record(const pawl_run *run)
+{
+    if (run->worked) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
+        return 1;
+    if (run->suspect)
+        return 0;
+    /* RULE 2-a-unit-that-fails-while-the-node-drains-is-tried-again */
+    /* RULE L5-the-simulator-sees-what-a-stop-or-a-finish-loses */
+    /* RULE L5-the-simulator-sees-what-fails-in-a-drain */
+    return unit_retry_wants_try(run) || has_failed(run) ||
+           (run->jobs.count > 0 && jobs_have_returned(run));
+}
+
+/* Every run that can be reached becomes ready. */
+static void wake_all(sched *d)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    for (int i = 0; i < SCHED_RUNNERS; i++)
+        run_queue_collect(&d->runners[i]);
+    work_limit_let_go(d);
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        pawl_run *run = at;
+        if (run->where == PLACE_SLEEPS && has_to_record(run))
+            run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+    }
+}
+
+/* The runs that have something to record, linked by `next`; the others stay ready. With the lock
+ * held. */
+static pawl_run *gather(sched *d)
+{
+    pawl_run *found = NULL, *others = NULL, *run;
+    wake_all(d);
+    for (int i = 0; i < SCHED_RUNNERS; i++) {
+        while ((run = run_queue_take(&d->runners[i])) != NULL) {
+            pawl_run **list = has_to_record(run) ? &found : &others;
+            run->next = *list;
+            *list = run;
+        }
+    }
+    while ((run = others) != NULL) {
+        others = run->next;
+        run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+    }
+    return found;
+}
+
+/* Gives how many were taken in hand. */
+static int record_all(sched *d)
+{
+    int count = 0;
+    pthread_mutex_lock(&d->lock);
+    pawl_run *list = gather(d), *run;
+    pthread_mutex_unlock(&d->lock);
+    while ((run = list) != NULL) {
+        list = run->next;
+        run->next = NULL;
+        runner_take(&d->runners[SCHED_HAND], run);
+        count++;
+    }
+    return count;
+}
+
+/* Reading or writing fails for now, or memory is out: it is tried again a little later. */
+static void pause_for_others(sched *d)
+{
+    pthread_mutex_lock(&d->lock);
+    int64_t now = d->host->mono_ns(d->host);
+    d->host->wait(d->host, &d->ended, &d->lock, clock_deadline(now, PAUSE_MS));
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void tell_what_is_left(sched *d)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    pthread_mutex_lock(&d->lock);
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        const pawl_run *run = at;
+        if (run->jobs.count > 0 && jobs_have_returned(run))
+            LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
+                LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* The time of a test may stand still: so tries are counted too. A storage that stalls, or a process
+ * that is suspended, may use up all of the time within one try: then there is time for one more. */
+int sched_drain(sched *d)
+{
+    int64_t ms = d->options.drain_ms > RECORD_MS ? d->options.drain_ms : RECORD_MS;
+    int64_t deadline = clock_deadline(d->host->mono_ns(d->host), ms);
+    committers *all = d->options.committers;
+    int is_last = 0, flushed = committers_flush_runs(all, deadline);
+    if (atomic_load(&d->fenced) || !d->node.id)
+        return flushed;
+    unit_retry_release_all(d); /* RULE L5-who-leaves-tries-once-more */
+    /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
+    for (int tries = 0; tries < TRIES_MAX && record_all(d) > 0; tries++) {
+        flushed = committers_flush_runs(all, deadline);
+        if (d->host->mono_ns(d->host) >= deadline) {
+            if (is_last)
+                break;
+            is_last = 1;
+            deadline = clock_deadline(d->host->mono_ns(d->host), RECORD_MS);
+        }
+        if (tries > 0)
+            pause_for_others(d);
+    }
+    tell_what_is_left(d);
+    return flushed;
+}

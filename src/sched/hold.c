@@ -1,0 +1,436 @@
+/* Releasing held runs that can go on, and holding by hand. See hold.h for the rules.
+ *
+ * A node walks over what is held of each workflow it has, page by page, with one exact index: at
+ * its beginning, when something is registered, and every few seconds, since a run may be held at
+ * any time by a build that is not this one.
+ *
+ * The indexes have only what is held, and statements say so in the same words: SQLite does not see
+ * that `held = 4` implies `held <> 0`, and would read all runs. */
+#include "sched/hold.h"
+
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/text.h"
+#include "handle/handle.h"
+#include "sched/claim.h"
+#include "sched/unit_retry.h"
+
+enum {
+    PAGE = 128,
+    CLAIMS_MAX = 256,
+    LOOKUPS_MAX = 16, /* in one round of the node loop */
+    OVER_MAX = 64,
+    TRIED_MAX = 768, /* bytes */
+};
+static const int64_t AGAIN_MS = 10000;
+
+/* ---- Builds that have tried: "\na\nb\n" ---- */
+
+int hold_has_tried(slice list, const char *build)
+{
+    size_t size = strlen(build);
+    for (size_t i = 0; i + size + 1 < list.size; i++)
+        if (list.at[i] == '\n' && list.at[i + size + 1] == '\n' &&
+            memcmp(list.at + i + 1, build, size) == 0)
+            return 1;
+    return 0;
+}
+
+slice hold_tried(arena *a, slice list, const char *build)
+{
+    size_t size = strlen(build);
+    if (list.size == 0 || list.at[0] != '\n') /* it was held for something else before */
+        list = SLICE_LIT("\n");
+    if (hold_has_tried(list, build))
+        return (slice){arena_copy(a, list), list.size};
+    while (list.size > 1 && list.size + size + 1 > TRIED_MAX) {
+        const char *next = memchr(list.at + 1, '\n', list.size - 1);
+        list = (slice){next, list.size - (size_t)(next - list.at)};
+    }
+    char *at = arena_alloc(a, list.size + size + 2);
+    if (!at)
+        return (slice){NULL, 0};
+    memcpy(at, list.at, list.size);
+    memcpy(at + list.size, build, size);
+    at[list.size + size] = '\n';
+    return (slice){at, list.size + size + 1};
+}
+
+/* ---- What live nodes have ---- */
+
+static const db_sql OFFER = {"INSERT INTO {offers} (tenant, workflow, version, node)"
+                             " VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+                             "ttti"};
+
+static const db_sql OFFERED = {"SELECT count(*) FROM {offers} WHERE tenant = $1 AND workflow = $2"
+                               " AND ($3 = '' OR version = $3)",
+                               "ttt"};
+
+int hold_is_offered(sched *d, db_conn *conn, slice name, slice version)
+{
+    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(name),
+                               db_text(version)};
+    int64_t count = 0;
+    int found = 0;
+    error err = {0};
+    pawl_code rc = db_number(conn, &OFFERED, values, DB_COUNT(values), &count, &found, &err);
+    /* RULE not-held-while-a-live-node-has-it */
+    return rc != PAWL_OK || count > 0; /* in doubt the run is not held */
+}
+
+static void begin_walk(sched *d)
+{
+    d->walk.at = registry_first(d->options.registry);
+    d->walk.begins = 1;
+    d->walk.round = 0;
+    d->walk.after = 0;
+}
+
+void hold_offer(sched *d)
+{
+    uint64_t count = registry_count(d->options.registry);
+    arena *a = count != d->walk.offered ? arena_new(0) : NULL;
+    unit *u = a ? unit_new(a) : NULL;
+    if (u) {
+        slice tenant = slice_of(d->options.tenant);
+        const workflow *w = registry_first(d->options.registry);
+        for (; w; w = w->next) {
+            const db_value row[] = {db_text(tenant), db_text(slice_of(w->name)),
+                                    db_text(slice_of(w->version)), db_int(d->node.id)};
+            unit_write(u, &OFFER, unit_key("offers", d->node.id), row, DB_COUNT(row));
+        }
+        u->class = UNIT_OF_CLIENT;
+        if (u->count == 0 ||
+            committer_commit(committers_at(d->options.committers, 0), u) == PAWL_OK) {
+            d->walk.offered = count;
+            begin_walk(d);
+        }
+    }
+    arena_free(a);
+}
+
+/* ---- Runs that are held by hand ---- */
+
+static const db_sql MINE = {
+    "SELECT run FROM {runs} WHERE held <> 0 AND held = {HELD_BY_HAND} AND owner = $1 LIMIT 256",
+    "i"};
+
+/* It gives itself back where its function is not being executed. */
+void hold_stop_driving(sched *d, int64_t key)
+{
+    pthread_mutex_lock(&d->lock);
+    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    if (run) {
+        atomic_store(&run->hold_requested, 1);
+        if (run->where ==
+            PLACE_SLEEPS) /* perhaps it fell asleep only now, without having seen it */
+            run_queue_ready(d, run);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void read_mine(sched *d)
+{
+    db_stmt *s;
+    error err = {0};
+    const db_value me = db_int(d->node.id);
+    if (db_prepare(d->looks, &MINE, &s, &err) != PAWL_OK)
+        return;
+    if (db_bind_all(s, &me, 1, &err) == PAWL_OK)
+        while (db_next(s, &err) == DB_ROW)
+            hold_stop_driving(d, db_column(s, 0).i);
+    db_reset(s);
+}
+
+void hold_rest(sched *d)
+{
+    error err = {0};
+    if (db_begin(d->looks, &err) != PAWL_OK)
+        return;
+    read_mine(d);
+    db_rollback(d->looks);
+}
+
+/* ---- Deadlines of what is held ---- */
+
+static const db_sql OVER = {
+    "SELECT run FROM {runs} WHERE deadline_at IS NOT NULL AND held <> 0"
+    " AND deadline_at <= $1 AND (owner = 0 OR held = {HELD_RECORD}) AND phase = {LIVE}"
+    " AND cancel_at IS NULL"
+    " AND tenant = $2 ORDER BY deadline_at LIMIT $3",
+    "iti"};
+
+static int read_over(sched *d, int64_t *runs)
+{
+    db_stmt *s;
+    error err = {0};
+    int count = 0;
+    const db_value values[] = {db_int(sched_now_ms(d)), db_text(slice_of(d->options.tenant)),
+                               db_int(OVER_MAX)};
+    if (db_begin(d->looks, &err) != PAWL_OK)
+        return 0;
+    if (db_prepare(d->looks, &OVER, &s, &err) == PAWL_OK) {
+        if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK)
+            while (count < OVER_MAX && db_next(s, &err) == DB_ROW)
+                runs[count++] = db_column(s, 0).i;
+        db_reset(s);
+    }
+    db_rollback(d->looks);
+    return count;
+}
+
+/* If it was released, or cancelled, meanwhile, the guard refuses or its owner knows the time. */
+void hold_deadlines(sched *d)
+{
+    int64_t runs[OVER_MAX];
+    int count = read_over(d, runs);
+    for (int i = 0; i < count; i++) {
+        arena *a = arena_new(0);
+        unit *u = a ? unit_new(a) : NULL;
+        if (u) {
+            run_mail m = {.run = runs[i],
+                          .kind = INBOX_CANCEL,
+                          .name = SLICE_LIT(""),
+                          .by = SLICE_LIT(""),
+                          .at_ms = sched_now_ms(d),
+                          .data = SLICE_LIT("\"its deadline has passed\"")};
+            run_cancel(u, &m);
+            u->class = UNIT_OF_CLIENT;
+            u->lock_ms = KEEPER_LOCK_MS;
+            committer_commit(committers_of(d->options.committers, (uint64_t)runs[i]), u);
+        }
+        arena_free(a);
+    }
+}
+
+/* ---- The walk ---- */
+
+static const db_sql HELD = {"SELECT " CLAIM_COLUMNS
+                            " FROM {runs} r WHERE r.held <> 0 AND r.held = $1 AND r.owner = 0"
+                            " AND r.workflow = $2 AND r.version = $3 AND r.run > $4 AND r.tenant = "
+                            "$5 AND r.phase IN ({LIVE}, {FAILING})"
+                            " ORDER BY r.run LIMIT $6",
+                            "ittiti"};
+
+static const db_sql HELD_FAILING = {
+    "SELECT " CLAIM_COLUMNS
+    " FROM {runs} r WHERE r.held <> 0 AND r.held <= {HELD_POISON} AND r.owner = 0"
+    " AND r.phase = {FAILING} AND r.run > $1 AND r.tenant = $2 ORDER BY r.run LIMIT $3",
+    "iti"};
+
+/* Rounds with each workflow: three reasons, its version and none. */
+enum { ROUNDS = 6 };
+
+int hold_ends_here(sched *d, const claim *c)
+{
+    slice what = c->facts.held_for;
+    if (!claim_is_for_us(c))
+        return 0;
+    switch (c->found.held) {
+    case HELD_VERSION:
+        /* RULE C7-a-node-that-has-it-lets-go-on */
+        return what.size == 0 || registry_work(d->options.registry, what.at);
+    case HELD_MISMATCH:
+    case HELD_POISON:
+        /* RULE C7-another-build-lets-go-on, C7-a-build-tries-once */
+        return !hold_has_tried(what, d->options.build);
+    /* RULE L2-what-a-dead-owner-held-is-claimed-by-who-finishes-it */
+    case HELD_RECORD: /* the owner that had the result is closed, or this is not asked */
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void next_round(hold_walk *w)
+{
+    w->after = 0;
+    if (w->begins) {
+        w->begins = 0;
+        return;
+    }
+    if (++w->round < ROUNDS)
+        return;
+    w->round = 0;
+    w->at = w->at->next;
+}
+
+static pawl_code prepare_page(sched *d, db_stmt **s, error *err)
+{
+    const hold_walk *w = &d->walk;
+    slice tenant = slice_of(d->options.tenant);
+    const db_value failing[] = {db_int(w->after), db_text(tenant), db_int(PAGE)};
+    if (w->begins) { /* perhaps there is no workflow here at all */
+        pawl_code rc = db_prepare(d->looks, &HELD_FAILING, s, err);
+        return rc == PAWL_OK ? db_bind_all(*s, failing, DB_COUNT(failing), err) : rc;
+    }
+    slice version = w->round & 1 ? SLICE_LIT("") : slice_of(w->at->version);
+    const db_value values[] = {db_int(HELD_VERSION + w->round / 2),
+                               db_text(slice_of(w->at->name)),
+                               db_text(version),
+                               db_int(w->after),
+                               db_text(tenant),
+                               db_int(PAGE)};
+    pawl_code rc = db_prepare(d->looks, &HELD, s, err);
+    return rc == PAWL_OK ? db_bind_all(*s, values, DB_COUNT(values), err) : rc;
+}
+
+/* One page. Claims are put into the list. */
+static pawl_code walk_page(sched *d, claim **list, size_t *count, error *err)
+{
+    hold_walk *w = &d->walk;
+    db_stmt *s;
+    pawl_code rc = prepare_page(d, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    int rows = 0;
+    db_step step;
+    while ((step = db_next(s, err)) == DB_ROW) {
+        rows++;
+        w->after = db_column(s, 0).i;
+        claim *c = claim_is_here(d, w->after) ? NULL : claim_read(d, s); /* it is about to go */
+        if (c && claim_is_meant(d, c) && hold_ends_here(d, c))
+            list[(*count)++] = c;
+        else if (c)
+            claim_free(c);
+    }
+    db_reset(s);
+    if (step == DB_FAILED)
+        return err->code;
+    if (rows < PAGE)
+        next_round(w);
+    return PAWL_OK;
+}
+
+/* Is there somewhere to go now? */
+static int is_walking(sched *d)
+{
+    hold_walk *w = &d->walk;
+    if (!w->at && !w->begins && d->host->mono_ns(d->host) >= w->again_ns)
+        begin_walk(d);
+    return w->at || w->begins; /* RULE A7-who-has-only-work-functions-cleans-up */
+}
+
+int64_t hold_walk_on(sched *d)
+{
+    claim *list[CLAIMS_MAX];
+    size_t count = 0;
+    error err = {0};
+    if (!is_walking(d) || db_begin(d->looks, &err) != PAWL_OK)
+        return 0;
+    for (int i = 0; (d->walk.at || d->walk.begins) && i < LOOKUPS_MAX; i++)
+        if (count + PAGE > CLAIMS_MAX || walk_page(d, list, &count, &err) != PAWL_OK)
+            break;
+    db_rollback(d->looks);
+    if (!d->walk.at && !d->walk.begins)
+        d->walk.again_ns = clock_deadline(d->host->mono_ns(d->host), AGAIN_MS);
+    for (size_t i = 0; i < count; i++) {
+        LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
+        claim_submit(list[i]);
+    }
+    return (int64_t)count;
+}
+
+/* ---- By hand ---- */
+
+/* The key of a run, and the unit to change it with. */
+static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_ms, error *err)
+{
+    slice name;
+    db_conn *c;
+    pawl_code rc = argument_run_id(id, &name, err);
+    if (rc == PAWL_OK)
+        rc = handle_time(p, now_ms, err);
+    if (rc == PAWL_OK)
+        rc = read_pool_begin(handle_read_pool(p), &c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_pool_run(c, handle_tenant(p), name, run, err);
+    read_pool_end(handle_read_pool(p), c);
+    return rc;
+}
+
+/* What the guard has found where it did not hold: owner, fence, phase, held. */
+static pawl_code refused(const unit *u, error *err)
+{
+    if (!u->found)
+        return read_pool_no_run(err);
+    pawl_phase phase = (pawl_phase)u->found->values[2].i;
+    if (phase == PAWL_RUN_LIVE || phase == PAWL_RUN_FAILING)
+        return PAWL_OK; /* it was not held anyway */
+    return error_set(err, PAWL_ENDED, "the run has ended already");
+}
+
+static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
+{
+    sched *d = handle_sched(p);
+    u->class = UNIT_OF_CLIENT;
+    pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    rc = unit_shut_out(u, rc);
+    if (rc == PAWL_OK) {
+        handle_wake(p);
+        sched_hear_others(d);
+        sched_tell_others(d);
+    } else if (rc == PAWL_REFUSED) {
+        rc = refused(u, err);
+    } else {
+        error_set(err, rc, "the run was not changed: %s", pawl_code_text(rc));
+        error_detail(err, "%s", u->message ? u->message : u->refused ? u->refused : "");
+    }
+    return rc;
+}
+
+/* If the run is here because its record was refused, that is tried again. */
+static void try_record(sched *d, int64_t key)
+{
+    pthread_mutex_lock(&d->lock);
+    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    if (run)
+        unit_retry_release(d, run);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)
+{
+    int64_t run, now_ms;
+    pawl_code rc = open_unit(p, id, &run, &now_ms, err);
+    if (rc != PAWL_OK)
+        return rc;
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    rc = u ? PAWL_OK : error_nomem(err);
+    if (u) {
+        if (hold)
+            run_hold_by_hand(u, run, reason && *reason ? slice_of(reason) : (slice){0}, now_ms);
+        else
+            run_set_free(u, run, now_ms);
+        rc = commit(p, u, run, err);
+    }
+    arena_free(a);
+    if (rc == PAWL_OK && hold)
+        hold_stop_driving(handle_sched(p), run); /* it need not look if it is here */
+    else if (rc == PAWL_OK)
+        try_record(handle_sched(p), run);
+    return rc;
+}
+
+pawl_code pawl_hold(pawl *p, const char *id, const char *reason)
+{
+    error err = {0};
+    pawl_code rc = handle_enter_to_write(p, &err);
+    if (rc == PAWL_OK && reason)
+        rc = text_check(slice_of(reason), PAWL_MAX_ID, "reason", &err);
+    if (rc == PAWL_OK)
+        rc = change(p, id, reason, 1, &err);
+    return handle_leave(p, rc, &err);
+}
+
+pawl_code pawl_release(pawl *p, const char *id)
+{
+    error err = {0};
+    pawl_code rc = handle_enter_to_write(p, &err);
+    if (rc == PAWL_OK)
+        rc = change(p, id, NULL, 0, &err);
+    return handle_leave(p, rc, &err);
+}

@@ -1,0 +1,91 @@
+/* Executing a job: one attempt of a work function, on a thread that has no run in hand. Nothing is
+ * recorded here; the run is woken, and records the result. */
+#include "db/inflight_file.h"
+#include "sched/job_queue.h"
+#include "sched/work_limit.h"
+
+/* A place in the work function, if those are limited. 0: it waits for one. With the lock held. */
+static int enter_limit(job *j)
+{
+    work_entry *w = j->work->entry;
+    if (!w || w->at_most == 0)
+        return 1;
+    if (w->inside < w->at_most) {
+        w->inside++;
+        return 1;
+    }
+    j->state = JOB_QUEUED;
+    j->crowded = 1;
+    job_list_add(&w->jobs, j);
+    return 0;
+}
+
+static void call_work(runner *r, job *j)
+{
+    sched *d = r->sched;
+    pawl_work *w = j->work;
+    work_entry *entry = w->entry;
+    sched_enter_work(r, w);
+    work_call(w);
+    sched_end_child(d);
+    int in_hand = sched_leave_work(r, w);
+    work_limit_leave(d, entry);
+    if (!in_hand) { /* its time was over: the run was told so */
+        work_free(w);
+        return;
+    }
+    if (work_is_over(w))
+        work_expire(w);
+    pthread_mutex_lock(&d->lock);
+    if (j->run && atomic_exchange(&j->run->misused, 0))
+        work_misused(w);
+    job_queue_give_back(d, j, JOB_DONE);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void job_call(runner *r, job *j)
+{
+    sched *d = r->sched;
+    running *list = d->quarantine.running;
+    if (!r->works)
+        committers_leave(
+            d->options.committers); /* a queued unit never waits for code of the user */
+    int good = sched_claim_is_good(d);
+    pthread_mutex_lock(&d->lock);
+    /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
+    int wanted = j->run && good &&
+                 !atomic_load(&j->run->hold_requested) && /* it may be held by now, … */
+                 !atomic_load(&j->work->cancelled);       /* … or not needed any more */
+    int enters = wanted && enter_limit(j);
+    if (!wanted) {
+        work_limit_ask_in(d, j->work->entry);
+        job_queue_give_back(d, j, JOB_NOT_DONE);
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (!enters)
+        return;
+    inflight_set(list, r->index, j->work->number);
+    call_work(r, j);
+    if (!r->lost)
+        inflight_set(list, r->index, 0);
+}
+
+void job_call_off(sched *d, pawl_work *w, int is_over)
+{
+    job *j = w->job;
+    w->job = NULL;
+    j->work = NULL;
+    job_queue_give_back(d, j, is_over ? JOB_EXPIRED : JOB_NOT_DONE);
+}
+
+void job_call_end_all(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    map_free(&run->untils);
+    if (run->jobs.count == 0)
+        return;
+    pthread_mutex_lock(&d->lock);
+    jobs_forget_queued(run);
+    workers_ask_to_stop(d, run);
+    pthread_mutex_unlock(&d->lock);
+}

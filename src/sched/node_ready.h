@@ -1,0 +1,39 @@
+/* Owned means able: a node claims runs only while it can execute them.
+ *
+ * What it needs of a server are connections: one for each committer, one for its heartbeats, one to
+ * look for work with, and one to read journals with, which all its threads share if the server
+ * gives no more. It takes them before it becomes a node, and answers with an error if it does not
+ * get them. A server may take them away later (a restart, and others are quicker): then the node
+ * claims nothing until it has them again, says so in the log when that begins and when it ends, and
+ * gives back runs that it cannot read. */
+#ifndef SCHED_NODE_READY_H
+#define SCHED_NODE_READY_H
+
+#include <stdatomic.h>
+#include <pawl.h>
+
+#include "base/error.h"
+
+struct sched;
+
+typedef struct node_ready {
+    atomic_int unread;         /* a run could not be read: the server gave no connection for that */
+    _Atomic int64_t unread_ns; /* since then; 0: it can be read */
+    pawl_code inbox_seen;      /* what the node loop's own connection said last, … */
+    int unable;                /* … and it was logged that it cannot: both used by the node loop
+                                  only */
+} node_ready;
+
+/* Take the connections that a node needs. After an error none is kept. */
+pawl_code node_ready_reserve(struct sched *d, error *err);
+
+/* What came of an attempt to read: called by runners. */
+void node_ready_note_read(struct sched *d, pawl_code rc);
+
+/* Has reading failed for so long that runs are to be given back? */
+int node_ready_gives_back(struct sched *d);
+
+/* Asked by the node loop before it claims. Logs when the answer changes. */
+int node_ready_look(struct sched *d);
+
+#endif

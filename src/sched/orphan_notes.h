@@ -1,0 +1,25 @@
+/* Keys of runs that were refused to their owner here: perhaps they were deleted by force, and have
+ * left rows. The runner notes them, the garbage collection (api/orphan_rows.h) takes them. */
+#ifndef SCHED_ORPHAN_NOTES_H
+#define SCHED_ORPHAN_NOTES_H
+
+#include <stdint.h>
+
+struct sched;
+
+enum { ORPHAN_NOTES_MAX = 64 };
+
+/* Guarded by the lock of the scheduler. */
+typedef struct orphan_notes {
+    int64_t run[ORPHAN_NOTES_MAX];
+    int count;
+} orphan_notes;
+
+/* This run was refused to its owner. If too many are noted, the walk of the garbage collection will
+ * find what the run has left. 0: there was no run. Without the lock. */
+void orphan_notes_add(struct sched *d, int64_t run);
+
+/* One of the noted runs, which is noted no more; 0: there is none. Without the lock. */
+int64_t orphan_notes_take(struct sched *d);
+
+#endif

@@ -1,0 +1,21 @@
+/* Being a node on a database that may go back (db/world.h): when it has, everything that the node
+ * holds in memory is void, and it becomes another node on the database as it is now. */
+#ifndef SCHED_REJOIN_H
+#define SCHED_REJOIN_H
+
+#include "sched/sched.h"
+
+/* The database was rewound, and the engine has not begun anew. */
+int rejoin_is_due(const sched *d);
+
+/* How being a node has ended: PAWL_REWOUND, PAWL_FENCED, or PAWL_OK, not at all. */
+pawl_code rejoin_end_of(sched *d, error *err);
+
+/* Join as a node; from then on nothing is written after a rewind before rejoin_leave(). */
+pawl_code rejoin_become_node(sched *d, error *err);
+
+/* The node has dropped its runs. 1: the database was rewound, and nothing but the node's own rows,
+ * if they are there, is left to be closed; that is done. 0: it ends as any other. */
+int rejoin_leave(sched *d);
+
+#endif

@@ -1,0 +1,526 @@
+/* One run in hand: resume it, do what it wants, hand in what it has recorded.
+ *
+ * A unit that is on its way has the run's rows, and at the end of a turn what becomes of the run:
+ * it parks, ends, or is held. When the answer is there the run comes back into its runner's list,
+ * and the runner looks at it here: only the run's own thread calls code of the user, defers
+ * included.
+ *
+ * A unit that was not committed is handed in again, with its fiber waiting for it: unit_retry.h. If
+ * it stays undecided for good, the fiber is dropped with it, and the run goes on from the journal.
+ * A lost claim ends the run here. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/inflight_file.h"
+#include "run/cleanup.h"
+#include "run/cross_run.h"
+#include "run/state.h"
+#include "run/transact.h"
+#include "sched/handover.h"
+#include "sched/job_queue.h"
+#include "sched/sched.h"
+#include "sched/unit_retry.h"
+#include "sched/work_limit.h"
+#include "sched/work_threads.h"
+
+enum { LOOK_AGAIN_MS = 60000, TAKEN_MAX = 1024 };
+
+/* ---- The end of a turn ---- */
+
+/* The function is over: it has ended, or was left because of trouble that is not its fault. */
+void runner_end_turn(pawl_run *run)
+{
+    pawl_code trouble = run->end.phase == PHASE_LIVE ? run->end.trouble : PAWL_OK;
+    if (trouble == PAWL_NOMEM || !runner_need_unit(run)) {
+        runner_starve(run, trouble == PAWL_NOMEM ? run->end.note : "the end of a turn");
+        return;
+    }
+    int added = 1;
+    if (trouble == PAWL_OK) {
+        added = runner_add_outcome(run);
+    } else { /* the rest of this turn is forgotten: the next build may see it otherwise */
+        runner_cut(run);
+        added = runner_add_hold(run);
+    }
+    if (!added || run->unit->broken_build)
+        runner_starve(run, "the end of a turn");
+    else
+        runner_hand_in(run);
+}
+
+/* When it is due for the next owner, if this process dies. Work that is done beside the function is
+ * known here only; and whether a child was made is known when that is committed. */
+static int64_t wake_of(const pawl_run *run, int64_t now)
+{
+    /* RULE A2-a-run-with-work-beside-it-is-due-for-the-next */
+    if (run->jobs.count > 0 || run->jobs_new_count > 0)
+        return now;
+    /* RULE A2-a-parent-looks-for-its-child-again */
+    if (run->sent && run->until_ms > now + LOOK_AGAIN_MS)
+        return now + LOOK_AGAIN_MS;
+    return run->until_ms;
+}
+
+/* Everything it has recorded, and until when it sleeps. */
+static void park(pawl_run *run)
+{
+    if (!runner_need_unit(run)) {
+        runner_starve(run, "a park");
+        return;
+    }
+    int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->inbox_seen);
+    run->parked = (run->jobs.count > 0 ? run_park_kept : run_park)(
+        run->unit, &run->hold, inbox_seen, wake_of(run, now), &run->status, now);
+    run->status_rides = 1;
+    if (run->unit->broken_build)
+        runner_starve(run, "a park");
+    else
+        runner_hand_in(run);
+}
+
+/* ---- In hand ---- */
+
+int sched_claim_is_good(sched *d)
+{
+    if (!sched_is_open(d))
+        return 0;
+    /* RULE C3-a-claim-is-looked-at-before-a-work-function-is-called */
+    return d->node.file || sched_now_ms(d) < d->node.beat_ms + d->node.claim_ms;
+}
+
+/* An engine that stops begins nothing. */
+static int may_begin(sched *d)
+{
+    return sched_claim_is_good(d) && !atomic_load(&d->stopping);
+}
+
+/* What was done and cannot be recorded is in the way of what is to be done next: while commits fail
+ * nothing is begun. 1: the run is not in hand any more. */
+static int waits_for_storage(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    if (!unit_retry_waits(d)) /* RULE L5-nothing-is-begun-while-commits-fail */
+        return 0;
+    work_limit_pass(d, run);
+    pthread_mutex_lock(&d->lock);
+    quarantine_put_back(d, run);
+    run->put_off = 1;
+    storage_backoff_wait(d, run);
+    pthread_mutex_unlock(&d->lock);
+    return 1;
+}
+
+int runner_call_work(runner *r, pawl_run *run)
+{
+    sched *d = r->sched;
+    pawl_work *w = run->work;
+    run->misused = 0;
+    sched_enter_work(r, w);
+    work_call(w);
+    sched_end_child(d);
+    int in_hand = sched_leave_work(r, w);
+    work_limit_leave(d, w->entry);
+    if (!in_hand) {
+        work_free(w);
+        return 0;
+    }
+    if (work_is_over(w)) /* RULE an-attempt-that-is-over-is-over */
+        work_expire(w);
+    if (run->misused) /* RULE C9-a-step-that-uses-the-run-fails */
+        work_misused(w);
+    return 1;
+}
+
+/* The attempt that it asks for was begun, and its time is over. */
+static int is_expired(const pawl_run *run)
+{
+    const pawl_work *w = run->work;
+    return run->expired_op == w->op && run->expired == w->attempt;
+}
+
+/* Everything before is durable. 0: the run is not in hand any more. */
+static int do_work(runner *r, pawl_run *run)
+{
+    if (is_expired(run)) {
+        run->expired_op = run->expired = 0;
+        work_expire(run->work);
+        return 1;
+    }
+    /* A queued unit never waits for code of the user. By hand it is committed here, which may take
+     * long: so the claim is looked at afterwards. */
+    committers_leave(r->sched->options.committers);
+    if (!may_begin(r->sched)) {
+        runner_put_off(run);
+        return 0;
+    }
+    if (waits_for_storage(run))
+        return 0;
+    if (!work_limit_enter(r->sched, run))
+        return 0;
+    /* RULE L4-work-is-given-to-the-workers */
+    if (r->index != SCHED_HAND || !work_threads_are_there(r->sched))
+        return runner_call_work(r, run);
+    work_threads_give(r->sched, run);
+    return 0;
+}
+
+/* The same inside a transaction, with what the run has recorded. 0: it is not in hand any more;
+ * when it comes back it is committed. */
+static int do_transact(runner *r, pawl_run *run)
+{
+    if (!transact_rides(run))
+        return runner_hand_in(run);
+    if (!run->unit)
+        job_queue_add(run);
+    committers_leave(r->sched->options.committers);
+    if (may_begin(r->sched) && waits_for_storage(run))
+        return 0;
+    if (!may_begin(r->sched) || !transact_build(run)) {
+        runner_put_off(run);
+        return 0;
+    }
+    return runner_hand_in(run);
+}
+
+static void nudge(pawl_run *run)
+{
+    pthread_mutex_lock(&run->host->sched->lock);
+    run->nudged = 1;
+    pthread_mutex_unlock(&run->host->sched->lock);
+}
+
+/* Something has come since it looked last. */
+static int is_nudged(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    pthread_mutex_lock(&d->lock);
+    int nudged = run->nudged;
+    run->nudged = 0;
+    pthread_mutex_unlock(&d->lock);
+    return nudged;
+}
+
+int runner_is_flushed(pawl_run *run)
+{
+    if (!run->unit)
+        return 1;
+    runner_hand_in(run);
+    return 0;
+}
+
+/* What was done outside need not be done again because something cannot be read. */
+static int read_wanted(runner *r, pawl_run *run)
+{
+    error err;
+    if (runner_read(r, run, &err) == PAWL_OK)
+        return 1;
+    if (!runner_is_flushed(run))
+        return 0;
+    /* RULE L3-what-cannot-be-read-is-given-back */
+    if (err.code == PAWL_UNREACHABLE && run->jobs.count == 0 && node_ready_gives_back(r->sched)) {
+        LOG(&r->sched->log, LOG_WARNING, "run-given-back", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", "there is no connection to read its journal with"));
+        runner_give_back(run);
+    } else if (err.code == PAWL_NOMEM) {
+        runner_starve(run, "reading");
+    } else {
+        runner_put_off_for(run, 1);
+    }
+    return 0;
+}
+
+/* 1: it has what it wants. 0: it is not in hand any more. */
+static int serve_want(runner *r, pawl_run *run)
+{
+    switch (run->want) {
+    case WANT_PAGE:
+    case WANT_NAMES:
+    case WANT_STATE:
+    case WANT_MAIL:
+    case WANT_KEY:
+    case WANT_CHECK:
+        return read_wanted(r, run);
+    case WANT_WORK:
+        if (work_threads_have_done(run))
+            return 1;
+        if (runner_leaves_here(run) && !is_expired(run))
+            return runner_leave(run);
+        if (!runner_is_flushed(run)) /* RULE 1-flush-before-effect */
+            return 0;
+        job_queue_add(run);
+        return do_work(r, run);
+    case WANT_TRANSACT:
+        if (run->transact.state != TRANSACT_ASKED)
+            return 1;
+        return runner_leaves_here(run) ? runner_leave(run) : do_transact(r, run);
+    case WANT_FLUSH:
+        return runner_is_flushed(run);
+    case WANT_LEAVE:
+        return runner_leave(run);
+    case WANT_WAIT:
+        /* RULE a-hold-by-hand-is-heard-before-the-next-step */
+        if (atomic_load(&run->hold_requested))
+            return runner_leave(run);
+        if (run->until_ms <= sched_now_ms(run->host->sched) || is_nudged(run))
+            return 1;
+        park(run);
+        return 0;
+    case WANT_END:
+        if (runner_is_to_be_held(run))
+            return runner_leave(run);
+        runner_end_turn(run);
+        return 0;
+    }
+    return 0;
+}
+
+/* 0: the engine has stopped meanwhile, without waiting for the function: the run is this thread's
+ * alone, and goes. */
+static int resume(runner *r, pawl_run *run)
+{
+    sched *d = r->sched;
+    atomic_store_explicit(&r->in_function, run, memory_order_release);
+    fiber_resume(run->fiber);
+    sched_end_child(d);
+    /* RULE L9-a-function-that-was-left-is-dropped-when-it-comes-back */
+    if (atomic_exchange(&r->in_function, NULL) == run)
+        return 1;
+    pthread_mutex_lock(&d->lock); /* the taking thread has done so */
+    pthread_mutex_unlock(&d->lock);
+    run_free(run);
+    return 0;
+}
+
+static void go_on(runner *r, pawl_run *run)
+{
+    while (serve_want(r, run) && resume(r, run))
+        continue;
+}
+
+/* It has parked, and was held before that: it has no owner now. */
+static int was_held(const pawl_run *run)
+{
+    const unit_row *row =
+        run->want == WANT_WAIT && run->parked >= 0 ? unit_rows(run->unit, run->parked) : NULL;
+    return row && row->values[PARK_HELD].i != 0;
+}
+
+/* That the unit was undecided for a while must not cost the next one: it begins anew. */
+static void take_back(pawl_run *run)
+{
+    run->unit = NULL;
+    run->handed_in = run->guarded = 0;
+    run->submitter = (submitter){0};
+    run_forget_status(run);
+    state_forget(run);
+    run->kept = 0;
+    run->births = 0;
+    arena_reset(run->unit_arena);
+}
+
+/* What a unit that ends its function has made of it. 1: it goes on, from the journal. */
+static int ended(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    const unit_row *row = run->end.phase != PHASE_LIVE ? unit_rows(run->unit, run->parked) : NULL;
+    if (row && row->values[FINISH_WATCHED].i)
+        sched_tell_others(d);
+    int goes_on = run->end.phase == PHASE_FAILING;
+    if (run->end.again && run->end.phase == PHASE_DONE)
+        goes_on = run->end.next && generation_begun(run);
+    if (run->end.again && !run->end.next) /* another node has that version */
+        handover_offer(d);
+    if (!goes_on) {
+        runner_forget(run);
+        return 0;
+    }
+    if (run->end.phase == PHASE_FAILING) {
+        run->failing = 1;
+        job_call_end_all(run); /* RULE A7-what-is-undone-has-returned */
+    } else {
+        jobs_forget(run);
+    }
+    run_cool(run);
+    run->handed_in = 0;
+    run->parked = -1;
+    return 1;
+}
+
+/* It waits: for a moment, or for something to arrive. */
+static void fall_asleep(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    pthread_mutex_lock(&d->lock);
+    if (run->nudged)
+        run_queue_ready(d, run);
+    else
+        run_queue_sleep(d, run, run->until_ms);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Its unit is committed. 1: there is more to do now. */
+static int committed(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    run_tell_lines(run);
+    unit_retry_committed(run);
+    run->noted = run->starves;
+    run->trouble_ms = 0;
+    cross_run_committed(run, 1);
+    if (run->starves) {
+        runner_starved(run);
+        return 0;
+    }
+    if (run->starved > 0 && (run->want != WANT_END || run->end.phase != PHASE_LIVE)) {
+        LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
+        run->starved = 0;
+    }
+    if (run->marks) {
+        run->marks = 0;
+        quarantine_marked(d, run);
+        take_back(run);
+        return 1;
+    }
+    int held = was_held(run);
+    if (run->is_returning || (held && run->jobs.count == 0)) {
+        runner_forget(run);
+        return 0;
+    }
+    if (held) /* its owner keeps it, until what is done beside its function has returned */
+        atomic_store(&run->hold_requested, 1);
+    if (run->suspect || run->cleared)
+        quarantine_committed(d, run, 0);
+    if (run->want == WANT_END)
+        return ended(run);
+    const unit_row *row =
+        run->want == WANT_WAIT && run->parked >= 0 ? unit_rows(run->unit, run->parked) : NULL;
+    if (row && row->values[PARK_MAIL].i > run->mail)
+        run->mail = row->values[PARK_MAIL].i;
+    int arrived =
+        row && (row->values[PARK_MAIL].i > atomic_load(&run->inbox_seen) || run->futures.asking);
+    run->parked = -1;
+    take_back(run);
+    job_queue_add(run);
+    if (arrived)
+        nudge(run);
+    /* RULE a-hold-by-hand-is-heard-before-the-next-step */
+    int waits = run->want == WANT_WAIT && run->until_ms > sched_now_ms(d) && !arrived &&
+                !atomic_load(&run->hold_requested);
+    int drops = d->options.drops && d->options.drops(d->options.drops_arg);
+    /* RULE warm-runs-have-a-bound */
+    if (drops || (waits && fiber_pool_live(d->pool) > d->warm_max))
+        run_cool(run);
+    if (!waits)
+        return 1;
+    if (run->suspect)
+        quarantine_committed(d, run, 1);
+    fall_asleep(run);
+    return 0;
+}
+
+/* Process after process has died of it. */
+static void hold_poison(pawl_run *run)
+{
+    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
+    buf b;
+    buf_init_fixed(&b, run->end.note, sizeof run->end.note);
+    buf_printf(&b, "%d times in a row the process died while it executed this run", POISON_DEATHS);
+    buf_printf(&b, ", in the workflow function %.64s or in work that it calls",
+               run->workflow->name);
+    /* RULE a-hold-after-deaths-says-where-to-look */
+    buf_text(&b, ": a crash, perhaps an overflow of the stack (256 KiB of a workflow function)");
+    run->want = WANT_END;
+    runner_end_turn(run);
+}
+
+/* The mark of a suspect is written before it is executed, since a dead process could not do it
+ * afterwards. */
+static void mark(pawl_run *run)
+{
+    if (runner_need_unit(run))
+        run_mark(run->unit, &run->hold, 1);
+    if (!run->unit || run->unit->broken_build) {
+        runner_put_off(run);
+        return;
+    }
+    run->marks = 1;
+    runner_hand_in(run);
+}
+
+/* Can its fiber not go on here? It is another thread's, which is in a work function, or drove by
+ * hand before; or it waits in a work function that was taken from it. */
+static int is_stranded(const pawl_run *run)
+{
+    /* RULE B9-a-fiber-stays-with-its-thread */
+    return run->fiber &&
+           (!fiber_is_here(run->fiber) || (run->want == WANT_WORK && run->work == NULL));
+}
+
+/* What a worker has done for it is recorded before anything else. */
+static int has_result(const pawl_run *run)
+{
+    return run->worked || run->kept_work;
+}
+
+static void take_in_hand(runner *r, pawl_run *run)
+{
+    run->put_off = 0;
+    if (run->keeps != KEPT_NOT) {
+        const unit *refused = unit_retry_go_on(run);
+        if (refused)
+            runner_lost(run, refused);
+        return;
+    }
+    if (run->handed_in) {
+        if (run->unit->answer != UNIT_COMMITTED) {
+            runner_not_committed(run);
+            return;
+        }
+        if (!committed(run))
+            return;
+    }
+    if (is_stranded(run)) { /* then it is replayed here */
+        work_threads_keep(run);
+        run_cool(run);
+    }
+    run->runner = r->index;
+    if (!run->fiber && !run_warm(run, r->sched->pool)) {
+        runner_starve_cold(run);
+        return;
+    }
+    if (quarantine_is_poison(run->claims))
+        hold_poison(run);
+    /* RULE a-hold-by-hand-is-heard-before-the-next-step */
+    /* RULE L5-what-a-worker-has-done-is-recorded-before-a-hold */
+    else if (atomic_load(&run->hold_requested) && !has_result(run) && !jobs_call_off(run) &&
+             !jobs_returned(run))
+        runner_give_back(run);
+    else if (quarantine_needs_mark(r->sched, run))
+        mark(run);
+    else
+        go_on(r, run);
+}
+
+/* While many runs are ready no thread waits for a commit, and what they have recorded waits: so the
+ * runner commits when there is enough for a transaction. Otherwise thousands would wait for the
+ * last of them. */
+static void commit_now_and_then(runner *r)
+{
+    if (++r->taken < TAKEN_MAX)
+        return;
+    r->taken = 0;
+    committers_drive(r->sched->options.committers);
+}
+
+void runner_take(runner *r, pawl_run *run)
+{
+    running *list = r->sched->quarantine.running;
+    /* RULE B8-who-is-in-hand-is-written-down */
+    inflight_set(list, r->index, run->cleared ? 0 : run->hold.run);
+    take_in_hand(r, run);
+    if (r->lost) /* then its list belongs to no thread any more */
+        return;
+    inflight_set(list, r->index, 0);
+    commit_now_and_then(r);
+}

@@ -1,0 +1,61 @@
+/* Giving a run back: the one way out of this process for a run that is live. What was executed
+ * beside its function is in this process only; so it is recorded and committed before the run loses
+ * its owner, whatever it is given back for. */
+#include "sched/job_queue.h"
+#include "sched/sched.h"
+
+/* Everything it has recorded, and it has no owner: it was held by hand. */
+void runner_give_back(pawl_run *run)
+{
+    if (runner_need_unit(run))
+        run_give_back(run->unit, &run->hold, sched_now_ms(run->host->sched));
+    if (!run->unit || run->unit->broken_build) {
+        runner_starve(run, "a run is given back");
+        return;
+    }
+    run->is_returning = 1;
+    runner_hand_in(run);
+}
+
+/* Is it to be given back where it is now, without another work function being begun? */
+int runner_leaves_here(const pawl_run *run)
+{
+    /* RULE 2-a-stop-records-results-where-another-step-was-about-to-begin */
+    return atomic_load(&run->hold_requested) || atomic_load(&run->host->sched->stopping);
+}
+
+/* Was its function left because of trouble for which the run is held? */
+int runner_is_to_be_held(const pawl_run *run)
+{
+    return run->end.phase == PHASE_LIVE && run->end.trouble != PAWL_OK &&
+           run->end.trouble != PAWL_NOMEM;
+}
+
+/* What has begun beside its function is waited for, what has returned is recorded and committed,
+ * and only then is the run given back. At a stop the crew has waited for what has begun
+ * (workers_stop()), and sched_leave() gives all runs back. 1: the fiber is to be resumed, to record
+ * what has returned. */
+int runner_leave(pawl_run *run)
+{
+    /* RULE 2-trouble-waits-for-jobs */
+    int held = runner_is_to_be_held(run), waits = held || atomic_load(&run->hold_requested);
+    /* RULE 2-a-run-is-kept-while-its-jobs-run, L5-the-simulator-sees-what-a-hold-loses */
+    while (waits && jobs_call_off(run) && !jobs_returned(run)) {
+        run->want = WANT_LEAVE; /* what it wanted before is not done any more */
+        if (!runner_is_flushed(run) || job_queue_await(run))
+            return 0;
+    }
+    if (jobs_returned(run) && replay_may_arrive(run->replay)) {
+        run->collects = 1; /* RULE 2-results-are-recorded-where-another-step-was-about-to-begin */
+        return 1;
+    }
+    if (held) {
+        run->want = WANT_END;
+        runner_end_turn(run);
+    } else if (waits) {
+        runner_give_back(run);
+    } else if (runner_is_flushed(run)) {
+        runner_put_off(run);
+    }
+    return 0;
+}

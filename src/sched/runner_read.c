@@ -1,0 +1,199 @@
+/* What a run wants to know, read on the thread's own stack: the next page of its journal, the names
+ * of its attributes, its state, its mail, what has become of other runs.
+ *
+ * Each is a transaction of its own, on the runner's connection, which lasts as long as the page. */
+#include <string.h>
+
+#include "rows/attributes.h"
+#include "run/cross_run.h"
+#include "run/state.h"
+#include "sched/sched.h"
+
+enum { PAGE_ROWS = 256 };
+
+static const db_sql PAGE = {"SELECT seq, kind, op, name, at, data FROM {journal}"
+                            " WHERE run = $1 AND generation = $2 AND seq > $3"
+                            " ORDER BY seq LIMIT $4",
+                            "iiii"};
+
+/* ---- The journal ---- */
+
+static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
+{
+    db_stmt *s;
+    db_value values[] = {db_int(run->hold.run), db_int(run->generation), db_int(run->fed),
+                         db_int(PAGE_ROWS)};
+    pawl_code rc = db_prepare(r->reader, &PAGE, &s, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(s, values, DB_COUNT(values), err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && *count < PAGE_ROWS && (step = db_next(s, err)) == DB_ROW) {
+        db_value name = db_column(s, 3), data = db_column(s, 5);
+        replay_row *row = &rows[(*count)++];
+        *row = (replay_row){.seq = db_column(s, 0).i,
+                            .generation = run->generation,
+                            .kind = db_column(s, 1).i,
+                            .op = db_column(s, 2).i,
+                            .at_ms = db_column(s, 4).i};
+        row->name = (slice){arena_copy(run->page, name.s), name.s.size};
+        if (data.type != DB_NULL)
+            row->data = (slice){arena_copy(run->page, data.s), data.s.size};
+        if (!row->name.at || (data.type != DB_NULL && !row->data.at))
+            rc = error_nomem(err);
+    }
+    if (step == DB_FAILED)
+        rc = err->code;
+    db_reset(s);
+    return rc;
+}
+
+pawl_code runner_begin_reading(runner *r, error *err)
+{
+    sched *d = r->sched;
+    pawl_code rc = read_pool_begin(d->options.read_pool, &r->reader, err);
+    node_ready_note_read(d, rc);
+    return rc;
+}
+
+void runner_end_reading(runner *r)
+{
+    read_pool_end(r->sched->options.read_pool, r->reader);
+    r->reader = NULL;
+}
+
+static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
+{
+    pawl_code rc = runner_begin_reading(r, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read_page(r, run, rows, count, err);
+    runner_end_reading(r);
+    return rc;
+}
+
+/* As many as there are, and not as many as there might be: most runs are short. */
+static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, error *err)
+{
+    replay_row *copy = arena_alloc(run->page, count * sizeof *copy);
+    if (!copy)
+        return error_nomem(err);
+    memcpy(copy, rows, count * sizeof *copy);
+    replay_feed(run->replay, copy, count);
+    return PAWL_OK;
+}
+
+/* Feed the next rows. A small input is in the run's row: then the journal has no first row, and one
+ * is made up for it. */
+static pawl_code feed(runner *r, pawl_run *run, error *err)
+{
+    replay_row rows[PAGE_ROWS + 1];
+    size_t first = 0, count = 0;
+    if (!run->page)
+        run->page = arena_new(0);
+    else
+        arena_reset(run->page);
+    if (!run->page)
+        return error_nomem(err);
+    if (run->fed == 0 && run->input) {
+        rows[first++] = (replay_row){.seq = 1,
+                                     .generation = run->generation,
+                                     .kind = OP_STARTED,
+                                     .name = SLICE_LIT(""),
+                                     .data = slice_of(run->input)};
+        run->fed = 1;
+    }
+    pawl_code rc = run->fresh ? PAWL_OK : read_rows(r, run, rows + first, &count, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (count > 0)
+        run->fed = rows[first + count - 1].seq;
+    if (first + count > 0)
+        rc = give_rows(run, rows, first + count, err);
+    if (rc != PAWL_OK)
+        return rc;
+    if (count < PAGE_ROWS) {
+        run->fed_all = 1;
+        replay_fed_all(run->replay, 0);
+    }
+    run->fresh = 0;
+    return PAWL_OK;
+}
+
+/* ---- Its attributes ---- */
+
+/* What it has set before is committed, or is being set by this very function. */
+static pawl_code read_names(runner *r, pawl_run *run, error *err)
+{
+    db_stmt *s;
+    const db_value key = db_int(run->hold.run);
+    pawl_code rc = runner_begin_reading(r, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_prepare(r->reader, &ATTRIBUTE_NAMES, &s, err);
+    if (rc == PAWL_OK)
+        rc = db_bind_all(s, &key, 1, err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && (step = db_next(s, err)) == DB_ROW)
+        run_add_name(run, db_column(s, 0).s);
+    if (step == DB_FAILED)
+        rc = err->code;
+    if (rc == PAWL_OK)
+        db_reset(s);
+    runner_end_reading(r);
+    run->names_known = rc == PAWL_OK;
+    if (rc != PAWL_OK)
+        run->names = NULL;
+    return rc;
+}
+
+/* ---- With one connection, from the beginning of a transaction to its end ---- */
+
+static pawl_code read_state(db_conn *c, pawl_run *run, error *err)
+{
+    return state_read(run, c, err);
+}
+
+/* What has become of other runs that its futures ask for. */
+static pawl_code read_others(db_conn *c, pawl_run *run, error *err)
+{
+    pawl_code rc = PAWL_OK;
+    for (pawl_future *f = run->futures.asking; f && rc == PAWL_OK;) {
+        const other *o = f->own;
+        if (!f->over)
+            rc = o->kind->read(c, f, err);
+        f = o->behind;
+    }
+    return rc;
+}
+
+static pawl_code read_with(runner *r, pawl_run *run,
+                           pawl_code (*read)(db_conn *c, pawl_run *run, error *err), error *err)
+{
+    pawl_code rc = runner_begin_reading(r, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = read(r->reader, run, err);
+    runner_end_reading(r);
+    return rc;
+}
+
+/* ---- Whatever it is ---- */
+
+pawl_code runner_read(runner *r, pawl_run *run, error *err)
+{
+    switch (run->want) {
+    case WANT_PAGE:
+        return feed(r, run, err);
+    case WANT_NAMES:
+        return read_names(r, run, err);
+    case WANT_STATE:
+        return read_with(r, run, read_state, err);
+    case WANT_MAIL:
+        return read_with(r, run, runner_read_inbox, err);
+    case WANT_KEY:
+        return key_block_next(&r->sched->run_keys, &run->key, err);
+    default:
+        return read_with(r, run, read_others, err);
+    }
+}

@@ -1,0 +1,257 @@
+/* The unit of a run on its way: handing in what the run has recorded, and what becomes of the run
+ * when that was not committed. runner.c decides when; unit_retry.h says which units are handed in
+ * again.
+ *
+ * After each of these functions the run may be in other hands: nothing of it may be touched. */
+#include <string.h>
+
+#include "run/cross_run.h"
+#include "run/state.h"
+#include "run/transact.h"
+#include "sched/orphan_notes.h"
+#include "sched/sched.h"
+#include "sched/unit_retry.h"
+#include "sched/work_limit.h"
+
+enum {
+    AGAIN_MS = 1000,
+    STARVED_MS = 60000, /* between two tries of a run for which there was no memory, at most */
+    STARVED_MAX = 10,   /* tries in a row, and then it is held */
+};
+
+/* ---- Handing in ---- */
+
+/* Called by the leader of the group commit: the run goes back to its own thread. */
+static void answered(unit *u, void *arg)
+{
+    pawl_run *run = arg;
+    sched *d = run->host->sched;
+    if (runner_transact_answered(run, u))
+        return;
+    if (u->answer != UNIT_UNDECIDED) { /* RULE A5-an-undecided-unit-keeps-its-run */
+        if (run->where == PLACE_IN_DOUBT)
+            atomic_fetch_sub(&d->doubts, 1);
+        run_queue_answered(d, run);
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    run_move(run, PLACE_IN_DOUBT);
+    pthread_mutex_unlock(&d->lock);
+    atomic_fetch_add(&d->doubts, 1);
+}
+
+/* 1: it is in hand again already, as only a transactional step can be that has failed. */
+int runner_hand_in(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    unit *u = run->unit;
+    u->submitter = &run->submitter;
+    u->class = UNIT_OF_RUN;
+    u->done = answered;
+    u->done_arg = run;
+    u->name = run->id;
+    run_write_status(run); /* RULE 1-what-is-said-goes-with-the-flush */
+    if (run->noted && !run->starves)
+        run_set_trouble(u, &run->hold, (slice){0}, sched_now_ms(d));
+    if (u->broken_build) { /* of what was recorded nothing is missing */
+        if (run->starves)
+            runner_starved(run);
+        else
+            runner_starve(run, "what the run says about itself");
+        return 0;
+    }
+    unit_guards_first(u);                             /* there is one at most */
+    if (run->page && replay_left(run->replay) == 0) { /* it may wait for long */
+        arena_free(run->page);
+        run->page = NULL;
+    }
+    run->handed_in = 1;
+    work_limit_pass(d, run);
+    run_move(run, PLACE_COMMITS);
+    if (run->want == WANT_TRANSACT && run->transact.state == TRANSACT_GOES)
+        return runner_transact(&d->runners[run->runner], run);
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), u);
+    return 0;
+}
+
+int runner_need_unit(pawl_run *run)
+{
+    if (!run->unit)
+        run->unit = unit_new(run->unit_arena);
+    return run->unit != NULL;
+}
+
+/* ---- Dropping ---- */
+
+/* It is not ours any more, or has ended. */
+void runner_forget(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    pthread_mutex_lock(&d->lock);
+    run_queue_forget(d, run);
+    pthread_mutex_unlock(&d->lock);
+    run_free(run);
+}
+
+/* It is still ours; it is tried again from the journal: when the storage is there again, or (not
+ * below 0) so much later. */
+static void put_off(pawl_run *run, int64_t ms)
+{
+    sched *d = run->host->sched;
+    run_cool(run);
+    run->handed_in = run->starves = 0;
+    work_limit_pass(d, run);
+    pthread_mutex_lock(&d->lock);
+    quarantine_put_back(d, run);
+    run->put_off = 1;
+    if (ms < 0)
+        storage_backoff(d, run);
+    else
+        run_queue_sleep(d, run, sched_now_ms(d) + ms);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void runner_put_off_for(pawl_run *run, int storage)
+{
+    put_off(run, storage ? -1 : AGAIN_MS);
+}
+
+void runner_put_off(pawl_run *run)
+{
+    put_off(run, AGAIN_MS);
+}
+
+void runner_lost(pawl_run *run, const unit *u)
+{
+    sched *d = run->host->sched;
+    LOG(&d->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+        LOG_TEXT("code", pawl_code_name(u->code)));
+    if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&d->fenced, 1))
+        sched_call(d, 'k');
+    cross_run_committed(run, 0);
+    if (unit_shut_out(u, u->code) != PAWL_REWOUND)
+        /* RULE what-a-deleted-run-leaves-is-noted */
+        orphan_notes_add(d, run->hold.run); /* it may have been deleted */
+    runner_forget(run);
+}
+
+/* Another node has the run by now; or its unit is handed in again (unit_retry.h); or, where that
+ * cannot be, the run is read anew from the journal. */
+void runner_not_committed(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    const unit *u = run->unit;
+    /* RULE L5-what-was-done-is-kept-over-a-failed-commit, L5-the-same-over-sessions-that-end */
+    /* RULE L5-the-simulator-sees-what-failing-storage-loses */
+    if (unit_retry_may(run)) {
+        unit_retry_unit(run); /* RULE 6-storage-that-fails-does-not-fail-the-run */
+        return;
+    }
+    if (u->answer == UNIT_REFUSED && strcmp(u->refused, "prefix") != 0) {
+        runner_lost(run, u);
+        return;
+    }
+    LOG(&d->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+        LOG_TEXT("code", pawl_code_name(u->code)));
+    cross_run_committed(run, 0);
+    run->marks = run->is_returning = 0;
+    runner_put_off_for(run, 1);
+}
+
+/* ---- No memory ---- */
+
+void runner_cut(pawl_run *run)
+{
+    if (run->unit) {
+        /* RULE 6-what-was-done-before-a-hold-stays-done */
+        /* RULE 6-what-was-only-said-before-a-hold-is-forgotten */
+        unit_cut(run->unit, run->kept);
+        run->unit->broken_build = 0; /* what stands before that is whole */
+    }
+    cross_run_cut(run, run->kept);
+    run->lines = NULL;
+    run->parked = -1;
+    run->is_returning = 0;
+    run_forget_status(run);
+    state_cut(run);
+}
+
+void runner_starved(pawl_run *run)
+{
+    int64_t ms = AGAIN_MS;
+    for (int i = 1; i < run->starved && ms < STARVED_MS; i++)
+        ms *= 2; /* RULE L7-pauses-for-memory-grow */
+    put_off(run, ms < STARVED_MS ? ms : STARVED_MS);
+}
+
+/* There is no memory for a stack or for reading the journal: nothing is there to be committed, and
+ * nothing to write down the trouble with. */
+void runner_starve_cold(pawl_run *run)
+{
+    if (run->starved++ == 0)
+        LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", "a stack for its function"));
+    runner_starved(run);
+}
+
+/* It was tried often enough: another build may need less, or people find some. 0: there is not even
+ * the memory for that. */
+static int hold_starved(pawl_run *run, const char *what)
+{
+    char words[sizeof run->end.note];
+    buf b;
+    buf_init_fixed(&b, words, sizeof words);
+    buf_printf(&b, "out of memory, %d times in a row: %s", run->starved, what);
+    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD};
+    memcpy(run->end.note, words, sizeof words);
+    run->want = WANT_END;
+    run->noted = 0; /* the hold says it */
+    return runner_need_unit(run) && runner_add_hold(run) && !run->unit->broken_build;
+}
+
+/* {runs}.trouble says it. 0: there is not even the memory for that. */
+static int note_starved(pawl_run *run, const char *what)
+{
+    char words[256];
+    buf b;
+    buf_init_fixed(&b, words, sizeof words);
+    buf_printf(&b, "out of memory: %s; node %lld tries again, try %d of %d", what,
+               (long long)run->hold.owner, run->starved, STARVED_MAX);
+    slice text = slice_of(buf_str(&b));
+    text.at = runner_need_unit(run) ? arena_copy(run->unit_arena, text) : NULL;
+    if (!text.at)
+        return 0;
+    run_set_trouble(run->unit, &run->hold, text, sched_now_ms(run->host->sched));
+    return !run->unit->broken_build;
+}
+
+/* What was done is committed first, and then the run is put off. Where that cannot be handed in
+ * either, only what it has done is. */
+void runner_starve(pawl_run *run, const char *what)
+{
+    int again = run->starves;
+    runner_cut(run);
+    /* RULE L5-what-was-done-is-committed-although-memory-is-out */
+    int further = run->unit && run->unit->count > 0;
+    if (!again)
+        run->starved = further ? 1 : run->starved + 1;
+    if (run->starved == 1 && !again)
+        LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", what));
+    run->starves = 1;
+    int added = 0;
+    if (!again && run->starved >= STARVED_MAX) { /* RULE L7-who-never-gets-memory-is-held */
+        run->starves = 0;
+        added = hold_starved(run, what);
+    } else if (!again) {
+        added = note_starved(run, what);
+    }
+    if (!added) {
+        run->starves = 1;
+        runner_cut(run);
+    }
+    if (run->unit && run->unit->count > 0)
+        runner_hand_in(run);
+    else
+        runner_starved(run);
+}

@@ -1,0 +1,93 @@
+/* Back-off of runs whose storage fails. They wait in memory only, since the database is what is
+ * missing: nothing is written, and nothing is to be undone when it is there again.
+ *
+ * They wait for the first commit of any run that succeeds; as long as none does, trying would be in
+ * vain. Until then they try themselves, all at the same time and more and more seldom, since some
+ * commit has to be tried. A run that fails again although others have succeeded has a trouble of
+ * its own, and a back-off of its own. */
+#include "sched/sched.h"
+
+static const int64_t FIRST_MS = 100;
+static const int64_t LAST_MS = 30000;
+
+static int64_t twice(int64_t ms)
+{
+    if (ms == 0)
+        return FIRST_MS;
+    return ms * 2 < LAST_MS ? ms * 2 : LAST_MS;
+}
+
+/* When all of them try again: one time for all runs that fail before it. */
+static int64_t next_try(sched *d)
+{
+    int64_t now = sched_now_ms(d);
+    if (now >= d->trouble_at_ms) {
+        d->trouble_ms = twice(d->trouble_ms);
+        d->trouble_at_ms = now + d->trouble_ms;
+    }
+    return d->trouble_at_ms;
+}
+
+void storage_backoff_wait(sched *d, pawl_run *run)
+{
+    run->trouble_next = d->troubled;
+    run->trouble_at = &d->troubled;
+    if (d->troubled)
+        d->troubled->trouble_at = &run->trouble_next;
+    d->troubled = run;
+    run_queue_sleep(d, run, next_try(d));
+}
+
+int storage_backoff(sched *d, pawl_run *run)
+{
+    int own = run->trouble_ms > 0 && run->trouble_seen != d->commits;
+    run->trouble_ms = twice(run->trouble_ms);
+    run->trouble_seen = d->commits;
+    if (own)
+        run_queue_sleep(d, run, sched_now_ms(d) + run->trouble_ms);
+    else
+        storage_backoff_wait(d, run);
+    return own;
+}
+
+void storage_backoff_end(pawl_run *run)
+{
+    if (!run->trouble_at)
+        return;
+    *run->trouble_at = run->trouble_next;
+    if (run->trouble_next)
+        run->trouble_next->trouble_at = run->trouble_at;
+    run->trouble_next = NULL;
+    run->trouble_at = NULL;
+}
+
+/* A run that sleeps does so until the time that it has named, however the clock is set. But a run
+ * that was put off was so for a duration: when the clock is set back, the end of that may be hours
+ * away. */
+void storage_backoff_clock_back(sched *d)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    d->trouble_ms = d->trouble_at_ms = 0;
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        pawl_run *run = at;
+        if (run->where == PLACE_SLEEPS && run->put_off)
+            run_queue_ready(d, run);
+    }
+}
+
+void storage_backoff_committed(sched *d)
+{
+    int failed = d->trouble_ms > 0;
+    d->commits++;
+    d->trouble_at_ms = 0;
+    if (failed) /* a store that others see costs something, and this is done for each unit */
+        d->trouble_ms = 0;
+    while (d->troubled) /* RULE 6-the-first-commit-lets-all-go-on */
+        run_queue_ready(d, d->troubled);
+    for (int i = 0; failed && d->jobs.first && i < d->thread_count; i++)
+        run_queue_call_one(d); /* work beside functions has waited too */
+    if (failed)
+        pthread_cond_broadcast(&d->work_cond);
+}

@@ -1,0 +1,492 @@
+/* Keeping units: what a failure means, waiting for another try, and holding runs whose record is
+ * refused for good. The rules are in the header. */
+#include "sched/unit_retry.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "sched/sched.h"
+#include "sched/work_limit.h"
+
+enum { OWN_TRIES = 5 }; /* while others were committed; then an unknown failure is one for good */
+
+/* What is known of a unit that is kept. The words are guarded by the drive's lock. */
+struct kept {
+    pawl_code code;
+    int tries;         /* that failed while others were committed */
+    int released;      /* the hold is over: to be tried again */
+    int unheld;        /* it was told that the hold could not be recorded */
+    int64_t seen;      /* in which round of the node loop the hold was found */
+    arena *unit_arena; /* of the unit that holds the run */
+    unit *unit;
+    char what[PAWL_MAX_NAME + 64]; /* is not recorded: "step charge (op 7)" */
+    char words[256];               /* of the database */
+};
+
+/* ---- What a failure means ---- */
+
+typedef enum { PASSES, UNKNOWN, FOR_GOOD } verdict;
+
+static verdict judge(pawl_code code)
+{
+    switch (code) {
+    /* RULE L7-what-is-refused-for-good-holds */
+    case PAWL_DATA: /* constraint, trigger, type, size */
+    case PAWL_LIMIT:
+    case PAWL_INVALID:
+    case PAWL_MISUSE:
+    case PAWL_UNSUPPORTED:
+    case PAWL_INTERNAL:
+        return FOR_GOOD;
+    case PAWL_BUSY:
+    case PAWL_TIMEOUT:
+    case PAWL_NOMEM:
+    case PAWL_FULL:
+    case PAWL_IO:
+    case PAWL_READONLY:
+    case PAWL_CANTOPEN:
+    case PAWL_UNREACHABLE:
+        return PASSES;
+    default: /* STORAGE, DENIED, CORRUPT …: a missing column, a right that was taken away */
+        return UNKNOWN;
+    }
+}
+
+int unit_retry_may(const pawl_run *run)
+{
+    const unit *u = run->unit;
+    int transacts = run->want == WANT_TRANSACT && run->transact.state == TRANSACT_GOES;
+    if (run->marks || transacts || u->broken_build)
+        return 0;
+    if (u->answer == UNIT_REFUSED)
+        return strcmp(u->refused, "prefix") == 0;
+    return u->answer == UNIT_FAILED && u->code != PAWL_UNDECIDED && u->code != PAWL_CLOSED &&
+           u->code != PAWL_FENCED && u->code != PAWL_REWOUND;
+}
+
+int unit_retry_waits(const sched *d)
+{
+    /* RULE L5-nor-while-they-are-undecided */
+    return atomic_load(&d->doubts) > 0 ||
+           (atomic_load(&d->failing) > 0 && atomic_load(&d->trouble_ms) > 0);
+}
+
+/* ---- What is known of it ---- */
+
+static void name_it(struct kept *k, const unit *u)
+{
+    buf b;
+    run_entry e = {0};
+    buf_init_fixed(&b, k->what, sizeof k->what);
+    if (!run_find_deed(u, &e)) {
+        buf_text(&b, "how the run goes on");
+        return;
+    }
+    const op_info *info = op_find(e.kind);
+    if (e.name.size > 0)
+        buf_printf(&b, "%s %.*s (op %lld)", info ? info->word : "op", (int)e.name.size, e.name.at,
+                   (long long)(e.op ? e.op : e.seq));
+    else
+        buf_printf(&b, "op %lld", (long long)(e.op ? e.op : e.seq));
+}
+
+/* Remember why. If memory is out the unit is kept all the same, without words. */
+static void remember_failure(pawl_run *run, pawl_code code)
+{
+    sched *d = run->host->sched;
+    const unit *u = run->unit;
+    struct kept *k = run->failure ? run->failure : calloc(1, sizeof *k);
+    if (!k)
+        return;
+    pthread_mutex_lock(&d->lock);
+    int first = !run->failure;
+    run->failure = k;
+    k->code = code;
+    text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
+    if (first)
+        name_it(k, u);
+    pthread_mutex_unlock(&d->lock);
+    if (first)
+        LOG(&d->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
+            LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(code)),
+            LOG_TEXT("why", k->words));
+}
+
+static void count(pawl_run *run, int counted)
+{
+    atomic_fetch_add(&run->host->sched->failing, counted - run->unit_retry_counted);
+    run->unit_retry_counted = counted;
+}
+
+/* With the lock held. */
+static void set_state(pawl_run *run, run_keeps state)
+{
+    int was = run->keeps == KEPT_HOLDS || run->keeps == KEPT_HELD;
+    int is = state == KEPT_HOLDS || state == KEPT_HELD;
+    run->host->sched->unit_retry_held += is - was;
+    run->keeps = state;
+}
+
+/* ---- Waiting ---- */
+
+static void wait_for_retry(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    work_limit_pass(d, run);
+    pthread_mutex_lock(&d->lock);
+    quarantine_put_back(d, run);
+    count(run, 1);
+    run->put_off = 1;
+    set_state(run, KEPT_WAITS);
+    int own = storage_backoff(d, run);
+    if (run->failure && own)
+        run->failure->tries++;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- Handing in again ---- */
+
+/* Before the unit there is a guard from now on: the run may have been deleted meanwhile, and its
+ * hold is over when the record is there. 0: memory is out. */
+static int put_guard(pawl_run *run)
+{
+    if (run->guarded)
+        return 1;
+    unit_renew(run->unit);
+    run_try_again(run->unit, &run->hold); /* RULE L5-who-is-deleted-is-not-written */
+    run->guarded = !run->unit->broken_build;
+    run->unit->broken_build = 0; /* what it had before is whole */
+    return run->guarded;
+}
+
+static void hand_in_again(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    pthread_mutex_lock(&d->lock);
+    set_state(run, KEPT_NOT);
+    if (run->failure)
+        run->failure->released = 0;
+    run_move(run, PLACE_COMMITS);
+    pthread_mutex_unlock(&d->lock);
+    run->submitter = (submitter){0};
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), run->unit);
+}
+
+static void try_again(pawl_run *run)
+{
+    if (put_guard(run))
+        hand_in_again(run);
+    else
+        wait_for_retry(run);
+}
+
+/* ---- Holding ---- */
+
+/* Called by the leader of the group commit. */
+static void hold_answered(unit *u, void *arg)
+{
+    pawl_run *run = arg;
+    if (u->answer != UNIT_UNDECIDED)
+        run_queue_answered(run->host->sched, run);
+}
+
+static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static slice print(arena *a, const char *format, ...)
+{
+    char text[sizeof((struct kept *)0)->what + 512];
+    va_list args;
+    va_start(args, format);
+    text_print(text, sizeof text, format, args);
+    va_end(args);
+    slice s = slice_of(text);
+    return (slice){arena_copy(a, s), s.size};
+}
+
+/* The unit that holds the run; NULL: memory is out. */
+static unit *hold_unit(pawl_run *run)
+{
+    struct kept *k = run->failure;
+    arena_free(k->unit_arena);
+    k->unit_arena = arena_new(0);
+    unit *u = k->unit_arena ? unit_new(k->unit_arena) : NULL;
+    if (!u)
+        return NULL;
+    run_held why = {.reason = HELD_RECORD};
+    why.words = print(k->unit_arena, "the database refuses to record %s: %s", k->what, k->words);
+    slice trouble = print(k->unit_arena,
+                          "the result of %s is in the memory of node %lld only, and is executed"
+                          " again if that node ends",
+                          k->what, (long long)run->hold.owner);
+    if (!why.words.at || !trouble.at)
+        return NULL;
+    run_hold_record(u, &run->hold, &why, trouble, sched_now_ms(run->host->sched));
+    u->class = UNIT_OF_RUN;
+    u->done = hold_answered;
+    u->done_arg = run;
+    return u->broken_build ? NULL : u;
+}
+
+static void hold(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    struct kept *k = run->failure;
+    count(run, 0);
+    k->unit = hold_unit(run);
+    if (!k->unit) {
+        wait_for_retry(run);
+        return;
+    }
+    LOG(&d->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id), LOG_TEXT("what", k->what),
+        LOG_TEXT("code", pawl_code_name(k->code)), LOG_TEXT("why", k->words));
+    work_limit_pass(d, run);
+    pthread_mutex_lock(&d->lock);
+    quarantine_put_back(d, run);
+    set_state(run, KEPT_HOLDS);
+    run_move(run, PLACE_COMMITS);
+    pthread_mutex_unlock(&d->lock);
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), k->unit);
+}
+
+/* It is held, and sleeps until it is released. */
+static void rest(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    pthread_mutex_lock(&d->lock);
+    set_state(run, KEPT_HELD);
+    run->put_off = 1;
+    if (run->failure->released)
+        run_queue_ready(d, run);
+    else
+        run_queue_sleep(d, run, RUN_NEVER);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void is_held(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
+        LOG_TEXT("why", run->failure->words));
+    run->failure->unheld = 0;
+    pthread_mutex_lock(&d->lock);
+    storage_backoff_committed(d);
+    run_queue_tell_end(d, run); /* waiters for its end get HELD */
+    pthread_mutex_unlock(&d->lock);
+    rest(run);
+}
+
+static void is_not_held(pawl_run *run)
+{
+    struct kept *k = run->failure;
+    const unit *u = k->unit;
+    if (!k->unheld)
+        LOG(&run->host->sched->log, LOG_ERROR, "hold-refused", LOG_TEXT("run", run->id),
+            LOG_TEXT("code", pawl_code_name(u->code)),
+            LOG_TEXT("why", u->message ? u->message : ""));
+    k->unheld = 1;
+    wait_for_retry(run);
+}
+
+/* ---- For the runner ---- */
+
+void unit_retry_unit(pawl_run *run)
+{
+    pawl_code code = run->unit->answer == UNIT_FAILED ? run->unit->code : PAWL_STORAGE;
+    remember_failure(run, code);
+    const struct kept *k = run->failure;
+    verdict v = judge(code);
+    /* RULE L7-what-nobody-knows-holds-when-others-are-committed */
+    if (k && (v == FOR_GOOD || (v == UNKNOWN && k->tries >= OWN_TRIES)))
+        hold(run);
+    else
+        wait_for_retry(run);
+}
+
+const unit *unit_retry_go_on(pawl_run *run)
+{
+    const struct kept *k = run->failure;
+    if (run->keeps == KEPT_WAITS) {
+        try_again(run);
+        return NULL;
+    }
+    assert(k && k->unit); /* a run that is held for its record has both */
+    if (run->keeps == KEPT_HELD && k->released)
+        try_again(run);
+    else if (run->keeps == KEPT_HELD)
+        rest(run);
+    else if (k->unit->answer == UNIT_REFUSED)
+        return k->unit;
+    else if (k->unit->answer == UNIT_COMMITTED)
+        is_held(run);
+    else
+        is_not_held(run);
+    return NULL;
+}
+
+void unit_retry_forget(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    struct kept *k = run->failure;
+    run->guarded = 0;
+    if (run->unit_retry_counted)
+        count(run, 0);
+    if (!k) {
+        run->keeps = KEPT_NOT;
+        return;
+    }
+    pthread_mutex_lock(&d->lock); /* another thread may be reading the words */
+    set_state(run, KEPT_NOT);
+    run->failure = NULL;
+    pthread_mutex_unlock(&d->lock);
+    arena_free(k->unit_arena);
+    free(k);
+}
+
+void unit_retry_committed(pawl_run *run)
+{
+    if (!run->failure && !run->unit_retry_counted)
+        return;
+    LOG(&run->host->sched->log, LOG_INFO, "record-committed", LOG_TEXT("run", run->id),
+        LOG_TEXT("what", run->failure ? run->failure->what : ""));
+    unit_retry_forget(run);
+}
+
+/* ---- For all others ---- */
+
+void unit_retry_release(sched *d, pawl_run *run)
+{
+    if (run->keeps != KEPT_HELD && run->keeps != KEPT_HOLDS)
+        return;
+    run->failure->released = 1;
+    if (run->keeps == KEPT_HELD && run->where == PLACE_SLEEPS)
+        run_queue_ready(d, run);
+}
+
+static const db_sql HELD = {
+    "SELECT run FROM {runs} WHERE held <> 0 AND held = {HELD_RECORD} AND owner = $1 AND run > $2"
+    " ORDER BY run LIMIT 256",
+    "ii"};
+
+/* Those that are still held are marked as seen. 0: they could not be read. */
+static int see_held(sched *d, int64_t look)
+{
+    db_stmt *s;
+    error err = {0};
+    int64_t after = 0;
+    int rows;
+    db_step step = DB_DONE;
+    do {
+        const db_value values[] = {db_int(d->node.id), db_int(after)};
+        rows = 0;
+        if (db_prepare(d->looks, &HELD, &s, &err) != PAWL_OK ||
+            db_bind_all(s, values, DB_COUNT(values), &err) != PAWL_OK)
+            return 0;
+        while ((step = db_next(s, &err)) == DB_ROW) {
+            after = db_column(s, 0).i;
+            rows++;
+            pthread_mutex_lock(&d->lock);
+            pawl_run *run = map_get(&d->runs, (uint64_t)after);
+            if (run && run->failure)
+                run->failure->seen = look;
+            pthread_mutex_unlock(&d->lock);
+        }
+        db_reset(s);
+    } while (rows == 256 && step == DB_DONE);
+    return step == DB_DONE;
+}
+
+/* The runs that were held before it was looked for them. With the lock held. */
+static int mark_held(sched *d, int64_t look)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    int count = 0;
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        const pawl_run *run = at;
+        if (run->keeps != KEPT_HELD)
+            continue;
+        run->failure->seen = -look;
+        count++;
+    }
+    return count;
+}
+
+static void release_unseen(sched *d, int64_t look)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        pawl_run *run = at;
+        if (run->keeps == KEPT_HELD && run->failure->seen == -look)
+            unit_retry_release(d, run);
+    }
+}
+
+void unit_retry_look(sched *d)
+{
+    error err = {0};
+    int64_t look = ++d->unit_retry_looks;
+    pthread_mutex_lock(&d->lock);
+    int some = d->unit_retry_held > 0 && mark_held(d, look);
+    pthread_mutex_unlock(&d->lock);
+    if (!some || db_begin(d->looks, &err) != PAWL_OK)
+        return;
+    int seen = see_held(d, look);
+    db_rollback(d->looks);
+    pthread_mutex_lock(&d->lock);
+    if (seen)
+        release_unseen(d, look);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- Leaving ---- */
+
+int unit_retry_wants_try(const pawl_run *run)
+{
+    return run->keeps == KEPT_WAITS || (run->keeps == KEPT_HELD && run->failure->released);
+}
+
+void unit_retry_release_all(sched *d)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    pthread_mutex_lock(&d->lock);
+    while (d->unit_retry_held > 0 && map_next(&d->runs, &cursor, &key, &at))
+        unit_retry_release(d, at);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void unit_retry_tell_lost(sched *d)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    pthread_mutex_lock(&d->lock);
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        const pawl_run *run = at;
+        const unit *u = run->handed_in ? run->unit : NULL;
+        if (u && u->answer == UNIT_FAILED && run->failure)
+            LOG(&d->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id),
+                LOG_TEXT("what", run->failure->what), LOG_TEXT("code", pawl_code_name(u->code)));
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+int unit_retry_words(sched *d, int64_t key, char *out, size_t size)
+{
+    buf b;
+    buf_init_fixed(&b, out, size);
+    pthread_mutex_lock(&d->lock);
+    const pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    const struct kept *k = run ? run->failure : NULL;
+    if (k)
+        buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
+                   k->words);
+    pthread_mutex_unlock(&d->lock);
+    return k != NULL;
+}

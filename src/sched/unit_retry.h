@@ -1,0 +1,85 @@
+/* Units that the database did not take, kept in memory for another try: what a live process has
+ * executed is recorded by it, and is not executed again.
+ *
+ * A unit whose loss is decided (it failed, and is not undecided) stays as it is, with the fiber of
+ * its run. The same statements are handed in again, under a new submitter, as long as the process
+ * lives and the run is its own: the guard with which they begin asks for the fence. What the code
+ * of the failure means is said in one table, judge() in unit_retry.c:
+ *
+ *   it passes    the storage is in trouble. The run waits with all others (storage_backoff.c), for
+ *                the first commit that succeeds or the end of a back-off that all share.
+ *   nobody knows as it passes; but if others are committed and this unit is not, several times in a
+ *                row, it is refused for good.
+ *   for good     the record breaks a rule of the database: a constraint, a trigger, a type. The run
+ *                is held (HELD_RECORD) by a small unit of its own on its row, and stays owned: what
+ *                it has done is in the memory of this process only. If even the hold is refused the
+ *                log says so, and both are tried again with a back-off.
+ *
+ * What meets a run whose unit is kept:
+ *   release      the owner tries the commit again: at once in its own process, otherwise when its
+ *                keeper looks next. If the record is refused again, so is the run held again.
+ *   cancel, and a deadline that passes   are a release: what was done has to be recorded before it
+ *                can be undone. The run hears of the cancel as soon as the record is committed.
+ *   hold by hand a run that is held for its record stays held for that; the release is the same.
+ *   redrive      is refused while a node has the result: release or cancel the run instead.
+ *   delete       by force: the guard of the next try finds no run, and all of it is forgotten.
+ *   stop, close  it is tried for as long as a drain takes, what was refused once more; what is not
+ *                recorded then is told in the log and executed again by the next owner.
+ *   death        a node that claims the run ends the hold; the step is executed again, and
+ *                {runs}.trouble says why until the run has got further.
+ *
+ * Not kept: a unit that was refused by the fence or the node (another node has the run), one that
+ * stays undecided for good (the run is read anew from its journal: a second insert would meet the
+ * first), a transactional step (its function is part of the transaction that was rolled back), and
+ * a mark of a suspect (it records nothing).
+ *
+ * While units are kept because the storage fails, or are undecided, no work function is begun and
+ * nothing is claimed: so what is kept is bounded by what was being executed. */
+#ifndef SCHED_UNIT_RETRY_H
+#define SCHED_UNIT_RETRY_H
+
+#include "run/run.h"
+
+struct sched;
+
+/* ---- For the runner; without the lock ---- */
+
+/* May the unit of this run, which was not committed, be handed in again? */
+int unit_retry_may(const pawl_run *run);
+
+/* Keep it. The run is not in hand any more when this returns. */
+void unit_retry_unit(pawl_run *run);
+
+/* The run is in hand, and its unit is kept (run->keeps): go on with that. Gives the unit that was
+ * refused because another node has the run; NULL: the run is not in hand any more. */
+const unit *unit_retry_go_on(pawl_run *run);
+
+/* The unit is committed at last, or goes with its run. */
+void unit_retry_committed(pawl_run *run);
+void unit_retry_forget(pawl_run *run);
+
+/* ---- For all others ---- */
+
+/* 1 while commits fail because of the storage, or are undecided: then nothing is begun. With or
+ * without the lock. */
+int unit_retry_waits(const struct sched *d);
+
+/* The run is released, cancelled or deleted: if its unit is kept because its record was refused, it
+ * is tried again. With the lock held. */
+void unit_retry_release(struct sched *d, pawl_run *run);
+
+/* The same, for what was released by another process: called by the node loop. Without the lock. */
+void unit_retry_look(struct sched *d);
+
+/* The node leaves. Everything that was refused is tried once more, everything else as long as a
+ * drain takes (drain.c): is this run to be taken in hand for that? And what was not recorded in the
+ * end is told in the log. */
+void unit_retry_release_all(struct sched *d);  /* without the lock */
+int unit_retry_wants_try(const pawl_run *run); /* with the lock held */
+void unit_retry_tell_lost(struct sched *d);    /* without it */
+
+/* What is not recorded of a run, in words, if this process has some of it. 0: it has nothing.
+ * Without the lock. */
+int unit_retry_words(struct sched *d, int64_t run, char *out, size_t size);
+
+#endif

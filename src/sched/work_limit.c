@@ -1,0 +1,113 @@
+/* Concurrency limits of work functions: their slots. Most functions have no limit, and cost nothing
+ * of this: their runs are let in without the lock. */
+#include "sched/work_limit.h"
+#include "sched/job_queue.h"
+
+#include "sched/sched.h"
+
+static void queue(work_entry *w, pawl_run *run)
+{
+    run_move(run, PLACE_CROWDED);
+    run->next = NULL;
+    if (w->last)
+        w->last->next = run;
+    else
+        w->first = run;
+    w->last = run;
+}
+
+/* A slot is free: reserve it for the first waiter. */
+static void reserve_for_next(struct sched *d, work_entry *w)
+{
+    pawl_run *run = w->first;
+    if (!run || w->inside >= w->at_most) {
+        job_queue_ask_in(d, w);
+        return;
+    }
+    w->first = run->next;
+    if (!w->first)
+        w->last = NULL;
+    run->asked_in = w;
+    run_queue_ready(d, run);
+}
+
+void work_limit_ask_in(struct sched *d, work_entry *w)
+{
+    if (w && w->at_most != 0)
+        reserve_for_next(d, w);
+}
+
+static int has_place(struct sched *d, const work_entry *w)
+{
+    pthread_mutex_lock(&d->lock);
+    int free = w->inside < w->at_most;
+    pthread_mutex_unlock(&d->lock);
+    return free;
+}
+
+/* Waiters may be many, and wait for long: beyond what is kept warm their fibers are dropped. */
+static void make_room(struct sched *d, pawl_run *run)
+{
+    if (!has_place(d, run->work->entry) && fiber_pool_live(d->pool) > d->warm_max)
+        run_cool(run);
+}
+
+int work_limit_enter(struct sched *d, pawl_run *run)
+{
+    work_entry *w = run->work->entry;
+    if (run->asked_in != w)
+        work_limit_pass(d, run);
+    if (!w || w->at_most == 0)
+        return 1;
+    make_room(d, run);
+    pthread_mutex_lock(&d->lock);
+    run->asked_in = NULL;
+    /* RULE work-runs-at-most-as-often-as-allowed */
+    int enters = run->fiber && w->inside < w->at_most;
+    if (enters) {
+        w->inside++;
+    } else {
+        queue(w, run);
+        reserve_for_next(d, w); /* a place may have become free while its fiber was dropped */
+    }
+    pthread_mutex_unlock(&d->lock);
+    return enters;
+}
+
+void work_limit_leave(struct sched *d, work_entry *w)
+{
+    if (!w || w->at_most == 0)
+        return;
+    pthread_mutex_lock(&d->lock);
+    w->inside--;
+    reserve_for_next(d, w);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void work_limit_pass(struct sched *d, pawl_run *run)
+{
+    if (!run->asked_in)
+        return;
+    pthread_mutex_lock(&d->lock);
+    reserve_for_next(d, run->asked_in);
+    run->asked_in = NULL;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void work_limit_let_go(struct sched *d)
+{
+    pawl_run *run;
+    for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next) {
+        while ((run = w->first) != NULL) {
+            w->first = run->next;
+            run_queue_ready(d, run);
+        }
+        w->last = NULL;
+    }
+}
+
+void work_limit_clear(struct sched *d)
+{
+    for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next)
+        w->first = w->last = NULL; /* jobs go with their runs */
+}

@@ -1,0 +1,47 @@
+/* A thread pool for work functions, beside a caller that drives by hand (the option work_threads).
+ *
+ * The functions of workflows stay on the caller's thread, inside pawl_poll() or pawl_finish(). A
+ * work function that a run asks for is handed to a worker: the run waits in a queue of the
+ * scheduler, then in the worker's hand, and comes back to the caller's list when the function has
+ * returned; a thread that waits for the descriptor is woken. The result is recorded by the caller,
+ * as if the function had been called there. Jobs (jobs.h) are done by workers too. Transactional
+ * steps are not: they are executed by the thread that commits.
+ *
+ * Workers are runners (sched.h) that never take a run in hand to resume it. So a time limit, a
+ * cancel and a stop find them as they find the threads of an engine that serves (workers.c). One
+ * whose work was taken from it, because the time was over, is replaced: what it is stuck in does
+ * not count. */
+#ifndef SCHED_WORK_THREADS_H
+#define SCHED_WORK_THREADS_H
+
+#include "run/run.h"
+
+struct sched;
+struct runner;
+
+/* As many as the options say, less those that are there. Called with each poll. */
+void work_threads_start(struct sched *d);
+
+/* Are there any? Then the thread that drives by hand calls no work function. */
+int work_threads_are_there(const struct sched *d);
+
+/* Stop the worker threads, as workers_stop() does, before the node leaves. Runs whose work function
+ * no worker has called yet go back to the caller's list. */
+void work_threads_stop(struct sched *d);
+
+/* The run waits for a worker to call `work`, for which it has a place. It is not in hand any
+ * more. */
+void work_threads_give(struct sched *d, pawl_run *run);
+
+/* The work that the run asks for was done: its result is in `work`. */
+int work_threads_have_done(pawl_run *run);
+
+/* The fiber that waits for the result is dropped: the result is kept for the next one, which asks
+ * for the same attempt of the same op. */
+void work_threads_keep(pawl_run *run);
+
+/* Those whose time is over are left alone; when the next one is, as mono_ns. By hand. */
+void work_threads_look(struct sched *d);
+int64_t work_threads_next_ns(struct sched *d);
+
+#endif

@@ -1,0 +1,432 @@
+/* The worker threads, and those of them that are in work functions.
+ *
+ * A work function may take long. While a thread is in one, the ready runs of its list go to other
+ * threads: a run whose fiber belongs to the busy thread loses that fiber and is replayed, which is
+ * always legal. If no thread is free, one is added, up to a limit. A function whose time is over is
+ * not stopped, for nothing can stop it: its run goes on without it, and its result is dropped.
+ *
+ * Short functions should cost nothing of this. So the workers are checked every few ms, and only
+ * while one of them is in a work function, or was a moment ago. Entering and leaving is lock-free:
+ *   1. A worker publishes `in_work`, `since_ns` and `over_ns` when it enters a work function.
+ *   2. Taking the run away from it is a compare-and-swap on `in_work` (seize), with the lock held.
+ *   3. Leaving is an atomic exchange. A worker that finds its own work there keeps the run; one
+ *      that does not waits for the lock, and learns whether the run was taken from it. */
+#include <stdlib.h>
+
+#include "base/thread.h"
+#include "db/world.h"
+#include "sched/job_queue.h"
+#include "sched/sched.h"
+
+enum { AGAIN_MS = 5 };
+
+/* A thread is in a work function for this long: other threads take its runs. */
+static const int64_t LONG_NS = 2000000;
+
+static int64_t now_ns(sched *d)
+{
+    return d->host->mono_ns(d->host);
+}
+
+/* ---- Entering and leaving ---- */
+
+/* A thread that drives by hand checks the workers, and has to know until when to wait. */
+static void call_hand(runner *r)
+{
+    if (r->works)
+        sched_call(r->sched, 'c');
+}
+
+static void end_by(runner *r, int64_t end_ns)
+{
+    if (end_ns < atomic_load(&r->over_ns))
+        atomic_store(&r->over_ns, end_ns);
+    call_hand(r);
+}
+
+void sched_enter_work(runner *r, pawl_work *w)
+{
+    sched *d = r->sched;
+    int64_t now = now_ns(d);
+    w->over_ns = w->limit_ms > 0 ? clock_deadline(now, w->limit_ms) : INT64_MAX;
+    atomic_store_explicit(&r->since_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&r->over_ns, w->over_ns, memory_order_relaxed);
+    atomic_store(&r->in_work, w);
+    atomic_store(&r->busy, 1);
+    if (atomic_load(&w->cancelled)) /* the cancelling thread may not have found it here */
+        end_by(r, clock_deadline(now, d->options.drain_ms));
+    if (!r->works && !atomic_load(&d->ticking))
+        sched_call_crew(d);
+    if (w->over_ns != INT64_MAX)
+        call_hand(r);
+}
+
+/* The value of `in_work` while a run is taken from its runner: no work. */
+static pawl_work *mark_of(runner *r)
+{
+    return (pawl_work *)(void *)r;
+}
+
+int sched_leave_work(runner *r, const pawl_work *w)
+{
+    sched *d = r->sched;
+    atomic_store(&r->busy, 0);
+    const pawl_work *mine = atomic_exchange(&r->in_work, NULL);
+    if (mine && mine != mark_of(r))
+        return 1;
+    pthread_mutex_lock(&d->lock); /* the taking thread has taken it, or left it */
+    /* RULE what-a-late-attempt-gives-is-dropped */
+    int waited_for = w->run != NULL;
+    r->late = 0;
+    pthread_mutex_unlock(&d->lock);
+    return waited_for;
+}
+
+/* Keep the runner from leaving the work that it is in, while the lock is held. NULL: it has. */
+static pawl_work *seize(runner *r)
+{
+    pawl_work *w = atomic_load(&r->in_work);
+    return w && atomic_compare_exchange_strong(&r->in_work, &w, mark_of(r)) ? w : NULL;
+}
+
+static void let_go(runner *r, pawl_work *w)
+{
+    pawl_work *mark = mark_of(r);
+    atomic_compare_exchange_strong(&r->in_work, &mark, w);
+}
+
+/* Of a job the work has a run too, but that may be gone. */
+static int is_of(const pawl_work *w, const pawl_run *run)
+{
+    /* RULE A7-what-is-undone-is-not-waited-for-for-ever */
+    return w->job ? w->job->run == run : w->run == run;
+}
+
+/* It has the time of a drain for that; then the run goes on without it. */
+void workers_ask_to_stop(sched *d, pawl_run *run)
+{
+    int64_t end = clock_deadline(now_ns(d), d->options.drain_ms);
+    jobs_ask_to_stop(run);
+    if (run->queued_work) /* RULE a-cancel-finds-work-that-waits-for-a-worker */
+        atomic_store(&run->work->cancelled, 1);
+    for (int i = 0; i < SCHED_RUNNERS; i++) {
+        runner *r = &d->runners[i];
+        pawl_work *w = seize(r);
+        if (w && is_of(w, run)) {
+            atomic_store(&w->cancelled, 1);
+            end_by(r, end);
+        }
+        if (w)
+            let_go(r, w);
+    }
+}
+
+/* Take the work from the runner that is in it: its result is dropped. Gives the run, if it is one
+ * that waits for it in line, and `taken`. INT64_MAX: whether its time is over or not. With the lock
+ * held. */
+static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
+{
+    pawl_work *w = seize(r);
+    *taken = NULL;
+    if (!w)
+        return NULL;
+    if (over_ns < atomic_load(&r->over_ns)) { /* in between it has left, and entered another one */
+        let_go(r, w);
+        return NULL;
+    }
+    pawl_run *run = w->run;
+    *taken = w; /* owned by the worker thread from here on, which frees it on return */
+    atomic_store(&w->cancelled, 1);
+    w->run = NULL;
+    r->late = 1;
+    if (w->job) {
+        job_call_off(r->sched, w, over_ns != INT64_MAX);
+        run = NULL;
+    } else {
+        if (over_ns != INT64_MAX) {
+            run->expired_op = w->op;
+            run->expired = w->attempt;
+            run->expired_began_ms = w->began_ms;
+        }
+        run->work = NULL;
+    }
+    atomic_store(&r->in_work, NULL);
+    return run;
+}
+
+/* ---- Threads ---- */
+
+static void *drive_thread(void *arg)
+{
+    runner *r = arg;
+    sched *d = r->sched;
+    pthread_mutex_lock(&d->lock);
+    while (!atomic_load(&d->stopping)) {
+        run_queue_fire(d);
+        run_queue_collect(r);
+        job *j = quarantine_take_job(r);
+        pawl_run *run = j ? NULL : quarantine_take(r);
+        pthread_mutex_unlock(&d->lock);
+        int did = 1;
+        if (j)
+            job_call(r, j);
+        else if (run)
+            runner_take(r, run);
+        else
+            did = committers_drive(d->options.committers);
+        if (!did)
+            committers_leave(d->options.committers);
+        pthread_mutex_lock(&d->lock);
+        if (r->lost)
+            break;
+        if (did || atomic_load(&r->answered) || quarantine_has(r) || atomic_load(&d->stopping))
+            continue;
+        int64_t due = run_queue_next_ns(d), others = quarantine_next_ns(d);
+        r->waits = 1;
+        d->host->wait(d->host, &r->cond, &d->lock, due < others ? due : others);
+        r->waits = 0;
+    }
+    r->runs = 0;
+    pthread_cond_signal(&d->ended);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+static int start_one(sched *d, int index)
+{
+    runner *r = &d->runners[index];
+    r->works = 0;
+    r->started = r->runs = thread_start(&r->thread, drive_thread, r);
+    return r->runs;
+}
+
+static void move_ready(sched *d, runner *from, runner *to)
+{
+    pawl_run *run;
+    while ((run = run_queue_take(from)) != NULL)
+        run_queue_ready_on(d, to, run);
+}
+
+pawl_code workers_start(sched *d, error *err)
+{
+    int wanted = (int)d->options.threads, started = 0;
+    pthread_mutex_lock(&d->lock);
+    while (started < wanted && start_one(d, started))
+        started++;
+    if (started > 0) { /* runs may have been started meanwhile */
+        for (int i = started; i < d->runner_count; i++)
+            move_ready(d, &d->runners[i], &d->runners[0]);
+        d->runner_count = d->thread_count = started;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return started > 0 ? PAWL_OK : error_set(err, PAWL_NOMEM, "no thread can be started");
+}
+
+/* ---- Stopping ---- */
+
+/* Does a thread run that is not given up? */
+static int is_awaited(sched *d)
+{
+    for (int i = 0; i < d->thread_count; i++)
+        if (d->runners[i].runs && !d->runners[i].lost)
+            return 1;
+    return 0;
+}
+
+/* The thread that is in a work function is left there, and what the function gives is dropped: the
+ * step is executed again by the next owner of the run. */
+static int leave_in_work(sched *d, runner *r)
+{
+    const pawl_work *w = NULL;
+    pawl_run *run = r->late ? NULL : take_from(r, INT64_MAX, &w);
+    if (w)
+        LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", w->run_id),
+            LOG_TEXT("work", w->name),
+            LOG_TEXT("why", "it has not returned in drain_ms; what it gives is dropped, and it is "
+                            "called again"));
+    if (run)
+        /* RULE 2-what-a-stop-leaves-does-not-cost-what-has-returned */
+        run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+    return r->late;
+}
+
+/* The same with a workflow function that does not come to its next call of pawl. It touches the
+ * memory of its run and nothing else: so the run is out of reach of all other threads from here on.
+ * The row is given back with the node's. */
+static int leave_in_function(sched *d, runner *r)
+{
+    pawl_run *run = atomic_load(&r->in_function);
+    if (!run || !atomic_compare_exchange_strong(&r->in_function, &run, NULL))
+        return 0;
+    LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
+        LOG_TEXT("why", "its workflow function has not come to a call of pawl in drain_ms; what "
+                        "that has recorded since its last commit is dropped"));
+    run_queue_forget(d, run);
+    return 1;
+}
+
+/* Threads in functions of the user end when these return, if ever. Not those in transactions, which
+ * have locks that only the end of the transaction releases. */
+static void give_up(sched *d)
+{
+    for (int i = 0; i < d->thread_count; i++) {
+        runner *r = &d->runners[i];
+        if (r->runs && !r->lost)
+            /* RULE L9-a-stop-does-not-wait-for-a-workflow-function */
+            r->lost = leave_in_work(d, r) || leave_in_function(d, r);
+    }
+}
+
+/* The node lives on meanwhile, and says so: what is under way is its own. */
+static int64_t stay_alive(sched *d)
+{
+    pthread_mutex_unlock(&d->lock);
+    node_loop_beat(d);
+    pthread_mutex_lock(&d->lock);
+    return now_ns(d) + sched_look_ns(d);
+}
+
+static void join_one(runner *r)
+{
+    if (r->started)
+        pthread_join(r->thread, NULL);
+    r->started = r->lost = 0;
+}
+
+void workers_stop(sched *d)
+{
+    int back = atomic_load(&d->options.db->world->back); /* then their results cannot be recorded */
+    /* RULE what-is-under-way-is-waited-for */
+    int64_t deadline = clock_deadline(now_ns(d), back ? 0 : d->options.drain_ms);
+    pthread_mutex_lock(&d->lock);
+    int64_t beat = d->keep_at_ns;
+    atomic_store(&d->stopping, 1);
+    for (int i = 0; i < d->thread_count; i++)
+        pthread_cond_broadcast(&d->runners[i].cond);
+    pthread_cond_broadcast(&d->work_cond);
+    while (is_awaited(d)) {
+        if (!d->host->wait(d->host, &d->ended, &d->lock, beat < deadline ? beat : deadline))
+            continue;
+        int64_t now = now_ns(d);
+        if (now >= deadline) {
+            give_up(d);
+            deadline = clock_deadline(now, AGAIN_MS); /* a thread that is in none is about to end */
+        }
+        if (now >= beat)
+            beat = stay_alive(d);
+    }
+    int count = d->thread_count;
+    d->thread_count = 0;
+    pthread_mutex_unlock(&d->lock);
+    for (int i = 0; i < count; i++)
+        if (!d->runners[i].lost)
+            join_one(&d->runners[i]);
+}
+
+void workers_join(sched *d)
+{
+    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++) {
+        if (!d->runners[i].lost)
+            continue;
+        join_one(&d->runners[i]);
+    }
+}
+
+int workers_has_lost(const sched *d)
+{
+    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++)
+        if (d->runners[i].lost)
+            return 1;
+    return 0;
+}
+
+int workers_is_member(sched *d)
+{
+    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++)
+        if (d->runners[i].runs && pthread_equal(d->runners[i].thread, pthread_self()))
+            return 1;
+    return 0;
+}
+
+/* ---- Checking the workers ---- */
+
+int workers_is_working(sched *d)
+{
+    int working = 0;
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < d->thread_count; i++)
+        working |= atomic_load(&d->runners[i].busy);
+    pthread_mutex_unlock(&d->lock);
+    return working;
+}
+
+static int is_stuck(const runner *r, int64_t now)
+{
+    /* RULE what-waits-behind-a-step-goes-to-others */
+    return atomic_load(&r->busy) && now - atomic_load(&r->since_ns) > LONG_NS;
+}
+
+/* A runner that can take the ready runs of a busy one; NULL: none. */
+static runner *free_runner(sched *d, int64_t now)
+{
+    runner *best = NULL;
+    for (int i = 0; i < d->thread_count; i++) {
+        runner *r = &d->runners[i];
+        if (!is_stuck(r, now) && (!best || r->count < best->count))
+            best = r;
+    }
+    /* RULE no-more-threads-than-allowed */
+    if (best || d->thread_count >= d->options.threads_max || atomic_load(&d->stopping))
+        return best;
+    if (!start_one(d, d->thread_count))
+        return NULL;
+    d->runner_count = d->thread_count + 1;
+    return &d->runners[d->thread_count++];
+}
+
+/* The attempt's time is over: its run goes on elsewhere, and is told there. */
+static void expire(sched *d, runner *r, runner *to, int64_t now)
+{
+    const pawl_work *taken;
+    pawl_run *run = take_from(r, now, &taken);
+    if (run)
+        run_queue_ready_on(d, to, run);
+}
+
+static int is_over(const runner *r, int64_t now)
+{
+    return atomic_load(&r->in_work) && now >= atomic_load(&r->over_ns);
+}
+
+void workers_expire(sched *d, runner *to)
+{
+    int64_t now = now_ns(d);
+    for (int i = 0; i < d->thread_count; i++)
+        if (is_over(&d->runners[i], now))
+            expire(d, &d->runners[i], to, now);
+}
+
+void workers_look(sched *d)
+{
+    pthread_mutex_lock(&d->lock);
+    int64_t now = now_ns(d);
+    run_queue_fire(d);
+    for (int i = 0; i < d->thread_count; i++) {
+        runner *r = &d->runners[i];
+        int over = is_over(r, now);
+        run_queue_collect(r);
+        if (!over && !(r->first && is_stuck(r, now)))
+            continue;
+        runner *to = free_runner(d, now);
+        if (!to)
+            break;
+        if (over) /* RULE a-run-goes-on-without-the-attempt-that-is-over */
+            expire(d, r, to, now);
+        if (r->first && is_stuck(r, now))
+            move_ready(d, r, to);
+    }
+    /* if there was none, there is one now */
+    if ((d->jobs.first || quarantine_is_ready(d)) && free_runner(d, now))
+        run_queue_call_one(d);
+    pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,477 @@
+/* Giving runs back: whatever makes a process let go of a run (a hold, the time-out of
+ * pawl_finish(), a stop, trouble of its function), what was executed here is recorded first, and
+ * what is still being executed is waited for. The side file counts executions: each is one, as no
+ * process dies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/served_fixture.h"
+
+enum { INSIDE, MOST, LET_GO, LET_FIRST_GO };
+
+static int64_t number(stage *s, int which)
+{
+    return atomic_load(stage_number(s, which));
+}
+
+static void enter(stage *s)
+{
+    int64_t inside = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    int64_t most = number(s, MOST);
+    while (inside > most && !atomic_compare_exchange_weak(stage_number(s, MOST), &most, inside))
+        continue;
+}
+
+/* Stays in the function until the test lets it go, deaf to everything else. */
+static const char *stand(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "%s", pawl_work_name(work));
+    enter(s);
+    while (!number(s, LET_GO))
+        poll(NULL, 0, 1);
+    atomic_fetch_sub(stage_number(s, INSIDE), 1);
+    return input;
+}
+
+/* The same; it is let go by itself. */
+static const char *stand_first(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "%s", pawl_work_name(work));
+    while (!number(s, LET_FIRST_GO))
+        poll(NULL, 0, 1);
+    return input;
+}
+
+#define ARG PAWL_CALL(.arg = pawl_arg(run))
+#define LATER(name, fn, input) pawl_step_later(run, name, fn, input, ARG)
+
+static const char *three(pawl_run *run, const char *input)
+{
+    pawl_future *some[] = {LATER("a", stand, "1"), LATER("b", stand, "2"), LATER("c", stand, "3")};
+    pawl_all(run, some, 3);
+    return input;
+}
+
+static void expect_once(stage *s, const char *names)
+{
+    for (; *names; names++) {
+        char name[] = {*names, '\0'};
+        int count = stage_count(s, name);
+        if (count != 1)
+            fail_msg("%s was executed %d times", name, count);
+    }
+}
+
+/* Runs that have nothing to do with it: the node has looked for work meanwhile. */
+static const char *nothing(pawl_run *run, const char *input)
+{
+    (void)run;
+    return input;
+}
+
+static void let_others_go_on(served *v, const char *prefix)
+{
+    for (int i = 0; i < 20; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%s-%d", prefix, i);
+        stage_start(v->stage, v->p, "nothing", id, "1");
+        STAGE_CODE(v->stage, v->p, pawl_wait(v->p, id, PAWL_FOREVER, NULL), PAWL_OK);
+    }
+}
+
+/* ---- The time-out of pawl_finish() ---- */
+
+static const char *takes_long(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "%s", pawl_work_name(work));
+    stage_advance(s, 150);
+    return input;
+}
+
+static const char *three_long(pawl_run *run, const char *input)
+{
+    pawl_future *some[] = {LATER("a", takes_long, "1"), LATER("b", takes_long, "2"),
+                           LATER("c", takes_long, "3")};
+    pawl_all(run, some, 3);
+    return input;
+}
+
+/* Each call executes what it has begun, records it, and begins with nothing else. */
+static void finish_records_what_has_returned(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, three_long);
+    stage_start(s, p, "three_long", "run", "7");
+    int rounds = 0;
+    while (pawl_finish(p, "run", 100, NULL) == PAWL_TIMEOUT && ++rounds < 20)
+        continue;
+    expect_once(s, "abc");
+    assert_in_range(rounds, 1, 4);
+    STAGE_DONE(s, p, "run", "7");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- A hold ---- */
+
+static void a_release_waits_for_jobs(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 8));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, three);
+    STAGE_REGISTER(s, v.p, nothing);
+    served_begin(&v);
+    stage_start(s, v.p, "three", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 3);
+    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    let_others_go_on(&v, "held");
+    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    let_others_go_on(&v, "released");
+    atomic_store(stage_number(s, LET_GO), 1);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "abc");
+    assert_int_equal(number(s, MOST), 3);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
+    served_end(&v);
+}
+
+/* It stays this node's until then, and is nobody's afterwards. */
+static void a_hold_waits_for_jobs(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 4));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, three);
+    served_begin(&v);
+    stage_start(s, v.p, "three", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 3);
+    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, INSIDE) == 0);
+    served_stop(&v);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
+    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    served_begin(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "abc");
+    served_end(&v);
+}
+
+/* Notes its name and the position in its key. */
+static const char *note_position(pawl_work *work, const char *input)
+{
+    const char *position = strrchr(pawl_work_key(work), '.');
+    stage_note(pawl_work_arg(work), "%s%s-%lld", pawl_work_name(work), position ? position : "",
+               (long long)pawl_work_attempt(work));
+    return input;
+}
+
+static const char *between(pawl_run *run, const char *input)
+{
+    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_step(run, "f", stand_first, input, ARG);
+    pawl_step(run, "b", note_position, input, ARG);
+    return pawl_await(run, f);
+}
+
+/* The function has not come to the wait for the later step, but to another step: what has returned
+ * is recorded behind a row for that one, whose key and number of attempts stay what they are. */
+static void a_hold_between_steps(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, between);
+    served_begin(&v);
+    stage_start(s, v.p, "between", "run", "7");
+    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    served_stop(&v);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f step-again:b done");
+    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    served_begin(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "af");
+    assert_int_equal(stage_count(s, "b.4-1"), 1);
+    stage_start(s, v.p, "between", "other", "7"); /* as it is without a hold */
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(stage_count(s, "b.4-1"), 2);
+    served_end(&v);
+}
+
+static const char *in_transaction(pawl_work *work, void *native, const char *input)
+{
+    (void)native;
+    (void)input;
+    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return "\"given\"";
+}
+
+static const char *undo(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "undo-%s",
+               pawl_work_text(work, input, "/result", "without a result"));
+    return "null";
+}
+
+static const char *undone(pawl_run *run, const char *input)
+{
+    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_step(run, "f", stand_first, input, ARG);
+    pawl_transact(run, "t", in_transaction, input, PAWL_CALL(.arg = pawl_arg(run), .undo = "undo"));
+    pawl_await(run, f);
+    return pawl_fail(run, "enough", "so that it is undone");
+}
+
+/* The same before a transactional step, which has its row only when it is committed: what has
+ * returned comes between the row that says how to undo it and its own. */
+static void a_hold_before_a_transaction(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, undone);
+    STAGE_CODE(s, v.p, pawl_register_work(v.p, "undo", undo, PAWL_WORK(.arg = s)), PAWL_OK);
+    served_begin(&v);
+    stage_start(s, v.p, "undone", "run", "7");
+    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    served_stop(&v);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f undo-of:undo done");
+    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    served_begin(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    expect_once(s, "aft");
+    assert_int_equal(stage_count(s, "undo-given"), 1);
+    served_end(&v);
+}
+
+static const char *receiving(pawl_run *run, const char *input)
+{
+    const char *message;
+    pawl_future *f = LATER("a", stand, input);
+    for (int i = 0; i < 3; i++)
+        pawl_receive(run, "box", PAWL_FOREVER, &message);
+    stage_note(pawl_arg(run), "received");
+    return pawl_await(run, f);
+}
+
+/* Somebody else holds the run, and its owner learns of it by a park. */
+static void a_hold_from_elsewhere(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    stage *s = v.stage;
+    pawl *other = stage_open(s, NULL);
+    STAGE_REGISTER(s, v.p, receiving);
+    STAGE_REGISTER(s, v.p, nothing);
+    served_begin(&v);
+    stage_start(s, v.p, "receiving", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    STAGE_CODE(s, other, pawl_hold(other, "run", NULL), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "box", "1", NULL), PAWL_OK); /* it wakes, and parks */
+    let_others_go_on(&v, "held");
+    STAGE_CODE(s, other, pawl_release(other, "run"), PAWL_OK);
+    let_others_go_on(&v, "released");
+    atomic_store(stage_number(s, LET_GO), 1);
+    for (int i = 0; i < 2; i++)
+        STAGE_CODE(s, other, pawl_send(other, "run", "box", "1", NULL), PAWL_OK);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "a");
+    pawl_close(other);
+    served_end(&v);
+}
+
+typedef struct inside {
+    stage *stage;
+    pawl *p;
+} inside;
+
+static const char *hold_and_release(pawl_work *work, const char *input)
+{
+    const inside *in = pawl_work_arg(work);
+    STAGE_CODE(in->stage, in->p, pawl_hold(in->p, "run", NULL), PAWL_OK);
+    STAGE_CODE(in->stage, in->p, pawl_release(in->p, "run"), PAWL_OK);
+    return input;
+}
+
+static const char *sleeps_long(pawl_run *run, const char *input)
+{
+    inside *in = pawl_arg(run);
+    const char *message = "null";
+    (void)input;
+    pawl_step(run, "hold", hold_and_release, "1", PAWL_CALL(.arg = in));
+    pawl_receive(run, "box", (int64_t)48 * 3600 * 1000, &message);
+    return message;
+}
+
+static pawl *open_sleeper(stage *s, inside *in)
+{
+    pawl *p = stage_open(s, NULL);
+    *in = (inside){s, p};
+    STAGE_CODE(s, p,
+               pawl_register_workflow(p, "sleeps_long", sleeps_long, PAWL_WORKFLOW(.arg = in)),
+               PAWL_OK);
+    return p;
+}
+
+/* It was driven, and a message wakes it, whoever drives it next. */
+static void a_release_in_a_step(conf *c)
+{
+    inside in;
+    stage *s = stage_new(c);
+    pawl *p = open_sleeper(s, &in);
+    stage_poll(s, p); /* a node from here on: it owns what it starts */
+    stage_start(s, p, "sleeps_long", "run", "null");
+    STAGE_UNTIL(s, p, stage_wakes(s, p, "run") > stage_now(s) + 3600000);
+    pawl_close(p);
+    p = open_sleeper(s, &in);
+    int64_t began = stage_now(s);
+    STAGE_CODE(s, p, pawl_send(p, "run", "box", "8", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "8");
+    assert_in_range(stage_now(s) - began, 0, 60000);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Trouble of the function ---- */
+
+static const char *lacking(pawl_run *run, const char *input)
+{
+    pawl_future *f = LATER("a", stand, input);
+    pawl_step(run, "f", stand_first, input, ARG);
+    pawl_call(run, "missing", input, NULL);
+    return pawl_await(run, f);
+}
+
+static void trouble_waits_for_jobs(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, lacking);
+    STAGE_REGISTER(s, v.p, nothing);
+    served_begin(&v);
+    stage_start(s, v.p, "lacking", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1 && stage_count(s, "f") == 1);
+    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    let_others_go_on(&v, "lacks");
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f done");
+    STAGE_CODE(s, v.p, pawl_register_work(v.p, "missing", stage_echo, PAWL_WORK(.arg = s)),
+               PAWL_OK);
+    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_DONE);
+    expect_once(s, "af");
+    served_end(&v);
+}
+
+/* ---- A stop ---- */
+
+static const char *two_more(pawl_run *run, const char *input)
+{
+    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_step(run, "f", stand_first, input, ARG);
+    pawl_step(run, "b", stage_echo, input, ARG);
+    return pawl_await(run, f);
+}
+
+/* The later step had returned long before the stop; the function had not come to wait for it. */
+static void a_stop_records_what_has_returned(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 60000));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, two_more);
+    served_begin(&v);
+    stage_start(s, v.p, "two_more", "run", "7");
+    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    served_stop_and_set(&v, LET_FIRST_GO);
+    assert_int_equal(stage_count(s, "b"), 0);
+    served_begin(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "afb");
+    served_end(&v);
+}
+
+/* A step that does not return in time is left in its function; that does not cost what has returned
+ * beside it. */
+static void a_stop_that_leaves_something(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, two_more);
+    served_begin(&v);
+    stage_start(s, v.p, "two_more", "run", "7");
+    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    served_stop(&v);
+    STAGE_HISTORY(s, v.p, "run", "step-later:a step-again:f done");
+    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    served_begin(&v);
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(s, "ab");
+    assert_int_equal(stage_count(s, "f"), 2);
+    served_end(&v);
+}
+
+static const char *spinning(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    pawl_step(run, "f", stage_echo, input, ARG);
+    pawl_future *child = pawl_child_later(run, "nothing", input, NULL);
+    atomic_fetch_add(stage_number(s, INSIDE), 1);
+    while (!number(s, LET_GO))
+        poll(NULL, 0, 1);
+    pawl_step(run, "b", stage_echo, input, ARG);
+    return pawl_await(run, child);
+}
+
+/* The function executes code of its own, for ever as far as anybody knows, and a child of it is
+ * about to be started. The engine stops without it. When it comes back nobody waits for it: it
+ * writes nothing, and the run goes on anew. */
+static void a_stop_leaves_a_function_that_spins(conf *c)
+{
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 10));
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, spinning);
+    STAGE_REGISTER(s, v.p, nothing);
+    served_begin(&v);
+    stage_start(s, v.p, "spinning", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    served_stop(&v);
+    assert_int_equal(stage_phase(s, v.p, "run"), PAWL_RUN_LIVE);
+    atomic_store(stage_number(s, LET_GO), 1);
+    served_begin(&v); /* it waits for the thread that was left */
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(stage_count(s, "b"), 1);
+    served_end(&v);
+}
+
+static const conf_case CASES[] = {
+    {"finish records what has returned", finish_records_what_has_returned, 0},
+    {"a release waits for jobs", a_release_waits_for_jobs, 0},
+    {"a hold waits for jobs", a_hold_waits_for_jobs, 0},
+    {"a hold between steps", a_hold_between_steps, 0},
+    {"a hold before a transaction", a_hold_before_a_transaction, 0},
+    {"a hold from elsewhere", a_hold_from_elsewhere, DB_DURABLE},
+    {"a release in a step", a_release_in_a_step, DB_DURABLE},
+    {"trouble waits for jobs", trouble_waits_for_jobs, 0},
+    {"a stop records what has returned", a_stop_records_what_has_returned, 0},
+    {"a stop that leaves something", a_stop_that_leaves_something, 0},
+    {"a stop leaves a function that spins", a_stop_leaves_a_function_that_spins, 0},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

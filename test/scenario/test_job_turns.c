@@ -1,0 +1,72 @@
+/* Jobs among runs: work that is done beside a workflow function has its turns also while there are
+ * always runs that could go on. One thread drives, and there is one committer, so that all runs do
+ * a step, are committed together, and are ready together: the order of what is done is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "support/engine_fixture.h"
+
+/* So many runs are ready at once, with so many steps each; every eighth turn is for a job. */
+enum { RUNS = 60, STEPS = 6, TURNS = 8 };
+enum { DONE, JOB_AT };
+
+static const char *step(pawl_work *work, const char *input)
+{
+    atomic_fetch_add(stage_number(pawl_work_arg(work), DONE), 1);
+    return input;
+}
+
+static const char *busy(pawl_run *run, const char *input)
+{
+    for (int i = 0; i < STEPS; i++)
+        pawl_step(run, "step", step, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return input;
+}
+
+static const char *job(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    atomic_store(stage_number(s, JOB_AT), atomic_load(stage_number(s, DONE)) + 1);
+    return input;
+}
+
+static const char *beside(pawl_run *run, const char *input)
+{
+    pawl_future *f = pawl_step_later(run, "job", job, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return pawl_await(run, f);
+}
+
+static void a_job_is_not_kept_waiting(conf *c)
+{
+    STAGE_BY_HAND();
+    stage *s = stage_new(c);
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = -1));
+    STAGE_REGISTER(s, p, busy);
+    STAGE_REGISTER(s, p, beside);
+    stage_start(s, p, "beside", "beside", "1");
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "busy-%d", i);
+        stage_start(s, p, "busy", id, "1");
+    }
+    stage_poll(s, p);
+    int64_t at = atomic_load(stage_number(s, JOB_AT)) - 1;
+    assert_int_equal(atomic_load(stage_number(s, DONE)), RUNS * STEPS);
+    assert_in_range(at, RUNS, RUNS + TURNS); /* after a round of steps, not behind the next one */
+    pawl_close(p);
+    stage_free(s);
+}
+
+static const conf_case CASES[] = {
+    {"a job is not kept waiting", a_job_is_not_kept_waiting, DB_TURNS},
+};
+
+int main(void)
+{
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,239 @@
+/* Storage that fails under load, with threads: what was done is recorded when the storage works
+ * again, and no step is executed twice by a process that lives. Executions are lines of the side
+ * file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "support/served_fixture.h"
+
+enum { RUNS = 100, STEPS = 9, ROUNDS = 5 };
+enum { DONE, TROUBLE, INSIDE, LET_GO };
+
+static int64_t number(stage *s, int which)
+{
+    return atomic_load(stage_number(s, which));
+}
+
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    (void)fields;
+    if (strcmp(event, "record-kept") == 0 || strcmp(event, "commit-undecided") == 0)
+        atomic_fetch_add(stage_number(arg, TROUBLE), 1);
+}
+
+static const char *work(pawl_work *w, const char *input)
+{
+    stage *s = pawl_work_arg(w);
+    stage_note(s, "%s.%s", pawl_work_run_id(w), pawl_work_name(w));
+    atomic_fetch_add(stage_number(s, DONE), 1);
+    return input;
+}
+
+/* Plain steps, later steps, time and randomness between them: what is kept is more than results. */
+static const char *many_steps(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    for (int i = 0; i < STEPS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s%d", i);
+        pawl_now(run);
+        if (pawl_random(run) & 1)
+            pawl_uuid(run);
+        if (i % 3 == 2)
+            pawl_await(run, pawl_step_later(run, name, work, input, PAWL_CALL(.arg = s)));
+        else
+            pawl_step(run, name, work, input, PAWL_CALL(.arg = s));
+        if (i == 3)
+            pawl_sleep(run, 20);
+    }
+    return input;
+}
+
+static served open_served(conf *c)
+{
+    served v = {.stage = stage_new(c)};
+    stage_go(v.stage);
+    v.p = stage_open(v.stage, PAWL_OPTIONS(.threads = 4, .log = hear, .log_arg = v.stage));
+    return v;
+}
+
+static void start_all(stage *s, pawl *p)
+{
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "r%d", i);
+        stage_start(s, p, "many_steps", id, "1");
+    }
+}
+
+static void each_step_was_executed_once(stage *s, pawl *p)
+{
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "r%d", i);
+        STAGE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        for (int j = 0; j < STEPS; j++) {
+            char line[64];
+            snprintf(line, sizeof line, "%s.s%d", id, j);
+            if (stage_count(s, line) != 1)
+                fail_msg("%s was executed %d times", line, stage_count(s, line));
+        }
+    }
+}
+
+/* ---- A full disk ---- */
+
+/* SQLite: files of this process do not grow beyond a few pages. PostgreSQL: what the server answers
+ * then. */
+static void be_full(conf *c, int full)
+{
+    if (c->server) {
+        pgserver_exec(c->server, c->database,
+                      full ? "CREATE TABLE public.full_disk (x int)"
+                           : "DROP TABLE public.full_disk");
+        return;
+    }
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = full ? 64 * 1024 : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void make_full_possible(conf *c)
+{
+    assert_int_equal(sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);
+    if (c->server)
+        pgserver_exec(c->server, c->database,
+                      "CREATE FUNCTION public.fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                      " IF to_regclass('public.full_disk') IS NOT NULL THEN"
+                      " RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END IF;"
+                      " RETURN NEW; END $$;"
+                      " CREATE TRIGGER fill BEFORE INSERT ON pawl.journal"
+                      " FOR EACH ROW EXECUTE FUNCTION public.fill()");
+}
+
+static void a_full_disk_under_load(conf *c)
+{
+    static const int64_t ALL = (int64_t)RUNS * STEPS;
+    served v = open_served(c);
+    STAGE_REGISTER(v.stage, v.p, many_steps);
+    make_full_possible(c);
+    served_begin(&v);
+    start_all(v.stage, v.p);
+    for (int i = 0; i < ROUNDS && number(v.stage, DONE) < ALL; i++) {
+        int64_t before = number(v.stage, TROUBLE);
+        be_full(c, 1);
+        TMP_AWAIT(number(v.stage, TROUBLE) > before || number(v.stage, DONE) == ALL);
+        be_full(c, 0);
+        int64_t done = number(v.stage, DONE); /* what was kept goes on */
+        TMP_AWAIT(number(v.stage, DONE) >= done + RUNS || number(v.stage, DONE) == ALL);
+    }
+    each_step_was_executed_once(v.stage, v.p);
+    assert_true(number(v.stage, TROUBLE) > 0);
+    served_end(&v);
+}
+
+/* ---- What is begun meanwhile ---- */
+
+static int count_event(const pawl_event *e, void *arg)
+{
+    (void)e;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Rows of its journal, without the start. */
+static int rows_of(stage *s, pawl *p, const char *id)
+{
+    int rows = 0;
+    STAGE_CODE(s, p, pawl_history(p, id, 0, 0, count_event, &rows), PAWL_OK);
+    return rows - 1;
+}
+
+/* One place, in which they stand until they are let go: the how-manieth may leave. */
+static const char *stand(pawl_work *w, const char *input)
+{
+    stage *s = pawl_work_arg(w);
+    int64_t turn = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    while (number(s, LET_GO) < turn)
+        poll(NULL, 0, 1);
+    stage_note(s, "%s", pawl_work_run_id(w));
+    return input;
+}
+
+static const char *stands(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "stand", input, NULL);
+}
+
+/* The first comes back when nothing can be recorded any more. The second may have been asked in by
+ * then; the third finds the place free, and has nothing to record before it. */
+static void nothing_is_begun_while_commits_fail(conf *c)
+{
+    served v = open_served(c);
+    stage *s = v.stage;
+    STAGE_REGISTER(s, v.p, stands);
+    STAGE_CODE(s, v.p, pawl_register_work(v.p, "stand", stand, PAWL_WORK(.arg = s, .at_most = 1)),
+               PAWL_OK);
+    make_full_possible(c);
+    served_begin(&v);
+    for (int i = 0; i < 3; i++)
+        stage_start(s, v.p, "stands", (const char *[]){"a", "b", "c"}[i], "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    for (int i = 0; i < 3; i++)
+        TMP_AWAIT(rows_of(s, v.p, (const char *[]){"a", "b", "c"}[i]) == 1);
+    be_full(c, 1);
+    atomic_store(stage_number(s, LET_GO), 1);
+    TMP_AWAIT(number(s, TROUBLE) >= 1);
+    atomic_store(stage_number(s, LET_GO), 3);
+    for (int i = 0; i < 50; i++) /* would it, if it could? */
+        poll(NULL, 0, 1);
+    assert_true(number(s, INSIDE) < 3);
+    be_full(c, 0);
+    for (int i = 0; i < 3; i++) {
+        const char *id = (const char *[]){"a", "b", "c"}[i];
+        STAGE_CODE(s, v.p, pawl_wait(v.p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        assert_int_equal(stage_count(s, id), 1);
+    }
+    served_end(&v);
+}
+
+/* ---- Sessions that are ended ---- */
+
+static void sessions_end_under_load(conf *c)
+{
+    if (!c->server)
+        skip();
+    served v = served_open(c, PAWL_OPTIONS(.threads = 4));
+    STAGE_REGISTER(v.stage, v.p, many_steps);
+    served_begin(&v);
+    start_all(v.stage, v.p);
+    while (number(v.stage, DONE) < (int64_t)RUNS * STEPS) {
+        pgserver_exec(c->server, c->database,
+                      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                      " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+        poll(NULL, 0, 30);
+    }
+    each_step_was_executed_once(v.stage, v.p);
+    served_end(&v);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"a full disk under load", a_full_disk_under_load, DB_DURABLE},
+        {"nothing is begun while commits fail", nothing_is_begun_while_commits_fail, DB_DURABLE},
+        {"sessions end under load", sessions_end_under_load, DB_DURABLE},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,240 @@
+/* What people are told about a run: why it was cancelled, and what it waits for. Each sentence of
+ * pawl_why() must be true of the run it is asked about, and be written once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/engine_fixture.h"
+
+static const char *sleeps(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, PAWL_SECONDS(5));
+    return input;
+}
+
+static const char *waits(pawl_run *run, const char *input)
+{
+    const char *message;
+    pawl_receive(run, "box", PAWL_FOREVER, &message);
+    (void)input;
+    return message;
+}
+
+static const char *lacks(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "nowhere", input, NULL);
+}
+
+static const char *parent(pawl_run *run, const char *input)
+{
+    const char *workflow = pawl_text(run, input, "", "sleeps");
+    return pawl_child(run, workflow, "1", PAWL_CHILD(.id = "kid"));
+}
+
+static const char *fails(pawl_run *run, const char *input)
+{
+    (void)input;
+    return pawl_fail(run, "declined", "say \"no\" to C:\\new");
+}
+
+static const char *grandparent(pawl_run *run, const char *input)
+{
+    return pawl_child(run, "parent", input, PAWL_CHILD(.id = "middle"));
+}
+
+static pawl *open_here(stage *s)
+{
+    pawl *p = stage_open(s, NULL);
+    STAGE_REGISTER(s, p, sleeps);
+    STAGE_REGISTER(s, p, waits);
+    STAGE_REGISTER(s, p, lacks);
+    STAGE_REGISTER(s, p, parent);
+    STAGE_REGISTER(s, p, grandparent);
+    STAGE_REGISTER(s, p, fails);
+    return p;
+}
+
+/* The sentences have these words, and never those. */
+static void expect_why(stage *s, pawl *p, const char *id, const char *words, const char *never,
+                       int line)
+{
+    char *text = NULL;
+    STAGE_CODE(s, p, pawl_why(p, id, &text), PAWL_OK);
+    if (words && !strstr(text, words))
+        stage_fail(s, line, "'%s' is not in\n%s", words, text);
+    if (never && strstr(text, never))
+        stage_fail(s, line, "'%s' is in\n%s", never, text);
+    if (strstr(text, ": :") || strstr(text, ": ."))
+        stage_fail(s, line, "an empty place in\n%s", text);
+    pawl_free(text);
+}
+
+#define WHY(id, words) expect_why(s, p, id, words, NULL, __LINE__)
+#define WHY_NOT(id, never) expect_why(s, p, id, NULL, never, __LINE__)
+
+/* ---- Cancels ---- */
+
+static void expect_cancelled(stage *s, pawl *p, const char *id, const char *message)
+{
+    pawl_outcome *end = NULL;
+    STAGE_UNTIL(s, p, pawl_wait(p, id, 0, NULL) == PAWL_CANCELLED);
+    STAGE_CODE(s, p, pawl_wait(p, id, 0, &end), PAWL_CANCELLED);
+    assert_string_equal(pawl_outcome_message(end), message);
+    pawl_outcome_free(end);
+}
+
+/* Nothing is made up where nobody has said why: of a run that is driven, that waits in the
+ * database, and that is held. */
+static void a_cancel_without_a_reason(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    static const char *const IDS[] = {"null", "empty", "fresh", "held"};
+    for (int i = 0; i < 4; i++) {
+        stage_start(s, p, "sleeps", IDS[i], "1");
+        if (i != 2)
+            stage_poll(s, p);
+        if (i == 3)
+            STAGE_CODE(s, p, pawl_hold(p, IDS[i], NULL), PAWL_OK);
+        if (i == 3)
+            stage_poll(s, p);
+        STAGE_CODE(s, p, pawl_cancel(p, IDS[i], i == 1 ? "" : NULL), PAWL_OK);
+        expect_cancelled(s, p, IDS[i], "no reason was given");
+        WHY(IDS[i], ": cancelled: no reason was given.\n");
+    }
+    stage_start(s, p, "sleeps", "short", "1");
+    STAGE_CODE(s, p, pawl_cancel(p, "short", "x"), PAWL_OK);
+    expect_cancelled(s, p, "short", "x");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Between the call and the park at which the run hears of it. */
+static void a_cancel_on_its_way(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "sleeps", "run", "1");
+    stage_poll(s, p);
+    WHY_NOT("run", "asked to stop");
+    STAGE_CODE(s, p, pawl_cancel(p, "run", "too \"late\""), PAWL_OK);
+    WHY("run", "It was asked to stop at ");
+    WHY("run", ", because of \"too \\\"late\\\"\"; it is told at its next park");
+    expect_cancelled(s, p, "run", "too \"late\"");
+    WHY_NOT("run", "asked to stop");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Children ---- */
+
+static void a_child_is_named(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "parent", "run", "\"sleeps\"");
+    stage_poll(s, p);
+    WHY("run", "It waits for the child \"sleeps\" (op 2), the run \"kid\", which is live.\n");
+    STAGE_CODE(s, p, pawl_hold(p, "kid", "look \"at\" it"), PAWL_OK);
+    stage_poll(s, p);
+    WHY("run", "(op 2), the run \"kid\", which is held: look \"at\" it.\n");
+    STAGE_CODE(s, p, pawl_release(p, "kid"), PAWL_OK);
+    STAGE_DONE(s, p, "run", "1");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void a_child_in_trouble_says_why(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "parent", "run", "\"lacks\"");
+    STAGE_UNTIL(s, p, stage_phase(s, p, "kid") == PAWL_RUN_HELD);
+    WHY("run", "the run \"kid\", which is held: node ");
+    WHY("run", " does not have the work function nowhere.\n");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A failure that came up through runs: what was said, once, and where it was said. */
+static void a_failure_from_below(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "grandparent", "run", "\"fails\"");
+    STAGE_FAILED(s, p, "run", "declined", "no");
+    WHY("kid", ": declined: say \"no\" to C:\\new.\n");
+    WHY("run", ": declined: say \"no\" to C:\\new, in \"middle: kid\".\n");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* ---- Times ---- */
+
+static void a_delayed_run(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    STAGE_CODE(s, p, pawl_start(p, "waits", "late", "1", PAWL_START(.delay_ms = 7200000)), PAWL_OK);
+    STAGE_CODE(s, p,
+               pawl_start(p, "waits", "never", "1",
+                          PAWL_START(.delay_ms = 7200000, .deadline_ms = 3600000)),
+               PAWL_OK);
+    STAGE_CODE(s, p, pawl_send(p, "late", "box", "1", NULL), PAWL_OK);
+    WHY("late", "1 arrival is in its inbox.\n");
+    WHY("late", "(in 2 hours); what arrives before that waits in its inbox.\n");
+    WHY_NOT("late", "or when something arrives");
+    WHY("never", "Its deadline comes before it begins: ");
+    WHY("never", "(in 1 hour); it is cancelled when it begins.\n");
+    stage_advance(s, 5400000);
+    stage_poll(s, p);
+    assert_int_equal(stage_phase(s, p, "late"), PAWL_RUN_LIVE);
+    WHY("never", "Its deadline has passed: ");
+    WHY("never", "(30 minutes ago); it is cancelled when it begins.\n");
+    STAGE_DONE(s, p, "late", "1");
+    expect_cancelled(s, p, "never", "its deadline has passed");
+    WHY_NOT("never", "; it is cancelled");
+    pawl_close(p);
+    stage_free(s);
+}
+
+static void a_deadline(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    STAGE_CODE(s, p, pawl_start(p, "waits", "run", "1", PAWL_START(.deadline_ms = 3600000)),
+               PAWL_OK);
+    stage_poll(s, p);
+    WHY("run", "It is cancelled if it has not ended by ");
+    STAGE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    stage_poll(s, p);
+    WHY("run", "The run is held");
+    WHY("run", "It is cancelled if it has not ended by ");
+    stage_advance(s, 3600001);
+    WHY("run", "Its deadline has passed: ");
+    WHY("run", "; a node cancels it.\n");
+    WHY_NOT("run", "if it has not ended by");
+    expect_cancelled(s, p, "run", "its deadline has passed");
+    WHY_NOT("run", "deadline comes");
+    pawl_close(p);
+    stage_free(s);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"a cancel without a reason", a_cancel_without_a_reason, 0},
+        {"a cancel on its way", a_cancel_on_its_way, 0},
+        {"a child is named", a_child_is_named, 0},
+        {"a child in trouble says why", a_child_in_trouble_says_why, 0},
+        {"a failure from below", a_failure_from_below, 0},
+        {"a delayed run", a_delayed_run, 0},
+        {"a deadline", a_deadline, 0},
+    };
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,430 @@
+/* Work functions on threads of the engine while the caller drives by hand: the loop goes on, and
+ * everything else is as it is under pawl_serve(): limits, holds, cancels, places, stops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "support/engine_fixture.h"
+
+enum { RUNS = 6 };
+
+/* Numbers of the stage: 1: who waits at the gate may pass; so many are inside, and were at most;
+ * work functions that were called on the thread that drives, workflow functions that were not. */
+enum { GATE, INSIDE, MOST, WRONG, ASKED };
+
+typedef struct loop {
+    stage *stage;
+    pawl *p;
+    pthread_t driver;
+} loop;
+
+/* ---- Work ---- */
+
+static void go_in(loop *l)
+{
+    int64_t inside = atomic_fetch_add(stage_number(l->stage, INSIDE), 1) + 1;
+    int64_t most = atomic_load(stage_number(l->stage, MOST));
+    while (inside > most &&
+           !atomic_compare_exchange_weak(stage_number(l->stage, MOST), &most, inside))
+        continue;
+    if (pthread_equal(l->driver, pthread_self()))
+        atomic_fetch_add(stage_number(l->stage, WRONG), 1);
+}
+
+static void go_out(loop *l)
+{
+    atomic_fetch_sub(stage_number(l->stage, INSIDE), 1);
+}
+
+static const char *quick(pawl_work *work, const char *input)
+{
+    loop *l = pawl_work_arg(work);
+    go_in(l);
+    stage_note(l->stage, "quick");
+    go_out(l);
+    return input;
+}
+
+/* Stands at the gate. */
+static const char *slow(pawl_work *work, const char *input)
+{
+    loop *l = pawl_work_arg(work);
+    stage_note(l->stage, "slow");
+    go_in(l);
+    TMP_AWAIT(atomic_load(stage_number(l->stage, GATE)));
+    go_out(l);
+    return input;
+}
+
+/* Goes when it is asked to. */
+static const char *polite(pawl_work *work, const char *input)
+{
+    loop *l = pawl_work_arg(work);
+    go_in(l);
+    TMP_AWAIT(pawl_work_cancelled(work));
+    atomic_fetch_add(stage_number(l->stage, ASKED), 1);
+    go_out(l);
+    return input;
+}
+
+/* Stays until another one is there. */
+static const char *meet(pawl_work *work, const char *input)
+{
+    loop *l = pawl_work_arg(work);
+    go_in(l);
+    TMP_AWAIT(atomic_load(stage_number(l->stage, MOST)) >= 2);
+    go_out(l);
+    return input;
+}
+
+/* ---- Workflows ---- */
+
+static void note_thread(const loop *l)
+{
+    if (!pthread_equal(l->driver, pthread_self()))
+        atomic_fetch_add(stage_number(l->stage, WRONG), 1);
+}
+
+static const char *quick_flow(pawl_run *run, const char *input)
+{
+    loop *l = pawl_arg(run);
+    note_thread(l);
+    pawl_step(run, "one", quick, input, PAWL_CALL(.arg = l));
+    pawl_future *f = pawl_step_later(run, "two", quick, input, PAWL_CALL(.arg = l));
+    pawl_call(run, "quick", input, NULL);
+    pawl_await(run, f);
+    note_thread(l);
+    return input;
+}
+
+static const char *slow_flow(pawl_run *run, const char *input)
+{
+    loop *l = pawl_arg(run);
+    pawl_step(run, "slow", slow, input, PAWL_CALL(.arg = l));
+    return pawl_step(run, "after", quick, input, PAWL_CALL(.arg = l));
+}
+
+static const char *limited_flow(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "slow", slow, input,
+                     PAWL_CALL(.arg = pawl_arg(run), .attempts = 1, .attempt_ms = 20));
+}
+
+static const char *polite_flow(pawl_run *run, const char *input)
+{
+    pawl_step(run, "polite", polite, input, PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_sleep(run, PAWL_HOURS(1));
+    return input;
+}
+
+static const char *meet_flow(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "meet", meet, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+static const char *call_flow(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "one at a time", input, NULL);
+}
+
+static const char *no_work(pawl_run *run, const char *input)
+{
+    (void)run;
+    return input;
+}
+
+/* ---- The loop ---- */
+
+static void register_all(loop *l)
+{
+    static const struct {
+        const char *name;
+        pawl_workflow_fn *fn;
+    } FLOWS[] = {{"quick", quick_flow},   {"slow", slow_flow}, {"limited", limited_flow},
+                 {"polite", polite_flow}, {"meet", meet_flow}, {"call", call_flow},
+                 {"no_work", no_work}};
+    for (size_t i = 0; i < sizeof FLOWS / sizeof *FLOWS; i++)
+        STAGE_CODE(
+            l->stage, l->p,
+            pawl_register_workflow(l->p, FLOWS[i].name, FLOWS[i].fn, PAWL_WORKFLOW(.arg = l)),
+            PAWL_OK);
+    STAGE_CODE(l->stage, l->p, pawl_register_work(l->p, "quick", quick, PAWL_WORK(.arg = l)),
+               PAWL_OK);
+    STAGE_CODE(l->stage, l->p,
+               pawl_register_work(l->p, "one at a time", quick, PAWL_WORK(.arg = l, .at_most = 1)),
+               PAWL_OK);
+}
+
+static void open_still(loop *l, conf *c, const pawl_options *options)
+{
+    l->stage = stage_new(c);
+    l->p = stage_open(l->stage, options);
+    l->driver = pthread_self();
+    register_all(l);
+}
+
+/* The same, with a clock that goes. */
+static void open_loop(loop *l, conf *c, const pawl_options *options)
+{
+    open_still(l, c, options);
+    stage_go(l->stage);
+}
+
+static void close_loop(loop *l)
+{
+    pawl_close(l->p);
+    assert_int_equal(atomic_load(stage_number(l->stage, WRONG)), 0);
+    stage_free(l->stage);
+}
+
+/* As an event loop does it. */
+static void turn(loop *l)
+{
+    struct pollfd fd = {pawl_fd(l->p), POLLIN, 0};
+    int ms = pawl_timeout(l->p);
+    poll(&fd, 1, ms < 0 || ms > 50 ? 50 : ms);
+    STAGE_CODE(l->stage, l->p, pawl_poll(l->p, NULL), PAWL_OK);
+}
+
+#define LOOP_UNTIL(l, condition) TMP_AWAIT((turn(l), (condition)))
+
+static int is_done(loop *l, const char *id)
+{
+    return stage_phase(l->stage, l->p, id) == PAWL_RUN_DONE;
+}
+
+static void start(loop *l, const char *workflow, const char *id)
+{
+    stage_start(l->stage, l->p, workflow, id, "1");
+}
+
+static void open_gate(loop *l)
+{
+    atomic_store(stage_number(l->stage, GATE), 1);
+}
+
+static int is_inside(loop *l)
+{
+    return atomic_load(stage_number(l->stage, INSIDE)) > 0;
+}
+
+/* ---- Cases ---- */
+
+static void workflows_here_and_work_there(conf *c)
+{
+    loop l;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
+    start(&l, "quick", "run");
+    LOOP_UNTIL(&l, is_done(&l, "run"));
+    assert_int_equal(stage_count(l.stage, "quick"), 3);
+    close_loop(&l);
+}
+
+/* The descriptor says that the work function has returned. */
+static void the_loop_goes_on(conf *c)
+{
+    loop l;
+    int64_t did = 1;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "slow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    start(&l, "no_work", "other");
+    LOOP_UNTIL(&l, is_done(&l, "other"));
+    struct pollfd fd = {pawl_fd(l.p), POLLIN, 0};
+    while (did > 0 || poll(&fd, 1, 0) > 0)
+        STAGE_CODE(l.stage, l.p, pawl_poll(l.p, &did), PAWL_OK);
+    open_gate(&l);
+    assert_int_equal(poll(&fd, 1, tmp_patience() * 1000), 1);
+    LOOP_UNTIL(&l, is_done(&l, "run"));
+    STAGE_NOTES(l.stage, "slow quick");
+    close_loop(&l);
+}
+
+static void beside_each_other(conf *c)
+{
+    loop l;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
+    start(&l, "meet", "one");
+    start(&l, "meet", "two");
+    LOOP_UNTIL(&l, is_done(&l, "one") && is_done(&l, "two"));
+    assert_int_equal(atomic_load(stage_number(l.stage, MOST)), 2);
+    close_loop(&l);
+}
+
+/* A function whose time is over does not keep its thread from the others: there is a new one. */
+static void a_limit_is_kept(conf *c)
+{
+    loop l;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "limited", "run");
+    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_FAILED);
+    assert_true(is_inside(&l));
+    start(&l, "quick", "other");
+    LOOP_UNTIL(&l, is_done(&l, "other"));
+    open_gate(&l);
+    TMP_AWAIT(!is_inside(&l));
+    start(&l, "quick", "third");
+    LOOP_UNTIL(&l, is_done(&l, "third"));
+    close_loop(&l);
+}
+
+/* Whoever drives is told when the time of a work function is over, also if that begins while it
+ * waits: this clock stands still. */
+static void a_limit_in_time(conf *c)
+{
+    loop l;
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "limited", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    LOOP_UNTIL(&l, pawl_timeout(l.p) > 0);
+    assert_in_range(pawl_timeout(l.p), 1, 20);
+    stage_advance(l.stage, 20);
+    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_FAILED);
+    open_gate(&l);
+    close_loop(&l);
+}
+
+/* What was done is recorded before the run is given back. */
+static void held_meanwhile(conf *c)
+{
+    loop l;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "slow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    STAGE_CODE(l.stage, l.p, pawl_hold(l.p, "run", "by hand"), PAWL_OK);
+    open_gate(&l);
+    TMP_AWAIT(!is_inside(&l));
+    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_HELD);
+    for (int i = 0; i < 10; i++)
+        turn(&l);
+    STAGE_CODE(l.stage, l.p, pawl_release(l.p, "run"), PAWL_OK);
+    LOOP_UNTIL(&l, is_done(&l, "run"));
+    STAGE_NOTES(l.stage, "slow quick");
+    close_loop(&l);
+}
+
+/* They hear of it at once: the clock stands still, and nobody looks a second time. */
+static void cancelled_meanwhile(conf *c)
+{
+    loop l;
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "polite", "run");
+    start(&l, "polite", "waits"); /* for the thread */
+    LOOP_UNTIL(&l, is_inside(&l));
+    for (int i = 0; i < 10; i++)
+        turn(&l);
+    STAGE_CODE(l.stage, l.p, pawl_cancel(l.p, "waits", "enough"), PAWL_OK);
+    STAGE_CODE(l.stage, l.p, pawl_cancel(l.p, "run", "enough"), PAWL_OK);
+    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_CANCELLED &&
+                       stage_phase(l.stage, l.p, "waits") == PAWL_RUN_CANCELLED);
+    assert_in_range(atomic_load(stage_number(l.stage, ASKED)), 1, 2);
+    close_loop(&l);
+}
+
+static void at_most_so_many(conf *c)
+{
+    loop l;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 4));
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        start(&l, "call", id);
+    }
+    LOOP_UNTIL(&l, stage_count(l.stage, "quick") == RUNS && is_done(&l, "run-5"));
+    assert_int_equal(atomic_load(stage_number(l.stage, MOST)), 1);
+    close_loop(&l);
+}
+
+static void *open_it_later(void *arg)
+{
+    loop *l = arg;
+    TMP_AWAIT(is_inside(l));
+    tmp_pause(tmp_deadline(), "a moment", __FILE__, __LINE__);
+    open_gate(l);
+    return NULL;
+}
+
+/* The time is over while the function is being called: it is waited for, and recorded. */
+static void finish_runs_out_of_time(conf *c)
+{
+    loop l;
+    pthread_t opener;
+    pawl_code rc;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "slow", "run");
+    assert_int_equal(pthread_create(&opener, NULL, open_it_later, &l), 0);
+    while ((rc = pawl_finish(l.p, "run", 300, NULL)) == PAWL_TIMEOUT)
+        continue;
+    STAGE_CODE(l.stage, l.p, rc, PAWL_OK);
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    STAGE_NOTES(l.stage, "slow quick");
+    close_loop(&l);
+}
+
+/* So it is at the end of the engine. */
+static void closed_meanwhile(conf *c)
+{
+    loop l;
+    pthread_t opener;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "slow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    assert_int_equal(pthread_create(&opener, NULL, open_it_later, &l), 0);
+    pawl_close(l.p);
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    l.p = stage_open(l.stage, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    register_all(&l);
+    LOOP_UNTIL(&l, is_done(&l, "run"));
+    STAGE_NOTES(l.stage, "slow quick");
+    close_loop(&l);
+}
+
+static void *drive_on(void *arg)
+{
+    loop *l = arg;
+    l->driver = pthread_self();
+    LOOP_UNTIL(l, is_done(l, "run"));
+    return NULL;
+}
+
+/* The fiber of the run belongs to the thread that has driven so far: it is dropped, the result of
+ * its step is not. */
+static void another_thread_drives_on(conf *c)
+{
+    loop l;
+    pthread_t other;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    start(&l, "slow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    open_gate(&l);
+    TMP_AWAIT(!is_inside(&l));
+    assert_int_equal(pthread_create(&other, NULL, drive_on, &l), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    STAGE_NOTES(l.stage, "slow quick");
+    close_loop(&l);
+}
+
+static const conf_case CASES[] = {
+    {"workflows here and work there", workflows_here_and_work_there, DB_SHARED},
+    {"the loop goes on", the_loop_goes_on, DB_SHARED},
+    {"beside each other", beside_each_other, DB_SHARED},
+    {"a limit is kept", a_limit_is_kept, DB_SHARED},
+    {"a limit in time", a_limit_in_time, DB_SHARED},
+    {"held meanwhile", held_meanwhile, DB_SHARED},
+    {"cancelled meanwhile", cancelled_meanwhile, DB_SHARED},
+    {"at most so many", at_most_so_many, DB_SHARED},
+    {"finish runs out of time", finish_runs_out_of_time, DB_SHARED},
+    {"closed meanwhile", closed_meanwhile, DB_SHARED},
+    {"another thread drives on", another_thread_drives_on, DB_SHARED},
+};
+
+int main(void)
+{
+    return conf_run_reused(CASES, CONF_COUNT(CASES));
+}

@@ -1,0 +1,494 @@
+/* The engine fixture. Its clock is a page of memory that all processes of a test share, and a file
+ * at the same time, so that a server can read it: in the test's own database on PostgreSQL
+ * clock_timestamp() is replaced by a function that reads that file. */
+#include "support/engine_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "api/engine_test.h"
+#include "base/clock.h"
+#include "support/engine_fixture_serve.h"
+
+enum { NOTES_MAX = 256 * 1024, POLLS_MAX = 20000, MOVES_MAX = 2000, HISTORY_MAX = 64 * 1024 };
+
+/* 2026-01-01, a little after midnight. */
+static const int64_t BEGIN_MS = 1767225600123;
+
+/* What processes share. A server reads the first two numbers, the highest byte first: the date, and
+ * since when, by its own clock, it goes on from there; 0: it stands. */
+typedef struct page {
+    _Atomic uint64_t date;
+    _Atomic uint64_t since;
+    _Atomic int64_t now_ms;
+    _Atomic int64_t mono_ns;
+    _Atomic int64_t since_ns; /* by the system's monotonic clock; 0: time stands still */
+    _Atomic int chance;
+    _Atomic int64_t numbers[STAGE_NUMBERS];
+} page;
+
+struct stage {
+    const conf *conf;
+    pid_t pid; /* of the test itself */
+    page *page;
+    char notes[TMP_PATH];
+    pawl_hooks hooks;
+    int in, out; /* in a child: to the test */
+};
+
+_Noreturn void stage_fail(const stage *s, int line, const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (getpid() == s->pid)
+        fail_msg("line %d: %s", line, text);
+    fprintf(stderr, "in a child: line %d: %s\n", line, text);
+    fflush(stderr);
+    _exit(99);
+}
+
+/* ---- Time ---- */
+
+/* What has gone by since the clock goes. */
+static int64_t gone_ns(const stage *s)
+{
+    int64_t since = atomic_load(&s->page->since_ns);
+    return since ? clock_system()->mono_ns(clock_system()) - since : 0;
+}
+
+static int64_t hook_now(void *arg)
+{
+    return stage_now(arg);
+}
+
+static int64_t hook_mono(void *arg)
+{
+    return atomic_load(&((stage *)arg)->page->mono_ns) + gone_ns(arg);
+}
+
+static int hook_random(void *bytes, size_t count, void *arg)
+{
+    int chance = atomic_load(&((stage *)arg)->page->chance);
+    if (chance < 0)
+        return random_system()->fill(random_system(), bytes, count);
+    memset(bytes, chance, count);
+    return 0;
+}
+
+int64_t stage_now(const stage *s)
+{
+    return atomic_load(&s->page->now_ms) + gone_ns(s) / 1000000;
+}
+
+/* As a server reads it: the first byte is the highest. */
+static uint64_t in_order(uint64_t number)
+{
+    unsigned char bytes[sizeof number];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(number >> (56 - 8 * i));
+    memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
+static void put_date(stage *s, int64_t now_ms)
+{
+    atomic_store(&s->page->now_ms, now_ms);
+    atomic_store(&s->page->date, in_order((uint64_t)now_ms));
+}
+
+void stage_set_clock(stage *s, int64_t now_ms)
+{
+    put_date(s, now_ms - gone_ns(s) / 1000000);
+}
+
+void stage_advance(stage *s, int64_t ms)
+{
+    atomic_fetch_add(&s->page->mono_ns, ms * 1000000);
+    put_date(s, atomic_load(&s->page->now_ms) + ms);
+}
+
+void stage_go(stage *s)
+{
+    clock_source *real = clock_system();
+    atomic_store(&s->page->since, in_order((uint64_t)real->now_ms(real)));
+    atomic_store(&s->page->since_ns, real->mono_ns(real));
+}
+
+void stage_chance(stage *s, int byte)
+{
+    atomic_store(&s->page->chance, byte);
+}
+
+_Atomic int64_t *stage_number(stage *s, int which)
+{
+    return &s->page->numbers[which];
+}
+
+/* ---- Making ---- */
+
+static page *map_page(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)sizeof(page)), 0);
+    page *at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(at != MAP_FAILED);
+    close(fd);
+    return at;
+}
+
+/* pawl asks for pg_catalog.clock_timestamp(), whatever the search path is: so that is replaced. */
+static void replace_clock(const conf *c, const char *path)
+{
+    char sql[2 * TMP_PATH + 1536];
+    snprintf(sql, sizeof sql,
+             "DO $$ BEGIN ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO server_timestamp;"
+             " EXCEPTION WHEN duplicate_function THEN NULL; END $$;"
+             " CREATE OR REPLACE FUNCTION pg_catalog.stage_number(which bigint) RETURNS bigint"
+             " LANGUAGE sql AS"
+             " $$ SELECT ('x' || encode(pg_read_binary_file('%s', 8 * which, 8), 'hex'))"
+             "::bit(64)::bigint $$;"
+             " CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz"
+             " LANGUAGE sql AS $$ SELECT to_timestamp((stage_number(0) +"
+             " CASE WHEN stage_number(1) = 0 THEN 0"
+             " ELSE (extract(epoch FROM server_timestamp()) * 1000)::bigint"
+             " - stage_number(1) END) / 1000.0::numeric) $$",
+             path);
+    pgserver_exec(c->server, c->database, sql);
+}
+
+stage *stage_new(const conf *c)
+{
+    char path[TMP_PATH], name[PGSERVER_NAME + 16];
+    stage *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->conf = c;
+    s->pid = getpid();
+    s->in = s->out = -1;
+    snprintf(name, sizeof name, "clock-%s", c->database);
+    tmp_path(path, c->server ? pgserver_dir(c->server) : c->dir, name);
+    tmp_path(s->notes, c->dir, "notes");
+    s->page = map_page(path);
+    atomic_store(&s->page->mono_ns, INT64_C(1000000000000));
+    stage_set_clock(s, BEGIN_MS);
+    stage_chance(s, -1);
+    if (c->server)
+        replace_clock(c, path);
+    s->hooks = (pawl_hooks){sizeof s->hooks, hook_now, hook_mono, hook_random, s};
+    return s;
+}
+
+void stage_free(stage *s)
+{
+    munmap(s->page, sizeof *s->page);
+    free(s);
+}
+
+/* ---- Engines ---- */
+
+void stage_code(stage *s, pawl *p, pawl_code got, pawl_code wanted, int line)
+{
+    if (got != wanted)
+        stage_fail(s, line, "expected %s, got %s (%s)", pawl_code_name(wanted), pawl_code_name(got),
+                   got == PAWL_OK ? "" : pawl_errtext(p));
+}
+
+pawl *stage_open(stage *s, const pawl_options *options)
+{
+    pawl *p = NULL;
+    pawl_options o = {.size = sizeof o, .threads = -1};
+    if (options)
+        o = *options;
+    o.hooks = &s->hooks;
+    int by_hand = o.threads < 0;
+    if (by_hand && stage_serves())
+        o.threads = 2;
+    STAGE_CODE(s, p, pawl_open(&p, s->conf->url, &o), PAWL_OK);
+    if (by_hand && stage_serves())
+        serves_add(p);
+    return p;
+}
+
+static db *wrap(void *arg, db *inner)
+{
+    db *wrapped = db_fault_wrap(inner, arg);
+    TMP_CHECK(wrapped);
+    return wrapped;
+}
+
+pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan)
+{
+    pawl *p = NULL;
+    pawl_options o = *options;
+    engine_test test = {.arg = plan, .wrap = wrap};
+    o.hooks = &s->hooks;
+    STAGE_CODE(s, p, engine_test_open(&p, s->conf->url, &o, &test), PAWL_OK);
+    return p;
+}
+
+/* Called by the name of pawl_close(): see the header. */
+#undef pawl_close
+pawl_code stage_close(pawl *p)
+{
+    serves_end(p);
+    return pawl_close(p);
+}
+
+void stage_register(stage *s, pawl *p, const char *name, pawl_workflow_fn *fn)
+{
+    STAGE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
+}
+
+void stage_start(stage *s, pawl *p, const char *workflow, const char *id, const char *input)
+{
+    STAGE_CODE(s, p, pawl_start(p, workflow, id, input, NULL), PAWL_OK);
+}
+
+void *stage_serve(void *engine)
+{
+    return pawl_serve(engine) == PAWL_OK ? NULL : engine;
+}
+
+void stage_poll(stage *s, pawl *p)
+{
+    int64_t did, rounds = 0;
+    if (serves_until_idle(p))
+        return;
+    int64_t until = tmp_deadline();
+    do {
+        pawl_code rc;
+        while ((rc = pawl_poll(p, &did)) == PAWL_BUSY) /* another process has the database */
+            tmp_pause(until, "the database is free", __FILE__, __LINE__);
+        STAGE_CODE(s, p, rc, PAWL_OK);
+        if (++rounds > POLLS_MAX)
+            stage_fail(s, __LINE__, "the engine always has something to do");
+    } while (did > 0);
+}
+
+void stage_move(stage *s, pawl *p, int64_t rounds, const char *condition, int line)
+{
+    int ms = pawl_timeout(p);
+    if (rounds > MOVES_MAX)
+        stage_fail(s, line, "never came: %s", condition);
+    stage_advance(s, ms > 0 ? ms : 1);
+}
+
+/* ---- What has become of a run ---- */
+
+pawl_phase stage_phase(stage *s, pawl *p, const char *id)
+{
+    pawl_info *info = NULL;
+    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
+    pawl_phase phase = pawl_info_phase(info);
+    pawl_info_free(info);
+    return phase;
+}
+
+int64_t stage_wakes(stage *s, pawl *p, const char *id)
+{
+    pawl_info *info = NULL;
+    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
+    int64_t wakes = pawl_info_wake_ms(info);
+    pawl_info_free(info);
+    return wakes;
+}
+
+static pawl_outcome *end_of(stage *s, pawl *p, const char *id, pawl_code wanted, int line)
+{
+    pawl_outcome *o = NULL;
+    pawl_code rc;
+    STAGE_UNTIL(s, p, (rc = pawl_wait(p, id, 0, &o)) != PAWL_TIMEOUT);
+    stage_code(s, p, rc, wanted, line);
+    STAGE_CHECK(s, pawl_outcome_code(o) == wanted);
+    return o;
+}
+
+static void expect_text(stage *s, const char *got, const char *wanted, int line)
+{
+    if (strcmp(got, wanted) != 0)
+        stage_fail(s, line, "expected '%s', got '%s'", wanted, got);
+}
+
+static void expect_words(stage *s, const char *got, const char *words, int line)
+{
+    if (!strstr(got, words))
+        stage_fail(s, line, "expected '%s' in '%s'", words, got);
+}
+
+void stage_done(stage *s, pawl *p, const char *id, const char *value, int line)
+{
+    pawl_outcome *o = end_of(s, p, id, PAWL_OK, line);
+    expect_text(s, pawl_outcome_value(o), value, line);
+    pawl_outcome_free(o);
+}
+
+void stage_failed(stage *s, pawl *p, const char *id, const char *name, const char *words, int line)
+{
+    pawl_outcome *o = end_of(s, p, id, PAWL_FAILED, line);
+    expect_text(s, pawl_outcome_name(o), name, line);
+    expect_words(s, pawl_outcome_message(o), words, line);
+    expect_text(s, pawl_outcome_value(o), "null", line);
+    pawl_outcome_free(o);
+}
+
+void stage_held(stage *s, pawl *p, const char *id, const char *words, int line)
+{
+    pawl_outcome *o = end_of(s, p, id, PAWL_HELD, line);
+    expect_words(s, pawl_outcome_message(o), words, line);
+    pawl_outcome_free(o);
+}
+
+static int put_event(const pawl_event *e, void *arg)
+{
+    char *line = arg;
+    size_t used = strlen(line);
+    if (pawl_event_seq(e) > 1)
+        snprintf(line + used, HISTORY_MAX - used, "%s%s%s%s", used ? " " : "", pawl_event_kind(e),
+                 pawl_event_name(e)[0] ? ":" : "", pawl_event_name(e));
+    return 0;
+}
+
+void stage_history(stage *s, pawl *p, const char *id, const char *wanted, int line)
+{
+    char *got = calloc(1, HISTORY_MAX);
+    STAGE_CHECK(s, got);
+    stage_code(s, p, pawl_history(p, id, 0, 0, put_event, got), PAWL_OK, line);
+    expect_text(s, got, wanted, line);
+    free(got);
+}
+
+/* ---- What was executed ---- */
+
+void stage_note(stage *s, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text, sizeof text - 1, format, args);
+    va_end(args);
+    int fd = open(s->notes, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    STAGE_CHECK(s, fd >= 0 && size > 0 && size < (int)sizeof text - 1);
+    text[size++] = '\n';
+    STAGE_CHECK(s, write(fd, text, (size_t)size) == size);
+    close(fd);
+}
+
+/* All lines, in memory that is the caller's. */
+static char *read_notes(stage *s)
+{
+    char *text = calloc(1, NOTES_MAX);
+    STAGE_CHECK(s, text);
+    int fd = open(s->notes, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return text;
+    ssize_t size = read(fd, text, NOTES_MAX - 1);
+    STAGE_CHECK(s, size >= 0 && size < NOTES_MAX - 1);
+    close(fd);
+    return text;
+}
+
+int stage_count(stage *s, const char *text)
+{
+    int count = 0;
+    char *all = read_notes(s), *rest = NULL;
+    for (char *line = strtok_r(all, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        count += strcmp(line, text) == 0;
+    free(all);
+    return count;
+}
+
+void stage_notes(stage *s, const char *wanted, int line)
+{
+    char *all = read_notes(s);
+    size_t size = strlen(all);
+    if (size > 0)
+        all[size - 1] = '\0';
+    for (char *at = all; *at; at++)
+        if (*at == '\n')
+            *at = ' ';
+    expect_text(s, all, wanted, line);
+    free(all);
+}
+
+void stage_notes_once(stage *s, const char *wanted, int line)
+{
+    char *all = read_notes(s), *rest = NULL, *to = all, *before = NULL;
+    for (char *at = strtok_r(all, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
+        size_t size = strlen(at);
+        if (before && strcmp(before, at) == 0)
+            continue;
+        if (before)
+            to[-1] = ' ';
+        before = memmove(to, at, size + 1);
+        to += size + 1;
+    }
+    *to = '\0';
+    expect_text(s, all, wanted, line);
+    free(all);
+}
+
+void stage_forget(stage *s)
+{
+    unlink(s->notes);
+}
+
+const char *stage_echo(pawl_work *work, const char *input)
+{
+    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return input;
+}
+
+/* ---- Other processes ---- */
+
+typedef struct child_call {
+    stage *stage;
+    stage_body *body;
+    void *arg;
+} child_call;
+
+static void run_child(int in, int out, void *arg)
+{
+    child_call *call = arg;
+    call->stage->in = in;
+    call->stage->out = out;
+    call->body(call->stage, call->arg);
+}
+
+tmp_child stage_fork(stage *s, stage_body *body, void *arg)
+{
+    child_call call = {s, body, arg};
+    return tmp_fork(run_child, &call);
+}
+
+void stage_tell(stage *s, char what)
+{
+    tmp_tell(s->out, what);
+}
+
+void stage_meet(stage *s, char what)
+{
+    stage_tell(s, what);
+    while (tmp_hear(s->in) < 0)
+        continue; /* the test has gone, or does not answer yet; the watchdog ends this loop */
+}
+
+int stage_lap(stage *s, pawl *p)
+{
+    struct pollfd fd = {s->in, POLLIN, 0};
+    stage_poll(s, p);
+    return poll(&fd, 1, 1) == 0;
+}

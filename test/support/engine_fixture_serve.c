@@ -1,0 +1,89 @@
+/* A list of engines, each with the thread that is in its pawl_serve(). A child of fork() has its
+ * parent's list and none of its threads: entries are known by their process. */
+#include "support/engine_fixture_serve.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/engine_test.h"
+#include "support/engine_fixture.h"
+
+typedef struct entry {
+    struct entry *next;
+    pawl *p;
+    pid_t pid;
+    int serves;
+    pthread_t thread;
+} entry;
+
+static entry *all;
+
+int stage_serves(void)
+{
+    const char *driver = getenv("PAWL_TEST_DRIVER");
+    return driver && strcmp(driver, "serve") == 0;
+}
+
+void serves_add(pawl *p)
+{
+    entry *e = calloc(1, sizeof *e);
+    TMP_CHECK(e);
+    *e = (entry){.next = all, .p = p, .pid = getpid()};
+    all = e;
+}
+
+static entry **find(pawl *p)
+{
+    entry **at = &all;
+    while (*at && ((*at)->p != p || (*at)->pid != getpid()))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Two looks of the keeper are awaited: the first may have begun before there was something to see.
+ * What they have found is done when the engine is idle again. */
+static void await_idle(pawl *p)
+{
+    int64_t first, now, until = tmp_deadline();
+    engine_test_is_idle(p, 1, &first);
+    for (int quiet = 0; quiet < 2; tmp_pause(until, "the engine is idle", __FILE__, __LINE__)) {
+        int idle = engine_test_is_idle(p, 0, &now);
+        if (idle && now > first) {
+            quiet++;
+            engine_test_is_idle(p, 1, &first);
+        } else if (!idle) {
+            quiet = 0;
+        }
+    }
+}
+
+int serves_until_idle(pawl *p)
+{
+    entry *e = *find(p);
+    if (!e)
+        return 0;
+    if (!e->serves) {
+        TMP_CHECK(pthread_create(&e->thread, NULL, stage_serve, p) == 0);
+        e->serves = 1;
+    }
+    await_idle(p);
+    return 1;
+}
+
+void serves_end(pawl *p)
+{
+    entry **at = find(p), *e = *at;
+    void *failed = NULL;
+    if (!e)
+        return;
+    if (e->serves) {
+        pawl_stop(p);
+        TMP_CHECK(pthread_join(e->thread, &failed) == 0);
+        TMP_CHECK(!failed);
+    }
+    *at = e->next;
+    free(e);
+}

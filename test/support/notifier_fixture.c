@@ -1,0 +1,119 @@
+/* The driver's functions, each a few lines. They are called by the test's thread or by the
+ * notifier's; what both access is behind a lock or atomic, and the answers are set before the
+ * notifier's thread can ask for them. */
+#include "support/notifier_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pawl_code post_connect(db *d, db_role role, db_conn **out, error *err)
+{
+    post *p = (post *)d;
+    assert_int_equal(role, DB_WAKER);
+    atomic_fetch_add(&p->connects, 1);
+    if (p->connect_code)
+        return error_set(err, p->connect_code, "no connection, on purpose");
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
+    **out = (db_conn){.driver = d->driver, .db = d, .role = role};
+    atomic_fetch_add(&p->open, 1);
+    return PAWL_OK;
+}
+
+static void post_disconnect(db_conn *c)
+{
+    atomic_fetch_sub(&((post *)c->db)->open, 1);
+    free(c);
+}
+
+static pawl_code post_listen(db_conn *c, int64_t node, int *fd, error *err)
+{
+    post *p = (post *)c->db;
+    (void)node;
+    *fd = p->deaf ? -1 : p->word[0];
+    return p->listen_code ? error_set(err, p->listen_code, "deaf, on purpose") : PAWL_OK;
+}
+
+static int readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+static int post_heard(db_conn *c)
+{
+    post *p = (post *)c->db;
+    int heard = 0;
+    char byte;
+    assert_false(p->deaf);
+    if (p->lost) {
+        p->lost = 0;
+        return -1;
+    }
+    while (readable(p->word[0]) && read(p->word[0], &byte, 1) == 1)
+        heard = 1;
+    return heard;
+}
+
+static pawl_code post_notify(db_conn *c, const int64_t *targets, size_t count, error *err)
+{
+    post *p = (post *)c->db;
+    if (p->notify_code)
+        return error_set(err, p->notify_code, "silent, on purpose");
+    pthread_mutex_lock(&p->lock);
+    p->trips++;
+    for (size_t i = 0; i < count && p->count < POST_NOTES; i++)
+        p->sent[p->count++] = targets[i];
+    pthread_mutex_unlock(&p->lock);
+    return PAWL_OK;
+}
+
+void post_open(post *p)
+{
+    memset(p, 0, sizeof *p);
+    p->clock = clock_fake_new(0);
+    assert_non_null(p->clock);
+    assert_int_equal(pipe(p->word), 0);
+    pthread_mutex_init(&p->lock, NULL);
+    p->driver = (db_driver){.name = "post",
+                            .connect = post_connect,
+                            .disconnect = post_disconnect,
+                            .listen = post_listen,
+                            .heard = post_heard,
+                            .notify = post_notify};
+    p->base = (db){.driver = &p->driver, .options = {.clock = clock_fake_source(p->clock)}};
+}
+
+void post_close(post *p)
+{
+    assert_int_equal(atomic_load(&p->open), 0);
+    pthread_mutex_destroy(&p->lock);
+    close(p->word[0]);
+    close(p->word[1]);
+    clock_fake_free(p->clock);
+}
+
+int post_has(post *p, int64_t node)
+{
+    int found = 0;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < p->count; i++)
+        found |= p->sent[i] == node;
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+void post_forget(post *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->count = p->trips = 0;
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,65 @@
+/* pawl_serve() runs on a thread of the test, which returns when the engine was stopped; its code is
+ * checked then. */
+#include "support/served_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+
+#include "handle/handle.h"
+#include "sched/sched.h"
+
+served served_open(conf *c, const pawl_options *options)
+{
+    served v = {.stage = stage_new(c)};
+    stage_go(v.stage);
+    v.p = stage_open(v.stage, options);
+    return v;
+}
+
+void served_begin(served *v)
+{
+    assert_int_equal(pthread_create(&v->thread, NULL, stage_serve, v->p), 0);
+}
+
+void served_stop(served *v)
+{
+    void *failed;
+    pawl_stop(v->p);
+    assert_int_equal(pthread_join(v->thread, &failed), 0);
+    assert_null(failed);
+}
+
+typedef struct setter {
+    served *served;
+    int which;
+} setter;
+
+static void *set_when_stopping(void *arg)
+{
+    const setter *t = arg;
+    while (!atomic_load(&handle_sched(t->served->p)->stopping))
+        poll(NULL, 0, 1);
+    atomic_store(stage_number(t->served->stage, t->which), 1);
+    return NULL;
+}
+
+void served_stop_and_set(served *v, int which)
+{
+    pthread_t thread;
+    setter t = {v, which};
+    assert_int_equal(pthread_create(&thread, NULL, set_when_stopping, &t), 0);
+    served_stop(v);
+    pthread_join(thread, NULL);
+}
+
+void served_end(served *v)
+{
+    served_stop(v);
+    pawl_close(v->p);
+    stage_free(v->stage);
+}

@@ -1,0 +1,135 @@
+/* Waiters of a handle: a watch that is told between its beginning and its sleep does not sleep,
+ * only the waiters of a run hear of it, and a stop ends the wait. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "handle/watches.h"
+
+/* A clock whose waits are counted and are over at once. */
+typedef struct counted {
+    clock_source clock;
+    int waits;
+    int64_t until_ns; /* of the last wait */
+} counted;
+
+static int64_t mono_ns(clock_source *c)
+{
+    (void)c;
+    return 7;
+}
+
+static int wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
+{
+    counted *k = (counted *)(void *)c;
+    (void)cond;
+    (void)mutex;
+    k->waits++;
+    k->until_ns = deadline_ns;
+    return 1;
+}
+
+typedef struct fixture {
+    counted counted;
+    watches all;
+    watch run, other, feed;
+} fixture;
+
+static fixture *fixture_new(void)
+{
+    error err = {0};
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->counted.clock = (clock_source){.mono_ns = mono_ns, .wait = wait};
+    watches_init(&f->all, &f->counted.clock);
+    assert_int_equal(watches_add(&f->all, &f->run, SLICE_LIT("run"), &err), PAWL_OK);
+    assert_int_equal(watches_add(&f->all, &f->other, SLICE_LIT("other"), &err), PAWL_OK);
+    assert_int_equal(watches_add(&f->all, &f->feed, WATCH_FEED, &err), PAWL_OK);
+    return f;
+}
+
+static void fixture_free(fixture *f)
+{
+    watches_remove(&f->all, &f->other);
+    watches_remove(&f->all, &f->run);
+    watches_remove(&f->all, &f->feed);
+    watches_free(&f->all);
+    free(f);
+}
+
+/* 1: the watch had to wait. */
+static int sleeps(fixture *f, watch *w)
+{
+    error err = {0};
+    int before = f->counted.waits;
+    assert_int_equal(watches_sleep(&f->all, w, INT64_MAX, &err), PAWL_OK);
+    return f->counted.waits > before;
+}
+
+static void what_was_told_before_the_sleep_is_not_missed(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    watches_tell(&f->all, SLICE_LIT("run"));
+    assert_int_equal(sleeps(f, &f->run), 0);
+    assert_int_equal(sleeps(f, &f->run), 1); /* once */
+    fixture_free(f);
+}
+
+static void only_the_waiters_of_a_run_hear_of_it(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    watches_tell(&f->all, SLICE_LIT("run"));
+    assert_int_equal(sleeps(f, &f->other), 1);
+    assert_int_equal(sleeps(f, &f->feed), 1);
+    watches_tell(&f->all, WATCH_FEED);
+    assert_int_equal(sleeps(f, &f->feed), 0);
+    assert_int_equal(sleeps(f, &f->other), 1);
+    watches_tell_all(&f->all);
+    assert_int_equal(sleeps(f, &f->run), 0);
+    assert_int_equal(sleeps(f, &f->other), 0);
+    assert_int_equal(sleeps(f, &f->feed), 0);
+    fixture_free(f);
+}
+
+static void a_sleep_ends_after_a_second_or_at_its_deadline(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    error err = {0};
+    sleeps(f, &f->run);
+    assert_int_equal(f->counted.until_ns, clock_deadline(7, 1000));
+    assert_int_equal(watches_sleep(&f->all, &f->run, 100, &err), PAWL_OK);
+    assert_int_equal(f->counted.until_ns, 100);
+    fixture_free(f);
+}
+
+static void a_stop_ends_the_waits_that_have_begun(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    error err = {0};
+    watch later;
+    watches_stop(&f->all);
+    assert_int_equal(watches_add(&f->all, &later, SLICE_LIT("later"), &err), PAWL_OK);
+    assert_int_equal(watches_sleep(&f->all, &f->run, INT64_MAX, &err), PAWL_CLOSED);
+    assert_int_equal(sleeps(f, &later), 1);
+    watches_remove(&f->all, &later);
+    fixture_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_told_before_the_sleep_is_not_missed),
+        cmocka_unit_test(only_the_waiters_of_a_run_hear_of_it),
+        cmocka_unit_test(a_sleep_ends_after_a_second_or_at_its_deadline),
+        cmocka_unit_test(a_stop_ends_the_waits_that_have_begun),
+    };
+    return cmocka_run_group_tests_name("watches", tests, NULL, NULL);
+}
