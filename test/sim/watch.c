@@ -329,11 +329,18 @@ static int has_heard(const fleet_node *n, const fleet_run *run)
            n->fleet->hits == run->hold_hits;
 }
 
-/* May it be driven nevertheless? Who was taken for dead on a file, and lives, learns of what others
- * did since then when its next unit is refused. */
+static int64_t fence_of(fleet *f, const fleet_run *run)
+{
+    int64_t fence = watch_read(f, run).fence;
+    sqlite3_reset(f->runs);
+    return fence;
+}
+
+/* May it be driven nevertheless? A node that was taken for dead on a file, and lives, learns of what
+ * others did since then when its next unit is refused. */
 static int may_execute(const fleet_node *n, const fleet_run *run, int64_t fence)
 {
-    if (n->silent && (fence < run->hold_fence || fence < run->fence))
+    if (n->silent && fence < fence_of(n->fleet, run))
         return 1;
     return !n->fleet->rest && fence == run->hold_fence && !has_heard(n, run);
 }

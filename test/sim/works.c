@@ -50,12 +50,13 @@ static int is_given_up(const executed *e, const fleet_node *n)
     return e->late || (e->inside > 0 && (n->driven != e->driven || is_cancelled(e, n->fleet)));
 }
 
-/* Whoever begins to drive it otherwise gives back what was driven before, and tries that for as
- * long as a drain takes. */
+/* A stop, or a driver of another kind, gives back what was driven before. It tries to record what
+ * was executed for as long as a drain takes, and the storage may fail for all of that. */
 static int was_left(const executed *e, const fleet_node *n)
 {
-    return n->begun != e->begun && n->hit_ns >= n->begun_ns &&
-           n->fleet->mono_ns >= clock_deadline(n->begun_ns, FLEET_DRAIN_MS);
+    int64_t since = n->begun != e->begun ? n->begun_ns : n->stopped_ns;
+    return (n->begun != e->begun || (n->stopped && n->stopped_ns >= e->began_ns)) &&
+           n->hit_ns >= since && n->fleet->mono_ns >= clock_deadline(since, FLEET_DRAIN_MS);
 }
 
 /* A node that was closed by others may have begun anew since. */
