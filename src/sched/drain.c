@@ -24,12 +24,10 @@ static int has_failed(const pawl_run *run)
     return run->handed_in && run->unit && run->unit->answer == UNIT_FAILED;
 }
 
-static int has_to_record(const pawl_run *run)
+int sched_has_to_record(const pawl_run *run)
 {
     if (run->worked) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
         return 1;
-    if (run->suspect)
-        return 0;
     /* RULE 2-a-unit-that-fails-while-the-node-drains-is-tried-again */
     /* RULE L5-the-simulator-sees-what-a-stop-or-a-finish-loses */
     /* RULE L5-the-simulator-sees-what-fails-in-a-drain */
@@ -48,7 +46,7 @@ static void wake_all(sched *d)
     work_limit_let_go(d);
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        if (run->where == PLACE_SLEEPS && has_to_record(run))
+        if (run->where == PLACE_SLEEPS && sched_has_to_record(run))
             run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
     }
 }
@@ -61,10 +59,15 @@ static pawl_run *gather(sched *d)
     wake_all(d);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
         while ((run = run_queue_take(&d->runners[i])) != NULL) {
-            pawl_run **list = has_to_record(run) ? &found : &others;
+            pawl_run **list = sched_has_to_record(run) ? &found : &others;
             run->next = *list;
             *list = run;
         }
+    }
+    /* RULE L5-a-suspect-records-before-the-end */
+    while ((run = quarantine_take_to_record(d)) != NULL) {
+        run->next = found;
+        found = run;
     }
     while ((run = others) != NULL) {
         others = run->next;

@@ -257,6 +257,34 @@ void quarantine_acquit(struct sched *d, pawl_run *run)
     quarantine_put_back(d, run);
 }
 
+/* ---- The end of the node ---- */
+
+static pawl_run *take_to_record(quarantine_queue *q)
+{
+    pawl_run *before = NULL, *run = q->first;
+    while (run && !sched_has_to_record(run)) {
+        before = run;
+        run = run->next;
+    }
+    if (!run || !before)
+        return run ? pop(q) : NULL;
+    before->next = run->next;
+    if (q->last == run)
+        q->last = before;
+    run->next = NULL;
+    run_move(run, PLACE_IN_HAND);
+    return run;
+}
+
+pawl_run *quarantine_take_to_record(struct sched *d)
+{
+    quarantine_queue *all[] = {&d->quarantine.next, &d->quarantine.alone, &d->quarantine.beside};
+    pawl_run *run = NULL;
+    for (size_t i = 0; !run && i < sizeof all / sizeof all[0]; i++)
+        run = take_to_record(all[i]);
+    return run;
+}
+
 /* ---- Unmarking ---- */
 
 /* The unit of an unmark, and what belongs to it. */

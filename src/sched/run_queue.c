@@ -36,7 +36,7 @@ void run_queue_ready_on(sched *d, runner *r, pawl_run *run)
     storage_backoff_end(run);
     run_move(run, PLACE_READY);
     run->next = NULL;
-    if (run->suspect && !(run->worked && atomic_load(&d->stopping)) && quarantine_add(d, run))
+    if (run->suspect && quarantine_add(d, run))
         return;
     if (r->last)
         r->last->next = run;

@@ -12,6 +12,7 @@
 #include <pawl.h>
 
 #include "api/engine_test.h"
+#include "handle/handle.h"
 #include "support/engine_fixture.h"
 
 static const int64_t HOUR_MS = 3600000;
@@ -97,17 +98,22 @@ static const char *says_something(pawl_run *run, const char *input)
     return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
 }
 
+static void open_engine(ground *g, const conf *c)
+{
+    engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
+    const pawl_options *o = PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS);
+    assert_int_equal(engine_test_open(&g->p, c->url, o, &test), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
+                     PAWL_OK);
+}
+
 static void open_ground(ground *g, const conf *c, int as_server)
 {
     *g = (ground){.source = {now_ms, mono_ns, wait_for}, .clock = clock_fake_new(HOUR_MS * 1000)};
     g->plan = (db_fault){.before = break_it, .before_arg = g, .fail_code = PAWL_FULL};
     g->plan.no_file = as_server;
     g->plan.clock = &g->source;
-    engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
-    const pawl_options *o = PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS);
-    assert_int_equal(engine_test_open(&g->p, c->url, o, &test), PAWL_OK);
-    assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
-                     PAWL_OK);
+    open_engine(g, c);
     assert_int_equal(pawl_poll(g->p, NULL), PAWL_OK); /* a node: it owns what it starts */
     assert_int_equal(pawl_start(g->p, "w", "run", "1", NULL), PAWL_OK);
 }
@@ -256,6 +262,33 @@ static void a_failure_that_nobody_knows(conf *c)
     close_ground(&g);
 }
 
+/* A suspect of which processes have died: the commit of its step fails, and the engine is closed when
+ * the storage works again. What it has executed is recorded then, although it is not its turn. */
+static void a_suspect_records_before_the_end(conf *c)
+{
+    for (int as_server = 0; as_server < 2; as_server++) {
+        ground g;
+        open_ground(&g, c, as_server);
+        conf_script(handle_db(g.p), "UPDATE {runs} SET claims = 4");
+        pawl_close(g.p);
+        open_engine(&g, c);
+        g.breaks = "INSERT INTO {journal}";
+        for (int i = 0; i < 20 && g.looks == 0; i++) {
+            g.times = 100;
+            live(&g, 1);
+        }
+        assert_int_equal(g.looks, 1);
+        g.times = 0;
+        pawl_close(g.p);
+        open_engine(&g, c);
+        live(&g, 20);
+        assert_true(has_ended(&g));
+        assert_int_equal(g.looks, 1);
+        assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
+        close_ground(&g);
+    }
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -267,6 +300,7 @@ int main(void)
          DB_FILE},
         {"nothing is claimed while commits fail", nothing_is_claimed_while_commits_fail, DB_FILE},
         {"a failure that nobody knows", a_failure_that_nobody_knows, DB_TURNS},
+        {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }
