@@ -116,29 +116,38 @@ static void tell_what_is_left(sched *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* The time of a test may stand still: so tries are counted too. A storage that stalls, or a process
- * that is suspended, may use up all of the time within one try: then there is time for one more. */
-int sched_drain(sched *d)
+/* Record and commit, until there is nothing left or the time is over. A storage that stalls, or a
+ * process that is suspended, may use up all of the time within one try: then there is time for one
+ * more. The time of a test may stand still: so tries are counted too. */
+static int record_until(sched *d, int64_t deadline)
 {
-    int64_t ms = d->options.drain_ms > RECORD_MS ? d->options.drain_ms : RECORD_MS;
-    int64_t deadline = clock_deadline(d->host->mono_ns(d->host), ms);
     committers *all = d->options.committers;
     int is_last = 0, flushed = committers_flush_runs(all, deadline);
     if (atomic_load(&d->fenced) || !d->node.id)
         return flushed;
     unit_retry_release_all(d); /* RULE L5-who-leaves-tries-once-more */
-    /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
-    for (int tries = 0; tries < TRIES_MAX && record_all(d) > 0; tries++) {
-        flushed = committers_flush_runs(all, deadline);
-        if (d->host->mono_ns(d->host) >= deadline) {
-            if (is_last)
-                break;
+    /* RULE B12-what-was-done-beside-is-recorded-at-a-stop, L5-a-stalled-storage-gets-one-more-try */
+    for (int tries = 0; tries < TRIES_MAX && (record_all(d) > 0 || !flushed); tries++) {
+        int64_t now = d->host->mono_ns(d->host);
+        int was_last = is_last;
+        if (now >= deadline && !is_last) {
             is_last = 1;
-            deadline = clock_deadline(d->host->mono_ns(d->host), RECORD_MS);
+            deadline = clock_deadline(now, RECORD_MS);
         }
+        flushed = committers_flush_runs(all, deadline);
+        if (was_last && d->host->mono_ns(d->host) >= deadline)
+            break;
         if (tries > 0)
             pause_for_others(d);
     }
-    tell_what_is_left(d);
+    return flushed;
+}
+
+int sched_drain(sched *d)
+{
+    int64_t ms = d->options.drain_ms > RECORD_MS ? d->options.drain_ms : RECORD_MS;
+    int flushed = record_until(d, clock_deadline(d->host->mono_ns(d->host), ms));
+    if (!atomic_load(&d->fenced) && d->node.id)
+        tell_what_is_left(d);
     return flushed;
 }

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +30,8 @@ typedef struct ground {
     const char *breaks; /* the next calls with this in their SQL fail … */
     int times;          /* … so many of them */
     int slow;           /* 1: the next commit takes long; 2: it has, and nobody was called since */
+    int stalls;         /* the commit of the next step is undecided; above 1: the next attempt to
+                           settle it takes long */
     int late;           /* executions after that */
     int looks;          /* executions of the same step at all */
     pawl *p;
@@ -61,6 +66,10 @@ static void break_it(void *arg, int64_t number, fault_call call, const char *sql
         g->slow = 2;
         clock_fake_advance(g->clock, 2 * CLAIM_MS);
     }
+    if (g->stalls > 1 && call == FAULT_CALL_SETTLE) {
+        g->stalls = 0;
+        clock_fake_advance(g->clock, HOUR_MS);
+    }
     if (g->times == 0 || !strstr(sql, g->breaks))
         return;
     g->times--;
@@ -85,6 +94,10 @@ static const char *look(pawl_work *work, const char *input)
     ground *g = pawl_work_arg(work);
     g->late += g->slow == 2;
     g->looks++;
+    if (g->stalls && g->looks == 1) {
+        g->plan.lose_commit = g->plan.commits + 1;
+        g->plan.unknown_times = 2;
+    }
     return input;
 }
 
@@ -262,6 +275,52 @@ static void a_failure_that_nobody_knows(conf *c)
     close_ground(&g);
 }
 
+typedef struct mover {
+    clock_fake *clock;
+    atomic_int over;
+} mover;
+
+static void *move_clock(void *arg)
+{
+    mover *m = arg;
+    while (!atomic_load(&m->over)) {
+        clock_fake_advance(m->clock, 1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* The close waits for the clock, which another thread moves meanwhile. */
+static void close_while_time_goes_on(ground *g)
+{
+    pthread_t thread;
+    mover m = {.clock = g->clock};
+    assert_int_equal(pthread_create(&thread, NULL, move_clock, &m), 0);
+    pawl_close(g->p);
+    atomic_store(&m.over, 1);
+    pthread_join(thread, NULL);
+}
+
+/* The storage stalls while an engine is closed: an undecided commit is settled, as lost, when the
+ * time for that is over. There is time for one more try, and the step is not executed again. */
+static void a_stalled_storage_gets_one_more_try(conf *c)
+{
+    ground g;
+    open_ground(&g, c, 0);
+    g.stalls = 1;
+    for (int i = 0; i < 100 && g.looks == 0; i++)
+        assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
+    assert_int_equal(g.looks, 1);
+    g.stalls = 2;
+    close_while_time_goes_on(&g);
+    assert_int_equal(g.stalls, 0); /* it was undecided when the close began */
+    open_engine(&g, c);
+    live(&g, 20);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 1);
+    close_ground(&g);
+}
+
 /* A suspect of which processes have died: the commit of its step fails, and the engine is closed when
  * the storage works again. What it has executed is recorded then, although it is not its turn. */
 static void a_suspect_records_before_the_end(conf *c)
@@ -300,6 +359,7 @@ int main(void)
          DB_FILE},
         {"nothing is claimed while commits fail", nothing_is_claimed_while_commits_fail, DB_FILE},
         {"a failure that nobody knows", a_failure_that_nobody_knows, DB_TURNS},
+        {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
         {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
