@@ -13,6 +13,7 @@
 #include "run/cross_run.h"
 #include "run/inbox.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 /* ---- Words for how it ends: the name of the row ---- */
 
@@ -86,6 +87,13 @@ _Noreturn void cleanup_leave(pawl_run *run)
         cross_run_leave(run);
     }
     run_leave(run);
+}
+
+_Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message, const char *where)
+{
+    run->end =
+        (run_result){.phase = PHASE_FAILED, .name = name, .message = message, .where = where};
+    cleanup_leave(run);
 }
 
 static _Noreturn void cancel(pawl_run *run, const char *reason)

@@ -16,6 +16,10 @@
 /* On the fiber: the run ends as run->end says. Does not come back. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
+/* The function has failed: the run ends so. Does not come back. */
+_Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message,
+                            const char *where);
+
 /* It waits, or is about to call a work function: has it been cancelled, or is its time over? Then
  * these do not come back. _LOOK: also look whether that has arrived. */
 void cleanup_check(pawl_run *run);

@@ -1,9 +1,5 @@
-/* Waiting: for one future, for all of several, for the first.
- *
- * At the end of the journal the wait polls the sources of arrivals, in this order: finished jobs,
- * the inbox and other runs, the cancel, due timers. Each of them becomes a row, and is given out by
- * the journal like any other; only if there is nothing does the run park. If a time-out and a
- * message are both there, the message wins, because the inbox is polled first. */
+/* Futures (promises): made by an op, answered by an arrival, composed of others, released. Waiting
+ * for them is in wait.c, cancelling them in future_cancel.c. */
 #include "run/futures.h"
 
 #include <inttypes.h>
@@ -11,15 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "journal/outcome.h"
-#include "run/call.h"
-#include "run/cleanup.h"
-#include "run/cross_run.h"
-#include "run/inbox.h"
-#include "run/jobs.h"
 #include "run/ops.h"
-
-enum { UNIT_MAX = 1000 }; /* statements that a wait finds, at most */
 
 void futures_free(run_futures *all)
 {
@@ -60,8 +48,6 @@ void future_due_at(pawl_future *f, int64_t at_ms)
         run_nomem(f->run);
 }
 
-static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
-
 void future_release(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
@@ -72,7 +58,7 @@ void future_release(pawl_future *f)
     if (f->kind && f->kind->release)
         f->kind->release(f);
     if (!f->kind)
-        unlink_all(f->run, &f->wait, f->parts, f->count);
+        future_unlink_all(f->run, &f->wait, f->parts, f->count);
     if (f->value)
         run_own_value(f->run, f->value, NULL); /* it may be needed longer than the future */
     run_free_value(f->run, f->parts);
@@ -93,7 +79,8 @@ int future_drop(pawl_run *run, const void *memory)
     return 1;
 }
 
-int future_lets_go(pawl_future *f)
+/* Its value is given back. 0: other futures are made of it, and need that. */
+static int lets_go(pawl_future *f)
 {
     if (f->uses > 0) /* RULE A6-what-others-are-made-of-is-not-given-back */
         return 0;
@@ -101,7 +88,17 @@ int future_lets_go(pawl_future *f)
     return 1;
 }
 
-static const char *value_of(const pawl_future *f)
+int future_drop_value(pawl_run *run, const void *memory)
+{
+    void *owner = map_get(&run->values, (uint64_t)(uintptr_t)memory);
+    if (!owner)
+        return 0;
+    if (owner == memory || lets_go(owner))
+        run_free_value(run, memory);
+    return 1;
+}
+
+const char *future_value(const pawl_future *f)
 {
     if (!f->value)
         run_trouble(f->run, PAWL_INVALID, "the value of this future was given back");
@@ -200,111 +197,22 @@ void futures_arrived(pawl_run *run, const replay_row *row)
         future_answer_row(f, row);
 }
 
-static pawl_future *known(pawl_run *run, pawl_future *f)
+pawl_future *future_known(pawl_run *run, pawl_future *f)
 {
     if (!f || map_get(&run->futures.all, (uint64_t)(uintptr_t)f) != f)
         run_trouble(run, PAWL_INVALID, "this future is not one of the run's");
     return f;
 }
 
-/* ---- Looking outside ---- */
-
-/* Futures that are due act on it. 1: something has arrived by that. */
-static int fire(pawl_run *run)
-{
-    run_futures *all = &run->futures;
-    while (heap_due_ms(&all->due) <= host_now_ms(run->host)) {
-        pawl_future *f = heap_first(&all->due);
-        heap_take(&all->due, &f->timer);
-        f->kind->due(f);
-    }
-    return journal_arrive_all(run);
-}
-
-/* Nothing more is recorded: let something arrive, or park. */
-static void go_live(pawl_run *run)
-{
-    if (run->unit && run->unit->count >= UNIT_MAX) /* a loop of receives that never parks commits
-                                                      now and then */
-        run_ask(run, WANT_FLUSH);
-    jobs_leave_if_due(run);
-    int returned = jobs_collect(run);
-    if (journal_arrive_all(run) || returned || inbox_look(run) || cross_run_look(run))
-        return;
-    cleanup_check(run);
-    if (fire(run))
-        return;
-    if (call_do(run)) {
-        journal_arrive_all(run);
-        return;
-    }
-    jobs_start(run);
-    int64_t until = heap_due_ms(&run->futures.due);
-    run->until_ms = run->failing || until < run->deadline_ms ? until : run->deadline_ms;
-    run_ask(run, WANT_WAIT);
-}
-
-/* Is that what is waited for? */
-typedef struct goal {
-    const pawl_future *one;
-    const future_wait *all;
-    const future_wait *first; /* none of these: that nothing is being called beside */
-} goal;
-
-static int is_reached(const pawl_run *run, const goal *g)
-{
-    if (g->one)
-        return g->one->over;
-    if (g->all)
-        return g->all->left == 0 || g->all->failed;
-    return g->first ? g->first->first != NULL : run->jobs.count == 0;
-}
-
-static void wait_for(pawl_run *run, const goal *g, const char *asked)
-{
-    for (;;) {
-        future_cancel_flush(run);
-        if (is_reached(run, g))
-            return;
-        if (!journal_wait(run, g->one ? g->one->op : 0, asked))
-            go_live(run);
-    }
-}
-
-void future_wait_for(pawl_future *f)
-{
-    wait_for(f->run, &(goal){.one = f}, f->what ? f->what : "several");
-}
-
-void futures_let_return(pawl_run *run)
-{
-    wait_for(run, &(goal){0}, "what is being called");
-}
-
-_Noreturn void future_fail(pawl_future *f)
-{
-    pawl_run *run = f->run;
-    run_fail(run, pawl_text(run, f->value, "/name", "failed"),
-             pawl_text(run, f->value, "/message", ""), pawl_text(run, f->value, "/where", f->what));
-}
-
-const char *future_await(pawl_future *f)
-{
-    future_wait_for(f);
-    if (f->failed)
-        future_fail(f);
-    return value_of(f);
-}
-
 /* ---- Several ---- */
 
-static void link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+void future_link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
 {
     future_link *links = run_alloc(run, (count ? count : 1) * sizeof *links);
     const pawl_future *first = NULL;
     w->links = links;
     for (size_t i = 0; i < count; i++) {
-        pawl_future *f = known(run, parts[i]);
+        pawl_future *f = future_known(run, parts[i]);
         if (!f->over) {
             links[i] = (future_link){f->links, w, i};
             f->links = &links[i];
@@ -322,7 +230,7 @@ static void link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, s
 }
 
 /* The wait is over. Futures that have ended are not touched: they may be freed. */
-static void unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
+void future_unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!w->links[i].wait)
@@ -388,10 +296,10 @@ static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t cou
     f->count = count;
     f->any = any;
     f->wait.composite = f;
-    link_all(run, &f->wait, copy, count);
+    future_link_all(run, &f->wait, copy, count);
     for (size_t i = 0; i < count; i++) {
         if (copy[i]->over)
-            value_of(copy[i]);
+            future_value(copy[i]);
         copy[i]->uses++;
     }
     composite_look(f);
@@ -406,82 +314,4 @@ pawl_future *pawl_all_later(pawl_run *run, pawl_future *const *futures, size_t c
 pawl_future *pawl_any_later(pawl_run *run, pawl_future *const *futures, size_t count)
 {
     return run_is_inside(run) ? compose(run, futures, count, 1) : NULL;
-}
-
-/* ---- For the function ---- */
-
-const char *pawl_await(pawl_run *run, pawl_future *future)
-{
-    return run_is_inside(run) ? future_await(known(run, future)) : NULL;
-}
-
-pawl_code pawl_all(pawl_run *run, pawl_future *const *futures, size_t count)
-{
-    if (!run_is_inside(run))
-        return PAWL_MISUSE;
-    if (count > 0 && !futures)
-        run_trouble(run, PAWL_INVALID, "pawl_all() of NULL");
-    future_wait w = {0};
-    link_all(run, &w, futures, count);
-    wait_for(run, &(goal){.all = &w}, "all of several");
-    unlink_all(run, &w, futures, count);
-    if (w.failed)
-        future_fail(w.failed);
-    return PAWL_OK;
-}
-
-int64_t pawl_any(pawl_run *run, pawl_future *const *futures, size_t count, int64_t flags)
-{
-    if (!run_is_inside(run))
-        return -1;
-    if (!futures || count == 0 || (flags & ~(int64_t)(PAWL_KEEP | PAWL_FAILURES)) != 0)
-        run_trouble(run, PAWL_INVALID, "pawl_any() of nothing, or with unknown flags");
-    future_wait w = {0};
-    link_all(run, &w, futures, count);
-    wait_for(run, &(goal){.first = &w}, "the first of several");
-    unlink_all(run, &w, futures, count);
-    for (size_t i = 0; !(flags & PAWL_KEEP) && i < count; i++)
-        future_cancel_add(futures[i]);
-    future_cancel_flush(run);
-    if (w.failed == w.first && !(flags & PAWL_FAILURES))
-        future_fail(w.failed);
-    return (int64_t)w.index;
-}
-
-const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future)
-{
-    if (!run_is_inside(run))
-        return NULL;
-    pawl_future *f = known(run, future);
-    future_wait_for(f);
-    if (f->outcome)
-        return f->outcome;
-    outcome_parts parts = {.code = f->code};
-    if (f->code == PAWL_OK)
-        parts.value = slice_of(value_of(f));
-    else if (f->failed)
-        if (outcome_read_error(&parts, run->log, slice_of(f->value)) != 0)
-            run_nomem(run);
-    f->outcome = outcome_make(run->log, &parts);
-    if (!f->outcome)
-        run_nomem(run);
-    return f->outcome;
-}
-
-pawl_code pawl_future_cancel(pawl_run *run, pawl_future *future)
-{
-    if (!run_is_inside(run))
-        return PAWL_MISUSE;
-    future_cancel_add(known(run, future));
-    future_cancel_flush(run);
-    return PAWL_OK;
-}
-
-/* Asked of a future alone, as a field is: so it is looked at as it is. */
-const char *pawl_value(pawl_future *future)
-{
-    if (!future || !future->run->fiber || !fiber_is_inside(future->run->fiber))
-        return NULL;
-    pawl_future *f = known(future->run, future);
-    return f->over && !f->failed ? f->value : NULL;
 }

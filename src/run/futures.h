@@ -80,18 +80,6 @@ pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, in
 /* It becomes due then, or not any more (RUN_NEVER). */
 void future_due_at(pawl_future *f, int64_t at_ms);
 
-/* Wait for it; when it has failed the function is left. Its value. */
-const char *future_await(pawl_future *f);
-
-/* Wait for it and come back. */
-void future_wait_for(pawl_future *f);
-
-/* Wait for the jobs that are under way. For code that has not started them itself: clean-ups. */
-void futures_let_return(pawl_run *run);
-
-/* The function is left with the failure that the future has. */
-_Noreturn void future_fail(pawl_future *f);
-
 /* Free it: it is not needed any more, and no other future is made of it. */
 void future_release(pawl_future *f);
 
@@ -99,8 +87,20 @@ void future_release(pawl_future *f);
 int future_is_one(pawl_run *run, const void *memory);
 int future_drop(pawl_run *run, const void *memory);
 
-/* Its value is given back. 0: others are made of it, and need that. */
-int future_lets_go(pawl_future *f);
+/* For pawl_drop(): give back memory of the function; the value of a future that others are made of
+ * stays. 0: it is not the run's. */
+int future_drop_value(pawl_run *run, const void *memory);
+
+/* The future, if it is one of the run; otherwise the function is left. */
+pawl_future *future_known(pawl_run *run, pawl_future *f);
+
+/* Its value; the function is left if that was given back. */
+const char *future_value(const pawl_future *f);
+
+/* Link a wait to these futures, and end that. Futures that have ended are not touched: they may be
+ * freed. */
+void future_link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
+void future_unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
 
 /* How it ended; as a row says that is its answer. */
 void future_answer(pawl_future *f, pawl_code code, const char *value);

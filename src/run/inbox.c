@@ -11,6 +11,7 @@
 #include "base/json_write.h"
 #include "run/inbox_box.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 enum {
     RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* a message, and who sent it */

@@ -5,6 +5,9 @@
 
 #include "run/run.h"
 
+/* The run is left, and held, for the mistake that the error tells. */
+_Noreturn void ops_refuse(pawl_run *run, const error *err);
+
 slice ops_name(pawl_run *run, const char *name, const char *what);
 
 /* A name that is not empty, and does not begin with "pawl.", which is reserved: of steps, work

@@ -10,6 +10,7 @@
 #include "rows/run_insert.h"
 #include "run/cross_run.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 enum { BIRTHS_MAX = 256 }; /* in a unit: the first ones need not wait for the last */
 

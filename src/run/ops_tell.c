@@ -11,6 +11,7 @@
 #include "rows/send_units.h"
 #include "run/cross_run.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 static const db_sql FIND = {"SELECT run, phase FROM {runs} WHERE tenant = $1 AND id = $2", "tt"};
 

@@ -9,27 +9,12 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "run/cleanup.h"
 #include "run/futures.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 /* ---- Values ---- */
-
-slice run_number(pawl_run *run, int64_t number)
-{
-    char *text = run_alloc(run, 24);
-    buf b;
-    buf_init_fixed(&b, text, 24);
-    buf_printf(&b, "%lld", (long long)number);
-    return (slice){text, b.size};
-}
-
-/* The text of a JSON string, unescaped. */
-const char *run_json_text(pawl_run *run, slice part)
-{
-    char *text = run_alloc(run, part.size + 1);
-    value_unescape(part, text, part.size + 1);
-    return text;
-}
 
 /* Recorded, or made and recorded now. */
 static const char *value(pawl_run *run, op_kind kind, slice made)
@@ -50,7 +35,7 @@ int64_t pawl_now(pawl_run *run)
     const char *text = value(run, OP_NOW, run_number(run, now));
     /* RULE B12-time-does-not-go-back-in-another-engine */
     run->now_ms = pawl_get_int(text, "", now);
-    run_release(run, text);
+    run_free_value(run, text);
     return run->now_ms;
 }
 
@@ -74,7 +59,7 @@ uint64_t pawl_random(pawl_run *run)
         return 0;
     const char *text = value(run, OP_RANDOM, run_number(run, (int64_t)host_chance(run->host)));
     int64_t number = pawl_get_int(text, "", 0);
-    run_release(run, text);
+    run_free_value(run, text);
     return (uint64_t)number;
 }
 
@@ -114,12 +99,12 @@ static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
     if (journal_op(run, OP_SLEEP, SLICE_LIT(""), &row) == REPLAY_NEW) {
         slice text = run_number(run, at_ms);
         op = journal_record(run, OP_SLEEP, SLICE_LIT(""), text);
-        run_release(run, text.at);
+        run_free_value(run, text.at);
     } else {
         op = row->seq;
         const char *text = run_text(run, row->data);
         at_ms = pawl_get_int(text, "", at_ms); /* RULE 2-a-sleep-ends-when-its-row-says */
-        run_release(run, text);
+        run_free_value(run, text);
     }
     pawl_future *f = future_new(run, &SLEEP, OP_SLEEP, op);
     future_due_at(f, at_ms);
@@ -173,8 +158,8 @@ const char *pawl_fail(pawl_run *run, const char *name, const char *format, ...)
     va_start(args, format);
     text_print(text, sizeof text, format, args);
     va_end(args);
-    run_fail(run, run_text(run, ops_name(run, name, "name of the failure")),
-             run_text(run, slice_of(text)), "");
+    cleanup_fail(run, run_text(run, ops_name(run, name, "name of the failure")),
+                 run_text(run, slice_of(text)), "");
 }
 
 pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
@@ -267,43 +252,5 @@ pawl_code pawl_drop(pawl_run *run, const void *memory)
         return PAWL_OK;
     if (future_is_one(run, memory))
         return future_drop(run, memory) ? PAWL_OK : PAWL_INVALID;
-    return run_release(run, memory) ? PAWL_OK : PAWL_INVALID;
-}
-
-const char *pawl_json(pawl_run *run, const char *format, ...)
-{
-    if (!run_is_inside(run))
-        return NULL;
-    buf b;
-    va_list args;
-    buf_init(&b, PAWL_MAX_PAYLOAD);
-    va_start(args, format);
-    error err; /* large, and filled in only where something is wrong */
-    pawl_code rc = value_write_why(&b, format, args, &err);
-    va_end(args);
-    const char *text = NULL;
-    if (rc == PAWL_OK)
-        text = run_text(run, (slice){b.at, b.size});
-    buf_free(&b);
-    if (rc == PAWL_NOMEM) /* NULL would send the function another way than its replay goes */
-        run_trouble(run, rc, "%s", err.message);
-    if (rc != PAWL_OK)
-        run->json_wrong = run_text(run, slice_of(err.message));
-    return text;
-}
-
-const char *pawl_part(pawl_run *run, const char *json, const char *pointer)
-{
-    slice part;
-    if (!run_is_inside(run) || value_get(json, pointer, &part) == PAWL_NOTHING)
-        return NULL;
-    return run_text(run, part);
-}
-
-const char *pawl_text(pawl_run *run, const char *json, const char *pointer, const char *fallback)
-{
-    slice part;
-    if (!run_is_inside(run) || value_get(json, pointer, &part) != PAWL_STRING)
-        return fallback;
-    return run_json_text(run, part);
+    return future_drop_value(run, memory) ? PAWL_OK : PAWL_INVALID;
 }

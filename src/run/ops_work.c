@@ -14,62 +14,9 @@
 #include "run/call.h"
 #include "run/cleanup.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 /* ---- Arguments ---- */
-
-static _Noreturn void wrong(pawl_run *run, const error *err)
-{
-    run_trouble(run, err->code, "%s%s%s", err->message, err->detail[0] ? ": " : "", err->detail);
-}
-
-slice ops_name(pawl_run *run, const char *name, const char *what)
-{
-    error err = {0};
-    slice s = slice_of(name);
-    if (!name)
-        error_set(&err, PAWL_INVALID, "the %s is NULL", what);
-    else
-        text_check(s, PAWL_MAX_NAME, what, &err);
-    if (err.code != PAWL_OK)
-        wrong(run, &err);
-    return s;
-}
-
-slice ops_own_name(pawl_run *run, const char *name, const char *what)
-{
-    slice s = ops_name(run, name, what);
-    if (s.size == 0) /* RULE names-of-steps-are-not-empty */
-        run_trouble(run, PAWL_INVALID, "the %s is empty", what);
-    if (slice_starts(s, SLICE_LIT("pawl."))) /* RULE names-of-steps-are-not-pawls-own */
-        run_trouble(run, PAWL_INVALID,
-                    "the %s is %s: names that begin with \"pawl.\" are pawl's own", what, name);
-    return s;
-}
-
-/* Where a value comes from that is NULL: often from a pawl_json() that has failed. */
-static _Noreturn void is_null(pawl_run *run, const char *what, const char *between,
-                              const char *name)
-{
-    run_trouble(run, PAWL_INVALID, "the %s%s%s is NULL; \"null\" means nothing%s%s", what, between,
-                name, run->json_wrong ? ". An earlier pawl_json() failed: " : "",
-                run->json_wrong ? run->json_wrong : "");
-}
-
-slice ops_json(pawl_run *run, const char *json, const char *what, const char *name)
-{
-    size_t at = 0;
-    const char *between = *name ? " " : "";
-    if (!json)
-        is_null(run, what, between, name);
-    slice s = {json, strnlen(json, (size_t)PAWL_MAX_PAYLOAD + 1)};
-    pawl_code rc = value_check(s, &at);
-    if (rc == PAWL_LIMIT)
-        run_trouble(run, rc, "the %s%s%s is larger than %d bytes, or nested too deeply", what,
-                    between, name, PAWL_MAX_PAYLOAD);
-    if (rc != PAWL_OK)
-        run_trouble(run, rc, "the %s%s%s is not JSON (at byte %zu)", what, between, name, at);
-    return s;
-}
 
 /* What undoes the call is written down before the call is handed out. */
 static void register_undo(pawl_run *run, const call *c, const char *undo)
@@ -89,7 +36,7 @@ void ops_call_options(pawl_run *run, call *c, const pawl_call_options *given)
     error err = {0};
     if (options_read(&o, sizeof o, given, &err) != PAWL_OK ||
         retry_read(&c->policy, &o, &err) != PAWL_OK)
-        wrong(run, &err);
+        ops_refuse(run, &err);
     if (o.queue || o.tag || o.affinity || o.fair_key || o.priority)
         run_trouble(run, PAWL_UNSUPPORTED, "queues, tags and their kind are not built yet");
     if (o.arg)

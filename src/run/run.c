@@ -1,16 +1,12 @@
-/* Runs in memory: made from a row, warmed, cooled, freed; and the memory of their functions.
- *
- * What a function gets is in a map of its own, piece by piece, so that a loop of a million steps,
- * or a function that has waited for a hundred thousand futures, can give each piece back
- * (pawl_drop). All of it goes with the fiber. */
+/* Runs in memory: made from a row, warmed, cooled, freed. This file puts the parts of a run
+ * together and knows all of them; no other file of this folder calls it. */
 #include "run/run.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "run/call.h"
 #include "run/cleanup.h"
 #include "run/cross_run.h"
 #include "run/futures.h"
@@ -18,6 +14,47 @@
 #include "run/jobs.h"
 #include "run/ops.h"
 #include "run/state.h"
+#include "run/wait.h"
+
+/* ---- What a wait asks ---- */
+
+static int look_at_jobs(pawl_run *run)
+{
+    jobs_leave_if_due(run);
+    int returned = jobs_collect(run);
+    return journal_arrive_all(run) || returned;
+}
+
+static int look_at_cancel(pawl_run *run)
+{
+    cleanup_check(run);
+    return 0;
+}
+
+static int call_in_line(pawl_run *run)
+{
+    if (!call_do(run))
+        return 0;
+    journal_arrive_all(run);
+    return 1;
+}
+
+static int start_jobs(pawl_run *run)
+{
+    jobs_start(run);
+    return 0;
+}
+
+static const arrival_source SOURCES[] = {
+    {"jobs that have returned", look_at_jobs},
+    {"the inbox", inbox_look},
+    {"other runs", cross_run_look},
+    {"the cancel, and the deadline", look_at_cancel},
+    {"timers that are due", wait_fire},
+    {"calls on this thread", call_in_line},
+    {"jobs that can begin", start_jobs},
+    {NULL, NULL},
+};
 
 /* ---- Making and freeing ---- */
 
@@ -49,6 +86,8 @@ pawl_run *run_new(const run_host *host, const run_facts *facts)
     run->claims = facts->claims;
     run->noted = facts->noted;
     run->parked = -1;
+    run->sources = SOURCES;
+    run->take_in = jobs_take_in;
     run->want = WANT_PAGE;
     run->id = copy(own, facts->id);
     run->version = strndup(facts->version.at, facts->version.size);
@@ -90,7 +129,7 @@ static void enter(fiber *f, void *arg)
     const char *value = run->workflow->fn(run, input);
     /* RULE json-that-fails-at-the-end-holds, a-null-of-the-workflows-own-fails */
     if (!value && !run->json_wrong) /* its own decision; otherwise it is held, as for any NULL */
-        run_fail(run, "null", "the workflow function returned NULL", "");
+        cleanup_fail(run, "null", "the workflow function returned NULL", "");
     slice kept = ops_json(run, value, "result of the workflow", run->workflow->name);
     run->end = (run_result){.phase = PHASE_DONE, .value = run_text(run, kept)};
     cleanup_leave(run);
@@ -166,146 +205,4 @@ void run_cool(pawl_run *run)
     run->names_known = run->names_failed = 0;
     run_forget_status(run);
     run->kept = 0;
-}
-
-/* ---- On the fiber ---- */
-
-int run_is_inside(pawl_run *run)
-{
-    if (!run)
-        return 0;
-    /* RULE a-run-belongs-to-its-function, C8-a-run-does-not-answer-in-a-child */
-    if (run->fiber && fiber_is_inside(run->fiber) && !host_is_forked(run->host))
-        return 1;
-    run->misused = 1;
-    return 0;
-}
-
-void run_ask(pawl_run *run, run_want want)
-{
-    run->want = want;
-    if (want == WANT_WAIT)
-        fiber_park(run->fiber);
-    else
-        fiber_pause(run->fiber);
-}
-
-_Noreturn void run_leave(pawl_run *run)
-{
-    for (;;) {
-        run_ask(run, WANT_END);
-        if (run->collects)
-            jobs_take_in(run);
-    }
-}
-
-_Noreturn void run_fail(pawl_run *run, const char *name, const char *message, const char *where)
-{
-    run->end =
-        (run_result){.phase = PHASE_FAILED, .name = name, .message = message, .where = where};
-    cleanup_leave(run);
-}
-
-_Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
-{
-    run->end = (run_result){.phase = PHASE_LIVE, .trouble = code};
-    va_list args;
-    va_start(args, format);
-    text_print(run->end.note, sizeof run->end.note, format, args);
-    va_end(args);
-    run_leave(run);
-}
-
-_Noreturn void run_nomem(pawl_run *run)
-{
-    run_trouble(run, PAWL_NOMEM, "out of memory");
-}
-
-_Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, ...)
-{
-    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = reason};
-    va_list args;
-    va_start(args, format);
-    text_print(run->end.note, sizeof run->end.note, format, args);
-    va_end(args);
-    run_leave(run);
-}
-
-_Noreturn void run_lacks(pawl_run *run, const char *work)
-{
-    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_VERSION};
-    run->end.lacks = work;
-    buf b;
-    buf_init_fixed(&b, run->end.note, sizeof run->end.note);
-    buf_printf(&b, "node %lld, which drove the run, does not have the work function %s",
-               (long long)run->hold.owner, work);
-    run_leave(run);
-}
-
-static uint64_t address_of(const void *memory)
-{
-    return (uint64_t)(uintptr_t)memory;
-}
-
-void *run_alloc(pawl_run *run, size_t size)
-{
-    void *memory = size < PTRDIFF_MAX ? calloc(1, size ? size : 1) : NULL;
-    if (memory && map_put(&run->values, address_of(memory), memory) == 0)
-        return memory;
-    free(memory);
-    run_trouble(run, PAWL_NOMEM, "%zu bytes for the workflow function", size);
-}
-
-const char *run_text(pawl_run *run, slice text)
-{
-    char *at = run_alloc(run, text.size + 1);
-    if (text.size)
-        memcpy(at, text.at, text.size);
-    return at;
-}
-
-void run_free_value(pawl_run *run, const void *memory)
-{
-    if (memory && map_take(&run->values, address_of(memory)))
-        free((void *)(uintptr_t)memory);
-}
-
-void run_own_value(pawl_run *run, const char *value, pawl_future *f)
-{
-    if (map_get(&run->values, address_of(value)))
-        map_put(&run->values, address_of(value), f ? (void *)f : (void *)(uintptr_t)value);
-}
-
-int run_release(pawl_run *run, const void *memory)
-{
-    void *owner = map_get(&run->values, address_of(memory));
-    if (!owner)
-        return 0;
-    if (owner == memory || future_lets_go(owner))
-        run_free_value(run, memory);
-    return 1;
-}
-
-void run_log_line(pawl_run *run, int level, const char *text)
-{
-    run_line *line = arena_alloc(run->unit_arena, sizeof *line);
-    const char *copied = arena_copy(run->unit_arena, slice_of(text));
-    if (!line || !copied)
-        run_nomem(run);
-    *line = (run_line){NULL, level, copied};
-    if (run->lines)
-        run->last_line->next = line;
-    else
-        run->lines = line;
-    run->last_line = line;
-}
-
-void run_tell_lines(pawl_run *run)
-{
-    for (run_line *l = run->lines; l; l = l->next)
-        LOG(run->host->log, (log_level)l->level, "run", LOG_TEXT("run", run->id),
-            LOG_TEXT("text", l->text));
-    if (run->lines)
-        run->told = run->line;
-    run->lines = NULL;
 }

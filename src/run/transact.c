@@ -8,6 +8,7 @@
 #include "run/call.h"
 #include "run/cleanup.h"
 #include "run/ops.h"
+#include "run/wait.h"
 
 /* ---- Inside ---- */
 

@@ -24,7 +24,7 @@ static int has_failed(const pawl_run *run)
     return run->handed_in && run->unit && run->unit->answer == UNIT_FAILED;
 }
 
-int sched_has_to_record(const pawl_run *run)
+static int has_to_record(const pawl_run *run)
 {
     if (run->worked) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
         return 1;
@@ -46,7 +46,7 @@ static void wake_all(sched *d)
     work_limit_let_go(d);
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        if (run->where == PLACE_SLEEPS && sched_has_to_record(run))
+        if (run->where == PLACE_SLEEPS && has_to_record(run))
             run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
     }
 }
@@ -59,13 +59,13 @@ static pawl_run *gather(sched *d)
     wake_all(d);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
         while ((run = run_queue_take(&d->runners[i])) != NULL) {
-            pawl_run **list = sched_has_to_record(run) ? &found : &others;
+            pawl_run **list = has_to_record(run) ? &found : &others;
             run->next = *list;
             *list = run;
         }
     }
     /* RULE L5-a-suspect-records-before-the-end */
-    while ((run = quarantine_take_to_record(d)) != NULL) {
+    while ((run = quarantine_take_if(d, has_to_record)) != NULL) {
         run->next = found;
         found = run;
     }
@@ -126,7 +126,8 @@ static int record_until(sched *d, int64_t deadline)
     if (atomic_load(&d->fenced) || !d->node.id)
         return flushed;
     unit_retry_release_all(d); /* RULE L5-who-leaves-tries-once-more */
-    /* RULE B12-what-was-done-beside-is-recorded-at-a-stop, L5-a-stalled-storage-gets-one-more-try */
+    /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
+    /* RULE L5-a-stalled-storage-gets-one-more-try */
     for (int tries = 0; tries < TRIES_MAX && (record_all(d) > 0 || !flushed); tries++) {
         int64_t now = d->host->mono_ns(d->host);
         int was_last = is_last;

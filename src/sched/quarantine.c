@@ -259,10 +259,10 @@ void quarantine_acquit(struct sched *d, pawl_run *run)
 
 /* ---- The end of the node ---- */
 
-static pawl_run *take_to_record(quarantine_queue *q)
+static pawl_run *take_from(quarantine_queue *q, int (*wanted)(const pawl_run *run))
 {
     pawl_run *before = NULL, *run = q->first;
-    while (run && !sched_has_to_record(run)) {
+    while (run && !wanted(run)) {
         before = run;
         run = run->next;
     }
@@ -276,12 +276,12 @@ static pawl_run *take_to_record(quarantine_queue *q)
     return run;
 }
 
-pawl_run *quarantine_take_to_record(struct sched *d)
+pawl_run *quarantine_take_if(struct sched *d, int (*wanted)(const pawl_run *run))
 {
     quarantine_queue *all[] = {&d->quarantine.next, &d->quarantine.alone, &d->quarantine.beside};
     pawl_run *run = NULL;
     for (size_t i = 0; !run && i < sizeof all / sizeof all[0]; i++)
-        run = take_to_record(all[i]);
+        run = take_from(all[i], wanted);
     return run;
 }
 

@@ -105,9 +105,9 @@ void quarantine_marked(struct sched *d, pawl_run *run);
 void quarantine_acquit(struct sched *d, pawl_run *run);
 void quarantine_put_back(struct sched *d, pawl_run *run);
 
-/* The node gives its runs back: a suspect with something to record, now in the hand of the caller;
- * NULL: none has. It does not wait for its turn, since nothing of it is executed any more. */
-pawl_run *quarantine_take_to_record(struct sched *d);
+/* The node gives its runs back: a suspect that is wanted, now in the hand of the caller; NULL: none
+ * is. It does not wait for its turn, since nothing of it is executed any more. */
+pawl_run *quarantine_take_if(struct sched *d, int (*wanted)(const pawl_run *run));
 
 /* Something of it was committed. Without the lock. */
 void quarantine_committed(struct sched *d, pawl_run *run, int hold_requested);

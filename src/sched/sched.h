@@ -197,9 +197,6 @@ void sched_leave(sched *d);
  * (drain.c). The engine stops, and no other thread drives. */
 int sched_drain(sched *d);
 
-/* It has been executed, and what that gave is in this process only. With the lock held. */
-int sched_has_to_record(const pawl_run *run);
-
 /* By hand: wait until there may be something to do, or `deadline_ns`. PAWL_CLOSED: stop. */
 pawl_code sched_wait(sched *d, int64_t deadline_ns);
 

@@ -321,8 +321,9 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
     close_ground(&g);
 }
 
-/* A suspect of which processes have died: the commit of its step fails, and the engine is closed when
- * the storage works again. What it has executed is recorded then, although it is not its turn. */
+/* A suspect of which processes have died: the commit of its step fails, and the engine is closed
+ * when the storage works again. What it has executed is recorded then, although it is not its
+ * turn. */
 static void a_suspect_records_before_the_end(conf *c)
 {
     for (int as_server = 0; as_server < 2; as_server++) {

@@ -336,8 +336,8 @@ static int64_t fence_of(fleet *f, const fleet_run *run)
     return fence;
 }
 
-/* May it be driven nevertheless? A node that was taken for dead on a file, and lives, learns of what
- * others did since then when its next unit is refused. */
+/* May it be driven nevertheless? A node that was taken for dead on a file, and lives, learns of
+ * what others did since then when its next unit is refused. */
 static int may_execute(const fleet_node *n, const fleet_run *run, int64_t fence)
 {
     if (n->silent && fence < fence_of(n->fleet, run))

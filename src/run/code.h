@@ -1,0 +1,104 @@
+/* A workflow function on its fiber: what it wants from the runner, how it has ended, and what every
+ * op may ask for. */
+#ifndef RUN_CODE_H
+#define RUN_CODE_H
+
+#include <pawl.h>
+
+#include "base/slice.h"
+#include "db/columns.h"
+#include "run/registry.h"
+
+/* Why the fiber has come back. */
+typedef enum {
+    WANT_WORK,     /* a work function is to be called; everything before must be durable first */
+    WANT_TRANSACT, /* the same, inside the transaction that records it: transact.h */
+    WANT_WAIT,     /* to be resumed at until_ms */
+    WANT_PAGE,     /* more rows of the journal */
+    WANT_NAMES,    /* the names of its attributes */
+    WANT_STATE,    /* a value of its state, or of another run's: state.h */
+    WANT_MAIL,     /* what has arrived for it */
+    WANT_KEY,      /* the key of a run that it starts */
+    WANT_CHECK,    /* to know what has become of its children and of what it told others */
+    WANT_FLUSH,    /* what it has recorded is to be durable */
+    WANT_LEAVE,    /* what it has recorded is to be durable, and then the fiber is dropped */
+    WANT_END,      /* the function is over: `end` says how */
+} run_want;
+
+/* How the function has ended. Texts are in the run's memory, or static. */
+typedef struct run_result {
+    run_phase phase;      /* DONE, FAILED, CANCELLED; FAILING: clean-ups follow; LIVE: it was merely
+                          left, to be gone on with later */
+    int again;            /* of DONE: with `value`, in a new generation … */
+    const char *version;  /* … of this version; NULL: the newest … */
+    const workflow *next; /* … which is this one; NULL: it is not registered here */
+    const char *value;    /* of DONE: JSON text */
+    const char *name;     /* of FAILED */
+    const char *message;
+    const char *where; /* the op that failed */
+    pawl_code trouble; /* of LIVE: why it was left: HELD, NOMEM … */
+    int64_t held;      /* and the reason to hold it for, if it is to be held */
+    const char *lacks; /* name of a work function that is not registered; NULL: none */
+    char note[256];    /* and in words */
+} run_result;
+
+/* A log line that waits for the commit of what it tells of. In the unit's memory. */
+typedef struct run_line {
+    struct run_line *next;
+    int level;
+    const char *text;
+} run_line;
+
+/* Where it was written: behind this row, as the how-manieth there. */
+typedef struct run_spot {
+    int64_t seq;
+    int64_t number;
+} run_spot;
+
+typedef struct run_defer {
+    struct run_defer *next;
+    void (*fn)(void *arg);
+    void *arg;
+} run_defer;
+
+/* A source of arrivals: it lets something arrive, if there is anything. 1: it has. A wait asks the
+ * sources of the run in their order. */
+typedef struct arrival_source {
+    const char *name;
+    int (*look)(pawl_run *run); /* NULL: the end of the table */
+} arrival_source;
+
+/* Is the caller the function itself? Otherwise it is marked as misused, and nothing is done. */
+int run_is_inside(pawl_run *run);
+
+/* Memory of the function's; NULL: memory is out, and then the run is being left. */
+void *run_alloc(pawl_run *run, size_t size);
+const char *run_text(pawl_run *run, slice text);
+
+/* It is the value of this future, or (NULL) of none any more. What is not the run's stays alone. */
+void run_own_value(pawl_run *run, const char *value, pawl_future *f);
+
+/* Give back what is known to be the run's; NULL is allowed. */
+void run_free_value(pawl_run *run, const void *memory);
+
+/* JSON text of a number; the text of a JSON string. */
+slice run_number(pawl_run *run, int64_t number);
+const char *run_json_text(pawl_run *run, slice part);
+
+/* A line for the log, once what comes before it is durable; and then all of them. */
+void run_log_line(pawl_run *run, int level, const char *text);
+void run_tell_lines(pawl_run *run);
+
+/* Want something, and come back when it is there. */
+void run_ask(pawl_run *run, run_want want);
+
+/* Leave the function for good: these do not return. */
+_Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+_Noreturn void run_nomem(pawl_run *run);
+_Noreturn void run_lacks(pawl_run *run, const char *work); /* nobody has registered it here */
+_Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+_Noreturn void run_leave(pawl_run *run); /* `end` says how */
+
+#endif

@@ -1,0 +1,47 @@
+/* What a run records (its event history): every op asks the journal first, and what is new becomes
+ * a row of the unit that is committed next. On the fiber. */
+#ifndef RUN_JOURNAL_WRITER_H
+#define RUN_JOURNAL_WRITER_H
+
+#include <pawl.h>
+
+#include "db/unit.h"
+#include "journal/op.h"
+#include "journal/replay.h"
+
+/* Ask the journal, going on until the answer is RECORDED, NEW or PASSED. Rows are good until the
+ * next ask. */
+replay_result journal_start(pawl_run *run, const replay_row **row);
+replay_result journal_op(pawl_run *run, op_kind kind, slice name, const replay_row **row);
+replay_result journal_return(pawl_run *run, op_kind kind);
+
+/* As journal_op(), while futures that have lost are being abandoned. */
+replay_result journal_ask(pawl_run *run, op_kind kind, slice name, const replay_row **row);
+
+/* Give out what has arrived next, before the next op. 0: nothing has. */
+int journal_settle_one(pawl_run *run);
+
+/* Wait: something has been given out. 0: nothing is recorded any more. `op`: the one that is waited
+ * for, if it is one; 0: `asked`, in words. */
+int journal_wait(pawl_run *run, int64_t op, const char *asked);
+
+/* The next row, whatever it is; NEW: there is none. */
+replay_result journal_next(pawl_run *run, const replay_row **row);
+
+/* Record an op that is NEW: into the replay, and into the unit that is committed next. Gives its
+ * seq. */
+int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data);
+
+/* An op that was NEW and whose row is in the journal already: only the replay hears of it. */
+void journal_note(pawl_run *run, op_kind kind, slice name, slice data);
+
+/* Something has arrived for an op. It is recorded by journal_arrive_all(), with all the others, and
+ * given out by the next asks. 0: nothing was. */
+void journal_arrive(pawl_run *run, op_kind kind, int64_t op, slice data);
+int journal_arrive_all(pawl_run *run);
+
+/* The unit that is committed next, and a copy in its memory; at NULL stays that. */
+unit *journal_unit(pawl_run *run);
+slice journal_keep(pawl_run *run, slice s);
+
+#endif
