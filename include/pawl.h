@@ -1146,8 +1146,10 @@ PAWL_API pawl_code pawl_why(pawl *p, const char *id, char **out);
  * on when later forms that were being called when it was held have returned. A release keeps the
  * generation: what was under way is tried again with the same pawl_work_key(), unlike after a
  * redrive. A run whose result the database has refused to record is held and stays with its node,
- * which has that result in memory: a release makes the node try to record it again, and so does a
- * cancel. Errors: NOTFOUND, ENDED. Durable: the hold, the release. */
+ * which has that result in memory: a release makes the node try to record it again, and so do a
+ * cancel and a deadline that passes. An error that may be the whole storage's, or that run's alone,
+ * is tried some seconds first, with all other runs going on. Errors: NOTFOUND, ENDED. Durable: the
+ * hold, the release. */
 PAWL_API pawl_code pawl_hold(pawl *p, const char *id, const char *reason);
 PAWL_API pawl_code pawl_release(pawl *p, const char *id);
 

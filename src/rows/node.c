@@ -449,3 +449,15 @@ pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t coun
     pawl_code rc = runs ? remove_node(k, id, runs, count, err) : PAWL_REFUSED;
     return rc == PAWL_REFUSED ? close_node(k, id, BY_ITSELF, err) : rc;
 }
+
+/* ---- Probing ---- */
+
+static const db_sql PROBE = {
+    "INSERT INTO {meta} (name, number) VALUES ('probe', 1) ON CONFLICT (name)"
+    " DO UPDATE SET number = coalesce({meta}.number, 0) + 1",
+    ""};
+
+void node_add_probe(unit *u)
+{
+    unit_write(u, &PROBE, unit_key_text("meta", slice_of("probe")), NULL, 0);
+}

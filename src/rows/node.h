@@ -81,6 +81,9 @@ pawl_code node_find_due(db_conn *c, int64_t now_ms, node_list *out, error *err);
 /* Is this one closed? On a connection in a transaction. */
 int node_is_closed(db_conn *c, int64_t id, int *resigned);
 
+/* A small write that touches no run: if it is committed, the storage works. */
+void node_add_probe(unit *u);
+
 /* Close a node, as a guard ("open") of a unit. Refused: it was closed before, or there is none.
  * Gives the number of the statement. */
 int node_add_close(unit *u, int64_t id);

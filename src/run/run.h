@@ -41,6 +41,8 @@ typedef enum {
 typedef enum {
     KEPT_NOT,
     KEPT_WAITS, /* it is handed in again when the storage works */
+    KEPT_ASKS,  /* it failed for an unknown reason: is a small write committed? */
+    KEPT_TELLS, /* it is: the run's row is to tell of its trouble */
     KEPT_HOLDS, /* its record was refused for good: the unit that holds the run is on its way */
     KEPT_HELD,  /* the run is held, and sleeps until it is released */
 } run_keeps;

@@ -156,6 +156,7 @@ void hold_rest(sched *d)
 
 static const db_sql OVER = {
     "SELECT run FROM {runs} WHERE deadline_at IS NOT NULL AND held <> 0"
+    /* RULE A7-a-deadline-has-the-owner-record */
     " AND deadline_at <= $1 AND (owner = 0 OR held = {HELD_RECORD}) AND phase = {LIVE}"
     " AND cancel_at IS NULL"
     " AND tenant = $2 ORDER BY deadline_at LIMIT $3",

@@ -229,9 +229,10 @@ void run_queue_call_one(sched *d); /* one who waits, for a job */
 
 /* ---- Trouble with the storage (storage_backoff.c); with the lock held ---- */
 
-/* The run waits until the storage is there again. 1: others were committed since it failed last, so
- * that the trouble is its own, and so is its back-off. */
-int storage_backoff(sched *d, pawl_run *run);
+/* The run waits until the storage is there again; if others were committed since it failed last its
+ * trouble is its own, and so is its back-off. _alone(): that is known. */
+void storage_backoff(sched *d, pawl_run *run);
+void storage_backoff_alone(sched *d, pawl_run *run);
 void storage_backoff_wait(sched *d, pawl_run *run); /* the same, for a run that has not failed */
 void storage_backoff_end(pawl_run *run);            /* it does not any more */
 void storage_backoff_clock_back(sched *d);          /* the clock was set back */

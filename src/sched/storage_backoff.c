@@ -38,16 +38,26 @@ void storage_backoff_wait(sched *d, pawl_run *run)
     run_queue_sleep(d, run, next_try(d));
 }
 
-int storage_backoff(sched *d, pawl_run *run)
+static void note_failure(const sched *d, pawl_run *run)
 {
-    int own = run->trouble_ms > 0 && run->trouble_seen != d->commits;
     run->trouble_ms = twice(run->trouble_ms);
     run->trouble_seen = d->commits;
-    if (own)
-        run_queue_sleep(d, run, sched_now_ms(d) + run->trouble_ms);
-    else
-        storage_backoff_wait(d, run);
-    return own;
+}
+
+void storage_backoff_alone(sched *d, pawl_run *run)
+{
+    note_failure(d, run);
+    run_queue_sleep(d, run, sched_now_ms(d) + run->trouble_ms);
+}
+
+void storage_backoff(sched *d, pawl_run *run)
+{
+    if (run->trouble_ms > 0 && run->trouble_seen != d->commits) {
+        storage_backoff_alone(d, run);
+        return;
+    }
+    note_failure(d, run);
+    storage_backoff_wait(d, run);
 }
 
 void storage_backoff_end(pawl_run *run)

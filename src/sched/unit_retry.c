@@ -10,17 +10,21 @@
 #include "sched/sched.h"
 #include "sched/work_limit.h"
 
-enum { OWN_TRIES = 5 }; /* while others were committed; then an unknown failure is one for good */
+enum {
+    OWN_TRIES = 5
+}; /* each with a probe that was committed; then an unknown failure is one for
+                           good */
 
 /* What is known of a unit that is kept. The words are guarded by the drive's lock. */
 struct kept {
     pawl_code code;
-    int tries;         /* that failed while others were committed */
-    int released;      /* the hold is over: to be tried again */
-    int unheld;        /* it was told that the hold could not be recorded */
-    int64_t seen;      /* in which round of the node loop the hold was found */
-    arena *unit_arena; /* of the unit that holds the run */
-    unit *unit;
+    int tries;                     /* that failed, and the probe after it was committed */
+    int told;                      /* {runs}.trouble tells of it */
+    int released;                  /* the hold is over: to be tried again */
+    int unheld;                    /* it was told that the hold could not be recorded */
+    int64_t seen;                  /* in which round of the node loop the hold was found */
+    arena *unit_arena;             /* of the unit that asks, tells or holds … */
+    unit *unit;                    /* … for this run */
     char what[PAWL_MAX_NAME + 64]; /* is not recorded: "step charge (op 7)" */
     char words[256];               /* of the database */
 };
@@ -131,19 +135,131 @@ static void set_state(pawl_run *run, run_keeps state)
 
 /* ---- Waiting ---- */
 
-static void wait_for_retry(pawl_run *run)
+/* For the storage, with all others; or alone, if the trouble is the run's own. */
+static void wait_for_retry(pawl_run *run, int is_own)
 {
     sched *d = run->host->sched;
     work_limit_pass(d, run);
     pthread_mutex_lock(&d->lock);
     quarantine_put_back(d, run);
-    count(run, 1);
+    count(run, !is_own);
     run->put_off = 1;
     set_state(run, KEPT_WAITS);
-    int own = storage_backoff(d, run);
-    if (run->failure && own)
-        run->failure->tries++;
+    if (is_own)
+        storage_backoff_alone(d, run);
+    else
+        storage_backoff(d, run);
     pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- Small units beside the one that is kept ---- */
+
+/* Called by the leader of the group commit. */
+static void small_unit_answered(unit *u, void *arg)
+{
+    pawl_run *run = arg;
+    if (u->answer != UNIT_UNDECIDED)
+        run_queue_answered(run->host->sched, run);
+}
+
+/* NULL: memory is out. */
+static unit *small_unit(pawl_run *run)
+{
+    struct kept *k = run->failure;
+    arena_free(k->unit_arena);
+    k->unit_arena = arena_new(0);
+    k->unit = k->unit_arena ? unit_new(k->unit_arena) : NULL;
+    if (!k->unit)
+        return NULL;
+    k->unit->class = UNIT_OF_RUN;
+    k->unit->done = small_unit_answered;
+    k->unit->done_arg = run;
+    return k->unit;
+}
+
+static void submit_small_unit(pawl_run *run, run_keeps state)
+{
+    sched *d = run->host->sched;
+    unit *u = run->failure->unit;
+    work_limit_pass(d, run);
+    pthread_mutex_lock(&d->lock);
+    quarantine_put_back(d, run);
+    set_state(run, state);
+    run_move(run, PLACE_COMMITS);
+    pthread_mutex_unlock(&d->lock);
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), u);
+}
+
+static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static slice print(arena *a, const char *format, ...)
+{
+    char text[sizeof((struct kept *)0)->what + 512];
+    va_list args;
+    va_start(args, format);
+    text_print(text, sizeof text, format, args);
+    va_end(args);
+    slice s = slice_of(text);
+    return (slice){arena_copy(a, s), s.size};
+}
+
+/* ---- Is the trouble the run's own? ---- */
+
+/* A probe: is a small write committed that touches no run? An idle node has nothing else from which
+ * it could learn that the storage works. */
+static void probe_storage(pawl_run *run)
+{
+    unit *u = run->failure ? small_unit(run) : NULL;
+    if (u)
+        node_add_probe(u);
+    if (u && !u->broken_build)
+        submit_small_unit(run, KEPT_ASKS);
+    else
+        wait_for_retry(run, 0);
+}
+
+/* The row of the run tells other processes. If that is not committed either it is left for the next
+ * try. */
+static void tell_trouble(pawl_run *run)
+{
+    const struct kept *k = run->failure;
+    unit *u = small_unit(run);
+    slice words = {0};
+    if (u)
+        words = print(k->unit_arena,
+                      "the result of %s is in the memory of node %lld only, which tries again to"
+                      " record it: %s: %s",
+                      k->what, (long long)run->hold.owner, pawl_code_name(k->code), k->words);
+    if (words.at) /* RULE L6-the-row-tells-of-a-record-that-fails */
+        run_set_trouble(u, &run->hold, words, sched_now_ms(run->host->sched));
+    if (words.at && !u->broken_build)
+        submit_small_unit(run, KEPT_TELLS);
+    else
+        wait_for_retry(run, 1);
+}
+
+static void is_told(pawl_run *run)
+{
+    run->failure->told = run->failure->unit->answer == UNIT_COMMITTED;
+    wait_for_retry(run, 1);
+}
+
+static void is_asked(pawl_run *run)
+{
+    sched *d = run->host->sched;
+    struct kept *k = run->failure;
+    if (k->unit->answer != UNIT_COMMITTED) {
+        wait_for_retry(run, 0);
+        return;
+    }
+    k->tries++;
+    pthread_mutex_lock(&d->lock);
+    storage_backoff_committed(d);
+    pthread_mutex_unlock(&d->lock);
+    if (k->told)
+        wait_for_retry(run, 1);
+    else
+        tell_trouble(run);
 }
 
 /* ---- Handing in again ---- */
@@ -179,41 +295,18 @@ static void try_again(pawl_run *run)
     if (put_guard(run))
         hand_in_again(run);
     else
-        wait_for_retry(run);
+        wait_for_retry(run, 0);
 }
 
 /* ---- Holding ---- */
 
-/* Called by the leader of the group commit. */
-static void hold_answered(unit *u, void *arg)
+/* The unit that holds the run. 0: memory is out. */
+static int build_hold(pawl_run *run)
 {
-    pawl_run *run = arg;
-    if (u->answer != UNIT_UNDECIDED)
-        run_queue_answered(run->host->sched, run);
-}
-
-static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static slice print(arena *a, const char *format, ...)
-{
-    char text[sizeof((struct kept *)0)->what + 512];
-    va_list args;
-    va_start(args, format);
-    text_print(text, sizeof text, format, args);
-    va_end(args);
-    slice s = slice_of(text);
-    return (slice){arena_copy(a, s), s.size};
-}
-
-/* The unit that holds the run; NULL: memory is out. */
-static unit *hold_unit(pawl_run *run)
-{
-    struct kept *k = run->failure;
-    arena_free(k->unit_arena);
-    k->unit_arena = arena_new(0);
-    unit *u = k->unit_arena ? unit_new(k->unit_arena) : NULL;
+    const struct kept *k = run->failure;
+    unit *u = small_unit(run);
     if (!u)
-        return NULL;
+        return 0;
     run_held why = {.reason = HELD_RECORD};
     why.words = print(k->unit_arena, "the database refuses to record %s: %s", k->what, k->words);
     slice trouble = print(k->unit_arena,
@@ -221,33 +314,23 @@ static unit *hold_unit(pawl_run *run)
                           " again if that node ends",
                           k->what, (long long)run->hold.owner);
     if (!why.words.at || !trouble.at)
-        return NULL;
+        return 0;
     run_hold_record(u, &run->hold, &why, trouble, sched_now_ms(run->host->sched));
-    u->class = UNIT_OF_RUN;
-    u->done = hold_answered;
-    u->done_arg = run;
-    return u->broken_build ? NULL : u;
+    return !u->broken_build;
 }
 
 static void hold(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    struct kept *k = run->failure;
+    const struct kept *k = run->failure;
     count(run, 0);
-    k->unit = hold_unit(run);
-    if (!k->unit) {
-        wait_for_retry(run);
+    if (!build_hold(run)) {
+        wait_for_retry(run, 0);
         return;
     }
-    LOG(&d->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id), LOG_TEXT("what", k->what),
-        LOG_TEXT("code", pawl_code_name(k->code)), LOG_TEXT("why", k->words));
-    work_limit_pass(d, run);
-    pthread_mutex_lock(&d->lock);
-    quarantine_put_back(d, run);
-    set_state(run, KEPT_HOLDS);
-    run_move(run, PLACE_COMMITS);
-    pthread_mutex_unlock(&d->lock);
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), k->unit);
+    LOG(&run->host->sched->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id),
+        LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(k->code)),
+        LOG_TEXT("why", k->words));
+    submit_small_unit(run, KEPT_HOLDS);
 }
 
 /* It is held, and sleeps until it is released. */
@@ -286,7 +369,7 @@ static void is_not_held(pawl_run *run)
             LOG_TEXT("code", pawl_code_name(u->code)),
             LOG_TEXT("why", u->message ? u->message : ""));
     k->unheld = 1;
-    wait_for_retry(run);
+    probe_storage(run); /* RULE L4-a-hold-that-is-refused-stops-no-other */
 }
 
 /* ---- For the runner ---- */
@@ -300,8 +383,10 @@ void unit_retry_unit(pawl_run *run)
     /* RULE L7-what-nobody-knows-holds-when-others-are-committed */
     if (k && (v == FOR_GOOD || (v == UNKNOWN && k->tries >= OWN_TRIES)))
         hold(run);
+    else if (k && v == UNKNOWN)
+        probe_storage(run); /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
     else
-        wait_for_retry(run);
+        wait_for_retry(run, 0);
 }
 
 const unit *unit_retry_go_on(pawl_run *run)
@@ -311,13 +396,17 @@ const unit *unit_retry_go_on(pawl_run *run)
         try_again(run);
         return NULL;
     }
-    assert(k && k->unit); /* a run that is held for its record has both */
-    if (run->keeps == KEPT_HELD && k->released)
+    assert(k && k->unit); /* a run that asks, tells, or is held for its record has both */
+    if (run->keeps != KEPT_HELD && k->unit->answer == UNIT_REFUSED)
+        return k->unit;
+    if (run->keeps == KEPT_ASKS)
+        is_asked(run);
+    else if (run->keeps == KEPT_TELLS)
+        is_told(run);
+    else if (run->keeps == KEPT_HELD && k->released)
         try_again(run);
     else if (run->keeps == KEPT_HELD)
         rest(run);
-    else if (k->unit->answer == UNIT_REFUSED)
-        return k->unit;
     else if (k->unit->answer == UNIT_COMMITTED)
         is_held(run);
     else

@@ -8,12 +8,19 @@
  *
  *   it passes    the storage is in trouble. The run waits with all others (storage_backoff.c), for
  *                the first commit that succeeds or the end of a back-off that all share.
- *   nobody knows as it passes; but if others are committed and this unit is not, several times in a
- *                row, it is refused for good.
+ *   nobody knows a missing column, a right that was taken away, a damaged page, an error that pawl
+ *                does not know: of the storage, or of this record? A probe, which is a small unit
+ *                that touches no run, is handed in after each such failure. If it is not committed
+ *                either, the run waits with all others. If it is, the trouble is the run's own:
+ *                the run has a back-off of its own, {runs}.trouble tells of it, nobody waits for
+ *                it, and after five tries, which take some three seconds, it is refused for good.
+ *                A code that is not retryable (DENIED, CORRUPT) gets its five tries too: what is
+ *                missing for a moment, as in a migration, needs no release by hand.
  *   for good     the record breaks a rule of the database: a constraint, a trigger, a type. The run
  *                is held (HELD_RECORD) by a small unit of its own on its row, and stays owned: what
  *                it has done is in the memory of this process only. If even the hold is refused the
- *                log says so, and both are tried again with a back-off.
+ *                log says so, the storage is probed as above, and both are tried again with a
+ *                back-off.
  *
  * What meets a run whose unit is kept:
  *   release      the owner tries the commit again: at once in its own process, otherwise when its

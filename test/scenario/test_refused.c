@@ -1,4 +1,5 @@
-/* Records that the database refuses for good: a trigger raises. The run is held, stays with its
+/* Records that the database refuses for good: a trigger raises, or fails in a way that says nothing
+ * about whose trouble it is. The run is held, stays with its
  * owner, and what it has done is recorded when somebody has set it right; nothing is executed twice
  * as long as the owner lives. Executions are lines of the side file. */
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 
 #include "support/served_fixture.h"
 
-enum { REFUSED, LOST };
+enum { REFUSED, LOST, KEPT, GATE };
 
 static int64_t number(stage *s, int which)
 {
@@ -24,6 +25,8 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     (void)level;
     if (strcmp(event, "record-refused") == 0 && strstr(fields, "no charges on sunday"))
         atomic_fetch_add(stage_number(arg, REFUSED), 1);
+    if (strcmp(event, "record-kept") == 0)
+        atomic_fetch_add(stage_number(arg, KEPT), 1);
     if (strcmp(event, "record-lost") == 0)
         atomic_fetch_add(stage_number(arg, LOST), 1);
 }
@@ -57,6 +60,23 @@ static void refuse_charges(conf *c)
            " RETURN NEW; END $$;"
            " CREATE TRIGGER refuse BEFORE INSERT ON pawl.journal"
            " FOR EACH ROW EXECUTE FUNCTION public.refuse()");
+}
+
+/* A failure that is no refusal: SQLITE_ERROR, or an SQLSTATE that pawl does not know. */
+static void fail_charges(conf *c, const char *state)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+             " IF NEW.name = 'charge' THEN RAISE EXCEPTION 'integer overflow'"
+             " USING ERRCODE = '%s'; END IF; RETURN NEW; END $$;"
+             " CREATE TRIGGER refuse BEFORE INSERT ON pawl.journal"
+             " FOR EACH ROW EXECUTE FUNCTION public.refuse()",
+             state);
+    change(c,
+           "CREATE TRIGGER refuse BEFORE INSERT ON pawl_journal WHEN NEW.name = 'charge'"
+           " BEGIN SELECT abs(-9223372036854775807 - 1); END",
+           sql);
 }
 
 static void allow_charges(conf *c)
@@ -243,18 +263,96 @@ static void deleted_by_force(conf *c)
     stage_free(v.stage);
 }
 
-/* Both are tried again until one of them is taken; this process says what it has. */
+/* ---- Whose trouble it is ---- */
+
+/* A handle that is no node: what it starts is claimed by the one that serves, or by none. */
+static pawl *open_client(served *v)
+{
+    pawl *client = stage_open(v->stage, PAWL_OPTIONS(.threads = -1));
+    STAGE_REGISTER(v->stage, client, charges);
+    STAGE_REGISTER(v->stage, client, harmless);
+    return client;
+}
+
+static int tells(stage *s, pawl *p, const char *words)
+{
+    char *why = NULL;
+    STAGE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
+    int found = strstr(why, words) != NULL;
+    pawl_free(why);
+    return found;
+}
+
+static void another_goes_on(served *v, pawl *client, const char *id)
+{
+    stage_start(v->stage, client, "harmless", id, "1");
+    TMP_AWAIT(stage_phase(v->stage, client, id) == PAWL_RUN_DONE);
+}
+
+/* The node has nothing else to do from whose commits it could learn that the storage works. */
+static void fails_alone(conf *c, const char *state, const char *code)
+{
+    char words[64];
+    served v = open_served(c);
+    pawl *client = open_client(&v);
+    fail_charges(c, state);
+    served_begin(&v);
+    stage_start(v.stage, client, "charges", "run", "1");
+    TMP_AWAIT(number(v.stage, KEPT) == 1);
+    another_goes_on(&v, client, "other");
+    TMP_AWAIT(stage_phase(v.stage, client, "run") == PAWL_RUN_HELD);
+    assert_true(tells(v.stage, client, "refuses to record step charge (op 4)"));
+    assert_true(tells(v.stage, client, "integer overflow"));
+    assert_true(tells(v.stage, client, "the result of step charge (op 4) is in the memory of"));
+    snprintf(words, sizeof words, "is not recorded: %s", c->server ? code : "PAWL_STORAGE");
+    assert_true(tells(v.stage, v.p, words));
+    another_goes_on(&v, client, "another");
+    assert_int_equal(stage_count(v.stage, "charge"), 1);
+    allow_charges(c);
+    STAGE_CODE(v.stage, client, pawl_release(client, "run"), PAWL_OK);
+    TMP_AWAIT(stage_phase(v.stage, client, "run") == PAWL_RUN_DONE);
+    STAGE_HISTORY(v.stage, client, "run", "undo:refund step:before step:charge step:after");
+    STAGE_NOTES(v.stage, "before charge step step after");
+    pawl_close(client);
+    served_end(&v);
+}
+
+static void a_failure_of_an_unknown_kind(conf *c)
+{
+    fails_alone(c, "Z0001", "PAWL_STORAGE");
+}
+
+static void a_right_that_is_missing(conf *c)
+{
+    if (!c->server)
+        skip();
+    fails_alone(c, "42501", "PAWL_DENIED");
+}
+
+/* Both are tried again until one of them is taken; this process says what it has, the row of the
+ * run says it to others, and nobody waits for this run. */
 static void not_even_a_hold(conf *c)
 {
     served v = open_served(c);
+    pawl *client = open_client(&v);
     refuse_charges(c);
     refuse_holds(c);
     served_begin(&v);
-    stage_start(v.stage, v.p, "charges", "run", "1");
-    TMP_AWAIT(number(v.stage, REFUSED) >= 3);
-    assert_int_equal(stage_phase(v.stage, v.p, "run"), PAWL_RUN_LIVE);
-    expect_why(&v, "the result of step charge (op 4) is not recorded: PAWL_DATA: no charges");
+    stage_start(v.stage, client, "charges", "run", "1");
+    TMP_AWAIT(number(v.stage, REFUSED) >= 2);
+    another_goes_on(&v, client, "other");
+    stage_forget(v.stage);
+    stage_note(v.stage, "before");
+    stage_note(v.stage, "charge");
+    TMP_AWAIT(tells(v.stage, client, "which tries again to record it: PAWL_DATA: "));
+    assert_int_equal(stage_phase(v.stage, client, "run"), PAWL_RUN_LIVE);
+    assert_true(tells(v.stage, client, "the result of step charge (op 4) is in the memory of"));
+    expect_why(&v, "the result of step charge (op 4) is not recorded: PAWL_DATA: ");
+    expect_why(&v, "no charges on sunday");
     allow_charges(c);
+    TMP_AWAIT(stage_phase(v.stage, client, "run") == PAWL_RUN_DONE);
+    assert_false(tells(v.stage, client, "in the memory"));
+    pawl_close(client);
     end_well(&v);
 }
 
@@ -316,17 +414,45 @@ static void cancelled_by_another_process(conf *c)
     end_elsewhere(&v);
 }
 
-/* The result went with the process: the step is executed again, without anybody's help. */
+static const char *charge_slowly(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    TMP_AWAIT(number(s, GATE));
+    return stage_echo(work, input);
+}
+
+static const char *charges_slowly(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    pawl_undo(run, "refund", input);
+    pawl_step(run, "before", stage_echo, input, PAWL_CALL(.arg = s));
+    pawl_step(run, "charge", charge_slowly, input, PAWL_CALL(.arg = s));
+    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = s));
+}
+
+/* The result went with the process: the step is executed again, without anybody's help. Why is told
+ * by the hold, and by the row of the run until that has got further; the history has what the
+ * database has taken (docs/decisions/0010). */
 static void the_owner_dies(conf *c)
 {
     tmp_child owner;
     served v = begin_elsewhere(c, &owner, "1");
+    expect_why(&v, "no charges on sunday");
+    expect_why(&v, "and is executed again if that node ends");
     tmp_kill(&owner);
     allow_charges(c);
-    STAGE_REGISTER(v.stage, v.p, charges);
+    STAGE_CODE(
+        v.stage, v.p,
+        pawl_register_workflow(v.p, "charges", charges_slowly, PAWL_WORKFLOW(.arg = v.stage)),
+        PAWL_OK);
     served_begin(&v);
     TMP_AWAIT(stage_phase(v.stage, v.p, "run") != PAWL_RUN_HELD);
+    expect_why(&v, "the result of step charge (op 4) is in the memory of node");
+    STAGE_HISTORY(v.stage, v.p, "run", "undo:refund step:before");
+    atomic_store(stage_number(v.stage, GATE), 1);
     STAGE_CODE(v.stage, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_false(tells(v.stage, v.p, "in the memory"));
+    STAGE_HISTORY(v.stage, v.p, "run", "undo:refund step:before step:charge step:after");
     STAGE_NOTES(v.stage, "before charge charge after");
     served_end(&v);
 }
@@ -355,6 +481,8 @@ int main(void)
         {"a stop tries once more", a_stop_tries_once_more, DB_DURABLE},
         {"a stop in vain", a_stop_in_vain, DB_DURABLE},
         {"deleted by force", deleted_by_force, DB_DURABLE},
+        {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_DURABLE},
+        {"a right that is missing", a_right_that_is_missing, DB_DURABLE},
         {"not even a hold", not_even_a_hold, DB_DURABLE},
         {"released by another process", released_by_another_process, DB_DURABLE},
         {"cancelled by another process", cancelled_by_another_process, DB_DURABLE},

@@ -245,7 +245,19 @@ static void nothing_is_claimed_while_commits_fail(conf *c)
     close_ground(&g);
 }
 
-/* Others are committed, and this one is not, again and again: that is its own trouble. */
+static pawl_phase phase_of(ground *g, const char *held_words)
+{
+    pawl_info *info = NULL;
+    assert_int_equal(pawl_inspect(g->p, "run", &info), PAWL_OK);
+    pawl_phase phase = pawl_info_phase(info);
+    if (phase == PAWL_RUN_HELD && held_words)
+        assert_non_null(strstr(pawl_info_held(info), held_words));
+    pawl_info_free(info);
+    return phase;
+}
+
+/* Small writes are committed, and this one is not, again and again: that is its own trouble, also
+ * where nothing else happens. */
 static void a_failure_that_nobody_knows(conf *c)
 {
     ground g;
@@ -253,20 +265,10 @@ static void a_failure_that_nobody_knows(conf *c)
     g.plan.fail_code = PAWL_STORAGE;
     g.breaks = "INSERT INTO {journal}";
     g.times = 1000000;
-    pawl_info *info = NULL;
-    pawl_phase phase = PAWL_RUN_LIVE;
-    for (int i = 0; i < 100 && phase == PAWL_RUN_LIVE; i++) {
-        char id[32];
-        snprintf(id, sizeof id, "later-%d", i);
-        assert_int_equal(pawl_start(g.p, "w", id, "1", PAWL_START(.delay_ms = HOUR_MS)), PAWL_OK);
-        live(&g, 1);
-        assert_int_equal(pawl_inspect(g.p, "run", &info), PAWL_OK);
-        phase = pawl_info_phase(info);
-        if (phase == PAWL_RUN_HELD)
-            assert_non_null(strstr(pawl_info_held(info), "refuses to record step look (op 2)"));
-        pawl_info_free(info);
-    }
-    assert_int_equal(phase, PAWL_RUN_HELD);
+    live(&g, 2); /* some tries come first */
+    assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
+    live(&g, 10);
+    assert_int_equal(phase_of(&g, "refuses to record step look (op 2)"), PAWL_RUN_HELD);
     g.times = 0;
     assert_int_equal(pawl_release(g.p, "run"), PAWL_OK);
     live(&g, 10);
@@ -349,6 +351,58 @@ static void a_suspect_records_before_the_end(conf *c)
     }
 }
 
+/* If not even a small write is committed, it is the storage: nobody is held, and nothing begun. */
+static void a_failure_of_everything_holds_nobody(conf *c)
+{
+    ground g;
+    open_ground(&g, c, 0);
+    assert_int_equal(pawl_start(g.p, "w", "other", "1", PAWL_START(.delay_ms = 20000)), PAWL_OK);
+    g.plan.fail_code = PAWL_STORAGE;
+    g.breaks = "INSERT INTO {";
+    g.times = 1000000;
+    live(&g, 300);
+    assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
+    assert_int_equal(g.looks, 1);
+    g.times = 0;
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 2);
+    close_ground(&g);
+}
+
+static const char *looks_and_waits(pawl_run *run, const char *input)
+{
+    pawl_step(run, "look", look, input, PAWL_CALL(.arg = pawl_arg(run)));
+    pawl_sleep(run, PAWL_FOREVER);
+    return input;
+}
+
+/* Of a run that is held because its record is refused: what was done is recorded first. */
+static void a_deadline_has_the_owner_try_again(conf *c)
+{
+    ground g;
+    open_ground(&g, c, 0);
+    live(&g, 1);
+    assert_true(has_ended(&g));
+    assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
+    assert_int_equal(
+        pawl_register_workflow(g.p, "waits", looks_and_waits, PAWL_WORKFLOW(.arg = &g)), PAWL_OK);
+    g.plan.fail_code = PAWL_DATA;
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 1000000;
+    assert_int_equal(pawl_start(g.p, "waits", "run", "1", PAWL_START(.deadline_ms = 60000)),
+                     PAWL_OK);
+    live(&g, 10);
+    assert_int_equal(phase_of(&g, "refuses to record step look (op 2)"), PAWL_RUN_HELD);
+    g.times = 0;
+    live(&g, 30); /* it is not released */
+    assert_int_equal(phase_of(&g, NULL), PAWL_RUN_HELD);
+    live(&g, 30);
+    assert_int_equal(phase_of(&g, NULL), PAWL_RUN_CANCELLED);
+    assert_int_equal(g.looks, 2); /* one of each run */
+    close_ground(&g);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -362,6 +416,8 @@ int main(void)
         {"a failure that nobody knows", a_failure_that_nobody_knows, DB_TURNS},
         {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
         {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
+        {"a failure of everything holds nobody", a_failure_of_everything_holds_nobody, DB_TURNS},
+        {"a deadline has the owner try again", a_deadline_has_the_owner_try_again, DB_TURNS},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }
