@@ -384,7 +384,9 @@ void unit_retry_unit(pawl_run *run)
     if (k && (v == FOR_GOOD || (v == UNKNOWN && k->tries >= OWN_TRIES)))
         hold(run);
     else if (k && v == UNKNOWN)
-        probe_storage(run); /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
+        /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
+        /* RULE L4-the-simulator-sees-a-record-that-stops-others */
+        probe_storage(run);
     else
         wait_for_retry(run, 0);
 }

@@ -185,6 +185,7 @@ struct fleet {
     int probe_count;
     int64_t orphan_ms; /* when it was started or cancelled */
     int orphan_cancelled;
+    int doomed; /* executions of the step that cannot be recorded */
     uint64_t seed;
     chance chance; /* what happens */
     chance dice;   /* what engines get as randomness */
@@ -403,6 +404,11 @@ int liveness_orphan(fleet *f, fleet_node *n);
 
 void neighbours_register(fleet_node *n);
 void neighbours(fleet *f);
+
+/* ---- And the one after it (refused.c) ---- */
+
+void refused_register(fleet_node *n);
+void refused(fleet *f);
 
 /* ---- Judging (judge.c) ---- */
 

@@ -294,6 +294,8 @@ static void calm_down(fleet *f)
         idle(f);
     if (!f->wrong[0])
         neighbours(f);
+    if (!f->wrong[0])
+        refused(f);
     if (f->wrong[0])
         explain_all(f);
 }

@@ -48,6 +48,7 @@ static const char *const NAMES[TALLY_KINDS] = {
     [TALLY_STOPS] = "stopped",
     [TALLY_PROBES] = "probes",
     [TALLY_SCENES] = "last scenes",
+    [TALLY_REFUSED] = "refused",
 };
 
 void tally_print(const tally *t, FILE *out)

@@ -54,6 +54,7 @@ typedef enum {
     TALLY_STOPS,
     TALLY_PROBES,
     TALLY_SCENES,
+    TALLY_REFUSED, /* worlds in which a record could not be written at last */
     TALLY_KINDS
 } tally_kind;
 

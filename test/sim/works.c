@@ -251,6 +251,7 @@ void works_register(fleet_node *n)
     pawl_register_workflow(n->engine, "program", do_program, PAWL_WORKFLOW(.arg = n));
     pawl_register_workflow(n->engine, "probe", do_probe, NULL);
     neighbours_register(n);
+    refused_register(n);
     if (!n->lacks)
         pawl_register_work(n->engine, "work", do_work, PAWL_WORK(.arg = n));
 }
