@@ -267,6 +267,7 @@ static int serve_want(runner *r, pawl_run *run)
         park(run);
         return 0;
     case WANT_END:
+        runner_starve_inside(run); /* RULE L5-jobs-return-before-a-hold-for-lack-of-memory */
         if (runner_is_to_be_held(run))
             return runner_leave(run);
         runner_end_turn(run);
@@ -372,7 +373,7 @@ static int committed(pawl_run *run)
         runner_starved(run);
         return 0;
     }
-    if (run->starved > 0 && (run->want != WANT_END || run->end.phase != PHASE_LIVE)) {
+    if (run->starved > 0 && !runner_is_to_be_held(run)) {
         LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
         run->starved = 0;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "run/cross_run.h"
+#include "run/jobs.h"
 #include "run/state.h"
 #include "run/transact.h"
 #include "sched/orphan_notes.h"
@@ -184,19 +185,22 @@ void runner_starved(pawl_run *run)
     put_off(run, ms < STARVED_MS ? ms : STARVED_MS);
 }
 
-/* There is no memory for a stack or for reading the journal: nothing is there to be committed, and
- * nothing to write down the trouble with. */
-void runner_starve_cold(pawl_run *run)
+/* Is there something that was executed for the run, or is being executed, and is in this process
+ * only? A hold would throw it away. */
+static int has_unrecorded(pawl_run *run)
 {
-    if (run->starved++ == 0)
-        LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
-            LOG_TEXT("why", "a stack for its function"));
-    runner_starved(run);
+    sched *d = run->host->sched;
+    if (run->kept_work || run->job_in_hand)
+        return 1;
+    pthread_mutex_lock(&d->lock);
+    int has = jobs_have_returned(run) || jobs_running(run) > 0;
+    pthread_mutex_unlock(&d->lock);
+    return has;
 }
 
-/* It was tried often enough: another build may need less, or people find some. 0: there is not even
- * the memory for that. */
-static int hold_starved(pawl_run *run, const char *what)
+/* It was tried often enough: another build may need less, or people find some. From here on that is
+ * trouble for which a run is held, as any other. */
+static void end_held(pawl_run *run, const char *what)
 {
     char words[sizeof run->end.note];
     buf b;
@@ -206,6 +210,26 @@ static int hold_starved(pawl_run *run, const char *what)
     memcpy(run->end.note, words, sizeof words);
     run->want = WANT_END;
     run->noted = 0; /* the hold says it */
+}
+
+/* What has begun beside the function returns before the run is held, and is recorded by the fiber:
+ * that is possible if it was left behind the last row of the journal. */
+void runner_starve_inside(pawl_run *run)
+{
+    int starves = run->end.phase == PHASE_LIVE && run->end.trouble == PAWL_NOMEM;
+    int further = run->unit && run->kept > 0;
+    /* RULE L7-who-never-gets-memory-is-held */
+    int gives_up = starves && !further && run->starved + 1 >= STARVED_MAX;
+    if (!gives_up || run->kept_work || run->job_in_hand || !replay_may_arrive(run->replay))
+        return;
+    run->starved++;
+    end_held(run, run->end.note);
+}
+
+/* 0: there is not even the memory for that. */
+static int hold_starved(pawl_run *run, const char *what)
+{
+    end_held(run, what);
     return runner_need_unit(run) && runner_add_hold(run) && !run->unit->broken_build;
 }
 
@@ -215,8 +239,11 @@ static int note_starved(pawl_run *run, const char *what)
     char words[256];
     buf b;
     buf_init_fixed(&b, words, sizeof words);
-    buf_printf(&b, "out of memory: %s; node %lld tries again, try %d of %d", what,
-               (long long)run->hold.owner, run->starved, STARVED_MAX);
+    buf_printf(&b, "out of memory: %s; node %lld tries again, ", what, (long long)run->hold.owner);
+    if (run->starved < STARVED_MAX)
+        buf_printf(&b, "try %d of %d", run->starved, STARVED_MAX);
+    else
+        buf_text(&b, "for results of this run are in its memory only");
     slice text = slice_of(buf_str(&b));
     text.at = runner_need_unit(run) ? arena_copy(run->unit_arena, text) : NULL;
     if (!text.at)
@@ -225,22 +252,29 @@ static int note_starved(pawl_run *run, const char *what)
     return !run->unit->broken_build;
 }
 
+/* How often in a row, if this is a new try; a run that got further begins to count anew. */
+static void count_starved(pawl_run *run, const char *what)
+{
+    /* RULE L5-what-was-done-is-committed-although-memory-is-out */
+    int further = run->unit && run->unit->count > 0;
+    run->starved = further ? 1 : run->starved + 1;
+    if (run->starved == 1)
+        LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", what));
+}
+
 /* What was done is committed first, and then the run is put off. Where that cannot be handed in
  * either, only what it has done is. */
 void runner_starve(pawl_run *run, const char *what)
 {
-    int again = run->starves;
+    int again = run->starves, added = 0;
     runner_cut(run);
-    /* RULE L5-what-was-done-is-committed-although-memory-is-out */
-    int further = run->unit && run->unit->count > 0;
     if (!again)
-        run->starved = further ? 1 : run->starved + 1;
-    if (run->starved == 1 && !again)
-        LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
-            LOG_TEXT("why", what));
+        count_starved(run, what);
     run->starves = 1;
-    int added = 0;
-    if (!again && run->starved >= STARVED_MAX) { /* RULE L7-who-never-gets-memory-is-held */
+    /* RULE L7-who-never-gets-memory-is-held */
+    int gives_up = !again && run->starved >= STARVED_MAX;
+    if (gives_up && !has_unrecorded(run)) { /* RULE L5-results-are-not-lost-for-lack-of-memory */
         run->starves = 0;
         added = hold_starved(run, what);
     } else if (!again) {
@@ -254,4 +288,19 @@ void runner_starve(pawl_run *run, const char *what)
         runner_hand_in(run);
     else
         runner_starved(run);
+}
+
+/* There is no memory for a stack, or for what a function needs before it begins: nothing is there
+ * to be committed but the trouble, for which less is enough. */
+void runner_starve_cold(pawl_run *run)
+{
+    const char *what = "a stack for its function";
+    run->submitter = (submitter){0};
+    run->unit_arena = arena_new(0);
+    if (run->unit_arena) { /* RULE L7-who-never-gets-a-stack-is-held */
+        runner_starve(run, what);
+        return;
+    }
+    count_starved(run, what);
+    runner_starved(run);
 }

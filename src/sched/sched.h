@@ -317,8 +317,11 @@ void runner_put_off_for(pawl_run *run, int storage);
 
 /* Memory is out, for this: what the run has done is committed, then it is put off, each time for
  * longer, and at last held. runner_starved(): that was committed. runner_cut(): of the unit only
- * what was done outside stays. runner_starve_cold(): it has no fiber yet, and gets none. */
+ * what was done outside stays. runner_starve_cold(): it has no fiber yet, and gets none.
+ * runner_starve_inside(): if its function was left because of that once too often, the run is to be
+ * held (runner_leave()); otherwise nothing happens. */
 void runner_starve(pawl_run *run, const char *what);
+void runner_starve_inside(pawl_run *run);
 void runner_starve_cold(pawl_run *run);
 void runner_starved(pawl_run *run);
 void runner_cut(pawl_run *run);

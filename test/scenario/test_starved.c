@@ -1,19 +1,38 @@
+#define _GNU_SOURCE /* syscall */
 /* Memory that cannot be had behind a step: what the step gave is recorded before the run is put
- * off; the run is tried again, each time after a longer pause, and held at last. Executions are
- * lines of the side file. */
+ * off; the run is tried again, each time after a longer pause, and held at last, when what it has
+ * begun beside its function is recorded. Executions are lines of the side file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "support/served_fixture.h"
 
 /* Numbers of the stage: how often the memory is still not there, how often it was asked for, lines
- * of the log at its beginning and its end. */
-enum { LACKING, ASKED, OUT, AGAIN };
+ * of the log at its beginning and its end; 1: the work at the gate may return. */
+enum { LACKING, ASKED, OUT, AGAIN, GATE };
+
+/* tidy: shared, the system's call has no argument for it. 1: there is no memory for stacks. */
+static atomic_int stacks_are_out;
+
+/* Instead of the C library's, for everything that is linked into this program: the stacks of fibers
+ * are made accessible by it. */
+int mprotect(void *at, size_t size, int rights)
+{
+    if (atomic_load(&stacks_are_out) && rights == (PROT_READ | PROT_WRITE)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_mprotect, at, size, rights);
+}
 
 static int64_t number(stage *s, int which)
 {
@@ -50,11 +69,46 @@ static const char *hungry(pawl_run *run, const char *input)
     return pawl_step(run, "second", stage_echo, input, PAWL_CALL(.arg = s));
 }
 
+/* Waits at the gate. */
+static const char *wait_at_gate(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    stage_note(s, "beside");
+    TMP_AWAIT(number(s, GATE));
+    return input;
+}
+
+/* Memory is out while a later step runs, or has returned. */
+static const char *hungry_beside(pawl_run *run, const char *input)
+{
+    stage *s = pawl_arg(run);
+    pawl_future *f = pawl_step_later(run, "beside", wait_at_gate, input, PAWL_CALL(.arg = s));
+    pawl_step(run, "first", stage_echo, input, PAWL_CALL(.arg = s));
+    ask_for_much(run);
+    return pawl_await(run, f);
+}
+
+/* Keeps its stack. */
+static const char *sleeper(pawl_run *run, const char *input)
+{
+    stage_note(pawl_arg(run), "sleeper");
+    pawl_sleep(run, PAWL_HOURS(1000));
+    return input;
+}
+
+static pawl *open_with(stage *s, int64_t threads, int64_t work_threads)
+{
+    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = threads, .work_threads = work_threads,
+                                         .log = hear, .log_arg = s));
+    STAGE_REGISTER(s, p, hungry);
+    STAGE_REGISTER(s, p, hungry_beside);
+    STAGE_REGISTER(s, p, sleeper);
+    return p;
+}
+
 static pawl *open_hungry(stage *s, int64_t threads)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = threads, .log = hear, .log_arg = s));
-    STAGE_REGISTER(s, p, hungry);
-    return p;
+    return open_with(s, threads, 0);
 }
 
 static void expect_why(stage *s, pawl *p, const char *words)
@@ -115,6 +169,101 @@ static void it_is_held_at_last(conf *c)
     stage_free(s);
 }
 
+/* What has returned beside the function is in this process only. */
+static void what_has_returned_is_recorded(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_hungry(s, -1);
+    atomic_store(stage_number(s, LACKING), INT64_MAX);
+    atomic_store(stage_number(s, GATE), 1);
+    stage_start(s, p, "hungry_beside", "run", "1");
+    STAGE_HELD(s, p, "run", "out of memory, 10 times in a row");
+    atomic_store(stage_number(s, LACKING), 0);
+    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    STAGE_DONE(s, p, "run", "1");
+    assert_int_equal(stage_count(s, "beside"), 1);
+    assert_int_equal(stage_count(s, "first"), 1);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The run sleeps longer and longer, by a clock that the test moves. */
+#define MOVE_UNTIL(s, p, condition)                                                                \
+    TMP_AWAIT((stage_advance((s), 2000), pawl_poll((p), NULL), (condition)))
+
+/* What still runs is waited for: meanwhile the run is not held, and no other node may have it. */
+static void what_still_runs_is_waited_for(conf *c)
+{
+    STAGE_BY_HAND();
+    stage *s = stage_new(c);
+    pawl *p = open_with(s, -1, 2);
+    atomic_store(stage_number(s, LACKING), INT64_MAX);
+    stage_start(s, p, "hungry_beside", "run", "1");
+    MOVE_UNTIL(s, p, stage_count(s, "beside") == 1 && number(s, ASKED) >= 10);
+    for (int i = 0; i < 10; i++) {
+        stage_poll(s, p);
+        assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    }
+    atomic_store(stage_number(s, GATE), 1);
+    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_HELD);
+    STAGE_HISTORY(s, p, "run", "step-later:beside step:first done");
+    atomic_store(stage_number(s, LACKING), 0);
+    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(stage_count(s, "beside"), 1);
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* A run that does not even get a stack says so, and is held after as many tries. */
+static void no_stack(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_hungry(s, -1);
+    atomic_store(&stacks_are_out, 1);
+    stage_start(s, p, "hungry", "run", "1");
+    stage_poll(s, p);
+    stage_poll(s, p);
+    expect_why(s, p, "out of memory: a stack for its function");
+    STAGE_HELD(s, p, "run", "out of memory, 10 times in a row: a stack");
+    assert_int_equal(number(s, OUT), 1);
+    atomic_store(&stacks_are_out, 0);
+    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    STAGE_DONE(s, p, "run", "1");
+    STAGE_NOTES(s, "first second");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* Without a stack the result of a later step cannot be recorded: its run is not held. The sleeper
+ * has the stack that the run had before. */
+static void a_stack_is_missing_for_a_result(conf *c)
+{
+    STAGE_BY_HAND();
+    if (!STAGE_WARM)
+        skip();
+    stage *s = stage_new(c);
+    pawl *p = open_with(s, -1, 2);
+    atomic_store(stage_number(s, LACKING), 1);
+    stage_start(s, p, "hungry_beside", "run", "1");
+    TMP_AWAIT((pawl_poll(p, NULL), number(s, OUT) == 1 && stage_count(s, "beside") == 1));
+    stage_start(s, p, "sleeper", "sleeper", "1");
+    TMP_AWAIT((pawl_poll(p, NULL), stage_count(s, "sleeper") == 1));
+    atomic_store(&stacks_are_out, 1);
+    atomic_store(stage_number(s, GATE), 1);
+    for (int i = 0; i < 250; i++) {
+        stage_advance(s, 2000);
+        stage_poll(s, p);
+    }
+    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    expect_why(s, p, "results of this run are in its memory only");
+    atomic_store(&stacks_are_out, 0);
+    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(stage_count(s, "beside"), 1);
+    pawl_close(p);
+    stage_free(s);
+}
+
 static void with_threads(conf *c)
 {
     served v = {.stage = stage_new(c)};
@@ -133,6 +282,10 @@ int main(void)
     static const conf_case CASES[] = {
         {"the step is executed once", the_step_is_executed_once, 0},
         {"it is held at last", it_is_held_at_last, 0},
+        {"what has returned is recorded", what_has_returned_is_recorded, 0},
+        {"what still runs is waited for", what_still_runs_is_waited_for, 0},
+        {"no stack", no_stack, 0},
+        {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},
         {"with threads", with_threads, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
