@@ -47,9 +47,24 @@ void map_free(map *m)
     memset(m, 0, sizeof *m);
 }
 
+void map_clear(map *m)
+{
+    for (size_t i = 0; i < m->room; i++)
+        m->slots[i] = (map_slot){0, NULL};
+    m->count = 0;
+}
+
 void *map_get(const map *m, uint64_t key)
 {
     return m->room ? m->slots[find(m, key)].value : NULL;
+}
+
+int map_reserve(map *m, size_t more)
+{
+    while (m->count + more > m->room / 4 * 3)
+        if (grow(m) != 0)
+            return -1;
+    return 0;
 }
 
 int map_put(map *m, uint64_t key, void *value)
@@ -62,7 +77,7 @@ int map_put(map *m, uint64_t key, void *value)
             return 0;
         }
     }
-    if (m->count + 1 > m->room / 4 * 3 && grow(m) != 0)
+    if (map_reserve(m, 1) != 0)
         return -1;
     m->slots[find(m, key)] = (map_slot){key, value};
     m->count++;

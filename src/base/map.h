@@ -19,14 +19,18 @@ typedef struct map {
     size_t count;
 } map;
 
-/* A map of zeroes is an empty map. */
+/* A map of zeroes is an empty map. map_clear(): it is empty, and keeps its room. */
 void map_free(map *m);
+void map_clear(map *m);
 
 /* NULL when the key is not there. */
 void *map_get(const map *m, uint64_t key);
 
 /* Store, or replace what was stored. 0, or -1 when memory is out (then nothing changed). */
 int map_put(map *m, uint64_t key, void *value);
+
+/* Room for so many more keys: the next puts need no memory. 0, or -1 as above. */
+int map_reserve(map *m, size_t more);
 
 /* Take the key out; gives its value, NULL if it was not there. */
 void *map_take(map *m, uint64_t key);

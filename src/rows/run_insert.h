@@ -7,6 +7,7 @@
 #include "rows/run_units.h"
 
 struct workflow; /* run/registry.h */
+struct pawl_run; /* run/run.h */
 
 typedef struct run_insert {
     int64_t run; /* a fresh key */
@@ -16,6 +17,8 @@ typedef struct run_insert {
     slice version; /* empty: the first claim decides */
     slice input;
     int64_t owner; /* 0: none */
+    struct pawl_run
+        *ready; /* with an owner: the run in the memory of this process, as it will be */
     int64_t now_ms;
     int64_t wake_ms;     /* not before */
     int64_t deadline_ms; /* 0: none */

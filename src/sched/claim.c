@@ -8,6 +8,7 @@
 
 void claim_free(claim *c)
 {
+    run_free(c->run);
     arena_free(c->arena);
 }
 
@@ -97,21 +98,16 @@ static void take_over(claim *c)
 {
     sched *d = c->sched;
     const unit_row *row = unit_rows(c->unit, c->row);
-    c->facts.hold.fence = row->values[CLAIM_FENCE].i;
-    c->facts.hold.owner = d->node.id;
-    c->facts.generation = row->values[CLAIM_GENERATION].i;
-    c->facts.mail = row->values[CLAIM_MAIL].i;
-    c->facts.claims = row->values[CLAIM_CLAIMS].i;
-    c->facts.failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
-    pawl_run *run = run_new(&d->run_host, &c->facts);
-    if (!run)
-        return; /* it is ours and nobody drives it: until this node is closed. Memory is out */
-    if (map_put(&d->runs, (uint64_t)run->hold.run, run) < 0) {
-        run_free(run);
-        return;
-    }
+    pawl_run *run = c->run;
+    c->run = NULL;
+    run->hold.fence = row->values[CLAIM_FENCE].i;
+    run->hold.owner = d->node.id;
+    run->generation = row->values[CLAIM_GENERATION].i;
+    run->mail = row->values[CLAIM_MAIL].i;
+    run->claims = row->values[CLAIM_CLAIMS].i;
+    run->failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
     quarantine_begin(d, run, c->found.seq);
-    run_queue_ready(d, run);
+    run_queue_enter(d, run);
 }
 
 /* While claims are on their way the node loop does not look for others. A claim that waits for a
@@ -164,17 +160,49 @@ static void hand_in(claim *c)
     c->unit->done_arg = c;
     c->unit->waits = begins_to_wait;
     c->unit->name = c->facts.id.at;
-    pthread_mutex_lock(&d->lock);
-    d->claiming++;
-    pthread_mutex_unlock(&d->lock);
     committer_submit(committers_of(d->options.committers, (uint64_t)c->found.run), c->unit);
 }
 
-void claim_submit(claim *c)
+/* The log says when memory is out for the first claim, and when there is some again. */
+static void tell_memory(const claim *c, int is_out)
 {
     sched *d = c->sched;
+    if (is_out && !d->node_ready.starves)
+        LOG(&d->log, LOG_WARNING, "memory-out", LOG_TEXT("run", c->facts.id.at),
+            LOG_TEXT("why", "a claim; the run is left to other nodes"));
+    else if (!is_out && d->node_ready.starves)
+        LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", c->facts.id.at));
+    d->node_ready.starves = is_out;
+}
+
+int claim_reserve(claim *c)
+{
+    sched *d = c->sched;
+    if (c->run)
+        return 1;
+    pawl_run *run = run_new(&d->run_host, &c->facts);
+    pthread_mutex_lock(&d->lock);
+    int has = run && run_queue_reserve(d);
+    d->claiming += has;
+    pthread_mutex_unlock(&d->lock);
+    if (has)
+        c->run = run;
+    else
+        run_free(run);
+    tell_memory(c, !has);
+    return has;
+}
+
+int claim_submit(claim *c)
+{
+    sched *d = c->sched;
+    if (!claim_reserve(c)) { /* RULE L3-a-claim-has-its-memory-before-it-is-handed-in */
+        claim_free(c);
+        return 0;
+    }
     c->row = run_claim(c->unit, &c->found, d->node.id, sched_now_ms(d));
     hand_in(c);
+    return 1;
 }
 
 /* ---- Holding ---- */
@@ -194,5 +222,8 @@ void claim_hold(claim *c)
     LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
         LOG_TEXT("why", text.at));
     run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(d));
+    pthread_mutex_lock(&d->lock);
+    d->claiming++;
+    pthread_mutex_unlock(&d->lock);
     hand_in(c);
 }

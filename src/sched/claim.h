@@ -27,6 +27,7 @@ typedef struct claim {
     int64_t claims; /* so far */
     run_found found;
     run_facts facts; /* without a workflow: that is not registered here */
+    pawl_run *run;   /* made of them before it is claimed; NULL: not yet, or it is in the queue */
 } claim;
 
 /* Can this node go on with it? What is failing needs its work functions only. */
@@ -39,8 +40,13 @@ static inline int claim_is_for_us(const claim *c)
 claim *claim_read(sched *d, db_stmt *row);
 void claim_free(claim *c);
 
-/* Hand it in; it frees itself. The node loop is called when the last one has its answer. */
-void claim_submit(claim *c);
+/* The memory that the run needs to be driven here, so that none can be missing once it is owned. 0:
+ * memory is out. */
+int claim_reserve(claim *c);
+
+/* Hand it in; it frees itself. The node loop is called when the last one has its answer. 0: memory
+ * is out, and the run stays as it is. */
+int claim_submit(claim *c);
 
 /* Instead of claiming it: hold it, for no node can drive it. Frees itself too. */
 void claim_hold(claim *c);

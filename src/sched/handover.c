@@ -4,28 +4,8 @@
 
 enum { LOCAL_MAX = 4096 }; /* runs that are awake, up to which a start stays here */
 
-int64_t handover_owner(sched *d, run_insert *b)
-{
-    pthread_mutex_lock(&d->lock);
-    int64_t me = atomic_load(&d->open_node);
-    int here = me && b->here && b->mail == 0 && (!d->only || b->parent) && !d->fenced &&
-               b->wake_ms <= b->now_ms && d->runs.count < d->heap.count + LOCAL_MAX &&
-               !atomic_load(&d->stopping);
-    d->starting += here;
-    pthread_mutex_unlock(&d->lock);
-    return b->owner = here ? me : 0;
-}
-
-/* This engine may cease to be a node, as far as this start is concerned. */
-static void release_node(sched *d)
-{
-    pthread_mutex_lock(&d->lock);
-    if (--d->starting == 0)
-        pthread_cond_broadcast(&d->started);
-    pthread_mutex_unlock(&d->lock);
-}
-
-static void execute(sched *d, const run_insert *b)
+/* The run as it will be when it is inserted. NULL: memory is out. */
+static pawl_run *make_run(sched *d, const run_insert *b)
 {
     run_facts facts = {.hold = {b->run, b->owner, 1},
                        .generation = 1,
@@ -39,13 +19,37 @@ static void execute(sched *d, const run_insert *b)
                        .parent_op = b->parent_op,
                        .deadline_ms = b->deadline_ms,
                        .workflow = b->here};
-    pawl_run *run = run_new(&d->run_host, &facts);
+    return run_new(&d->run_host, &facts);
+}
+
+/* This engine may cease to be a node, as far as this start is concerned: its run, if it was made,
+ * is driven. */
+static void release_node(sched *d, pawl_run *made)
+{
     pthread_mutex_lock(&d->lock);
-    if (run && map_put(&d->runs, (uint64_t)b->run, run) == 0)
-        run_queue_ready(d, run);
-    else
-        run_free(run);
+    if (made)
+        run_queue_enter(d, made);
+    if (--d->starting == 0)
+        pthread_cond_broadcast(&d->started);
     pthread_mutex_unlock(&d->lock);
+}
+
+int64_t handover_owner(sched *d, run_insert *b)
+{
+    pthread_mutex_lock(&d->lock);
+    int64_t me = atomic_load(&d->open_node);
+    int here = me && b->here && b->mail == 0 && (!d->only || b->parent) && !d->fenced &&
+               b->wake_ms <= b->now_ms && d->runs.count < d->heap.count + LOCAL_MAX &&
+               !atomic_load(&d->stopping) && run_queue_reserve(d);
+    d->starting += here;
+    pthread_mutex_unlock(&d->lock);
+    b->owner = here ? me : 0;
+    b->ready = here ? make_run(d, b) : NULL;
+    if (here && !b->ready) { /* RULE L3-a-start-stays-here-only-with-its-memory */
+        b->owner = 0;
+        release_node(d, NULL);
+    }
+    return b->owner;
 }
 
 void handover_offer(sched *d)
@@ -71,11 +75,11 @@ void handover_started(sched *d, const run_insert *b, int made)
 {
     if (made)
         tell_committed(d);
-    if (made && b->owner) {
-        execute(d, b);
-    } else if (made) {
+    if (made && !b->owner)
         handover_offer(d);
-    }
-    if (b->owner)
-        release_node(d);
+    if (!b->owner)
+        return;
+    if (!made)
+        run_free(b->ready);
+    release_node(d, made ? b->ready : NULL);
 }

@@ -12,7 +12,8 @@
 #include "rows/run_insert.h"
 #include "sched/sched.h"
 
-/* Fills in `owner`: this node if it can execute the run at once, otherwise 0. */
+/* Fills in `owner`: this node if it can execute the run at once, and has the memory for that;
+ * otherwise 0. */
 int64_t handover_owner(sched *d, run_insert *b);
 
 /* The start was committed (made), or not. To be called once after each handover_owner(). */

@@ -326,11 +326,13 @@ int64_t hold_walk_on(sched *d)
     db_rollback(d->looks);
     if (!d->walk.at && !d->walk.begins)
         d->walk.again_ns = clock_deadline(d->host->mono_ns(d->host), AGAIN_MS);
+    int64_t claims = 0;
     for (size_t i = 0; i < count; i++) {
-        LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
-        claim_submit(list[i]);
+        if (claim_reserve(list[i]))
+            LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
+        claims += claim_submit(list[i]);
     }
-    return (int64_t)count;
+    return claims;
 }
 
 /* ---- By hand ---- */

@@ -80,7 +80,7 @@ typedef struct due {
     claim *at[LIST_MAX];
     size_t count;
     size_t rows;
-    int failed; /* perhaps there are more: they could not be read */
+    int failed; /* perhaps there are more: they could not be read, or not be claimed */
     int64_t last_ms;
     int64_t last_run;
 } due;
@@ -186,14 +186,15 @@ static int64_t claim_page(sched *d, const fate *from, due *list)
             claim_hold(c);
             continue;
         }
-        claims++;
         c->found.counted = was_executed(from, c);
-        claim_submit(c);
+        int is_on_its_way = claim_submit(c);
+        claims += is_on_its_way;
+        list->failed |= !is_on_its_way;
     }
     return claims;
 }
 
-/* *failed: it could not be read. */
+/* *failed: some could not be read, or not be claimed. */
 static int64_t claim_due(sched *d, const fate *from, int *failed)
 {
     due list = {.last_ms = INT64_MIN, .last_run = 0};
@@ -274,8 +275,7 @@ static int64_t claim_one(sched *d)
     }
     fate from = fate_of(d, c->found.owner, resigned);
     c->found.counted = was_executed(&from, c);
-    claim_submit(c);
-    return 1;
+    return claim_submit(c);
 }
 
 /* Its children, and theirs, and itself, while they wait for something: no other node wakes them,
@@ -317,7 +317,7 @@ static int64_t claim_family(sched *d)
 {
     due list = {.count = 0};
     error err = {0};
-    int64_t claims = 0, now_ns = d->host->mono_ns(d->host);
+    int64_t claims = 0, submitted = 0, now_ns = d->host->mono_ns(d->host);
     if (now_ns < d->family_ns || db_begin(d->looks, &err) != PAWL_OK)
         return 0;
     d->family_ns = clock_deadline(now_ns, FAMILY_MS);
@@ -334,8 +334,8 @@ static int64_t claim_family(sched *d)
     }
     db_rollback(d->looks);
     for (int64_t i = 0; i < claims; i++)
-        claim_submit(list.at[i]);
-    return claims;
+        submitted += claim_submit(list.at[i]);
+    return submitted;
 }
 
 /* ---- Nodes ---- */

@@ -20,8 +20,9 @@ typedef struct node_ready {
     atomic_int unread;         /* a run could not be read: the server gave no connection for that */
     _Atomic int64_t unread_ns; /* since then; 0: it can be read */
     pawl_code inbox_seen;      /* what the node loop's own connection said last, … */
-    int unable;                /* … and it was logged that it cannot: both used by the node loop
-                                  only */
+    int unable;                /* … and it was logged that it cannot: … */
+    int starves;               /* … there was no memory for the last claim, and that was logged:
+                                  these three are used by the node loop only */
 } node_ready;
 
 /* Take the connections that a node needs. After an error none is kept. */

@@ -1,5 +1,7 @@
 /* The run queue of a node: lists of ready runs, answers on their way back, timers. The lock is held
  * in all of it, but for run_queue_answered(). */
+#include <assert.h>
+
 #include "sched/sched.h"
 #include "sched/work_threads.h"
 
@@ -131,6 +133,22 @@ void run_queue_call_one(sched *d)
         pthread_cond_signal(&d->work_cond);
     if (d->driven != DRIVEN_BY_THREADS)
         call(d, &d->runners[SCHED_HAND]);
+}
+
+/* Each claim and each start on its way has one already. */
+int run_queue_reserve(sched *d)
+{
+    sched_assert_locked(d);
+    size_t before = (size_t)d->claiming + d->locked_claims.count + (size_t)d->starting;
+    return map_reserve(&d->runs, before + 1) == 0;
+}
+
+void run_queue_enter(sched *d, pawl_run *run)
+{
+    int entered = map_put(&d->runs, (uint64_t)run->hold.run, run) == 0;
+    assert(entered);
+    (void)entered;
+    run_queue_ready(d, run);
 }
 
 void run_queue_forget(sched *d, pawl_run *run)

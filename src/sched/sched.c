@@ -394,11 +394,29 @@ pawl_code sched_open(sched **out, const sched_options *options, error *err)
     return PAWL_OK;
 }
 
-/* No run is anywhere any more; with the lock held. Gives what was there. */
-static map clear_places(sched *d)
+/* No run is in memory any more; with the lock held. Gives those that were, linked by `next`. The
+ * places that are reserved for claims and starts on their way stay. */
+static pawl_run *clear_map(sched *d)
 {
-    map all = d->runs;
-    d->runs = (map){0};
+    pawl_run *all = NULL;
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    while (map_next(&d->runs, &cursor, &key, &at)) {
+        pawl_run *run = at;
+        run->next = all;
+        all = run;
+    }
+    if (d->claiming || d->locked_claims.count || d->starting)
+        map_clear(&d->runs);
+    else
+        map_free(&d->runs);
+    return all;
+}
+
+/* No run is anywhere any more; with the lock held. */
+static pawl_run *clear_places(sched *d)
+{
     d->heap.count = 0;
     work_limit_clear(d);
     d->troubled = NULL;
@@ -412,7 +430,7 @@ static map clear_places(sched *d)
         d->runners[i].count = 0;
         atomic_store(&d->runners[i].answered, NULL);
     }
-    return all;
+    return clear_map(d);
 }
 
 /* The unit was committed after the last turn of its run, by a stop or a close. */
@@ -425,18 +443,15 @@ static int was_committed(const pawl_run *run)
  * out of reach before they go. */
 static void drop_runs(sched *d)
 {
-    size_t cursor = 0;
-    uint64_t key;
-    void *run;
     pthread_mutex_lock(&d->lock);
-    map all = clear_places(d);
+    pawl_run *all = clear_places(d), *run;
     pthread_mutex_unlock(&d->lock);
-    while (map_next(&all, &cursor, &key, &run)) {
+    while ((run = all) != NULL) {
+        all = run->next;
         if (was_committed(run)) /* RULE C4-the-last-log-lines-are-written */
             run_tell_lines(run);
         run_free(run);
     }
-    map_free(&all);
 }
 
 /* The node gets no new runs from here on, so that it has to be swept up after only once. Runs that
@@ -524,6 +539,7 @@ void sched_close(sched *d)
     fiber_pool_free(d->pool);
     key_block_free(&d->run_keys);
     heap_free(&d->heap);
+    map_free(&d->runs);
     map_free(&d->locked_claims);
     loop_fds_close(&d->fds);
     heartbeat_free(&d->heartbeat);

@@ -212,6 +212,11 @@ int run_queue_is_idle(sched *d, int calls, int64_t *looks);
 /* ---- Places (run_queue.c); with the lock held ---- */
 
 void sched_assert_locked(sched *d); /* asserted by those that change the place of a run */
+/* A run comes into memory here: a place for it is reserved before this node becomes its owner (0:
+ * memory is out), and kept as long as its claim or its start is counted; then it enters. */
+int run_queue_reserve(sched *d);
+void run_queue_enter(sched *d, pawl_run *run);
+
 void run_queue_ready(sched *d, pawl_run *run);
 void run_queue_ready_on(sched *d, runner *r, pawl_run *run); /* on the list of this one */
 void run_queue_sleep(sched *d, pawl_run *run, int64_t due_ms);

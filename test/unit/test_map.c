@@ -253,6 +253,25 @@ static void regular_keys_do_not_pile_up(void **state)
     }
 }
 
+static void what_is_reserved_needs_no_memory(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    map m = {0};
+    assert_int_equal(map_put(&m, 1000, things), 0);
+    assert_int_equal(map_reserve(&m, COUNT), 0);
+    const map_slot *slots = m.slots;
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t k = 0; k < COUNT; k++)
+            assert_int_equal(map_put(&m, k, things), 0);
+        assert_ptr_equal(m.slots, slots);
+        map_clear(&m);
+        assert_int_equal(m.count, 0);
+        assert_null(map_get(&m, 1));
+    }
+    map_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +283,7 @@ int main(void)
         cmocka_unit_test(put_replaces),
         cmocka_unit_test(it_grows_at_three_quarters),
         cmocka_unit_test(regular_keys_do_not_pile_up),
+        cmocka_unit_test(what_is_reserved_needs_no_memory),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);
 }
