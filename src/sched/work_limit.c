@@ -48,6 +48,7 @@ static int has_place(struct sched *d, const work_entry *w)
 /* Waiters may be many, and wait for long: beyond what is kept warm their fibers are dropped. */
 static void make_room(struct sched *d, pawl_run *run)
 {
+    /* RULE waiters-for-a-slot-are-kept-warm-within-the-bound */
     if (!has_place(d, run->work->entry) && fiber_pool_live(d->pool) > d->warm_max)
         run_cool(run);
 }
@@ -55,7 +56,7 @@ static void make_room(struct sched *d, pawl_run *run)
 int work_limit_enter(struct sched *d, pawl_run *run)
 {
     work_entry *w = run->work->entry;
-    if (run->asked_in != w)
+    if (run->asked_in != w) /* RULE a-slot-reserved-elsewhere-is-given-away */
         work_limit_pass(d, run);
     if (!w || w->at_most == 0)
         return 1;
@@ -68,7 +69,8 @@ int work_limit_enter(struct sched *d, pawl_run *run)
         w->inside++;
     } else {
         queue(w, run);
-        reserve_for_next(d, w); /* a place may have become free while its fiber was dropped */
+        /* A slot may have become free while the fiber was dropped. */
+        reserve_for_next(d, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
     }
     pthread_mutex_unlock(&d->lock);
     return enters;
@@ -80,7 +82,7 @@ void work_limit_leave(struct sched *d, work_entry *w)
         return;
     pthread_mutex_lock(&d->lock);
     w->inside--;
-    reserve_for_next(d, w);
+    reserve_for_next(d, w); /* RULE a-free-slot-is-reserved-for-the-first-waiter */
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -89,7 +91,7 @@ void work_limit_pass(struct sched *d, pawl_run *run)
     if (!run->asked_in)
         return;
     pthread_mutex_lock(&d->lock);
-    reserve_for_next(d, run->asked_in);
+    reserve_for_next(d, run->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
     run->asked_in = NULL;
     pthread_mutex_unlock(&d->lock);
 }
