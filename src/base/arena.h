@@ -50,6 +50,8 @@ void arena_rewind(arena *a, arena_mark mark);
 /* Bytes that may still be handed out; SIZE_MAX when there is no limit. */
 size_t arena_room(const arena *a);
 
+/* ---- For tests ---- */
+
 /* Bytes handed out so far, as the limit counts them: with the gaps that alignment leaves. */
 size_t arena_used(const arena *a);
 

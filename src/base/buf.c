@@ -82,15 +82,8 @@ void buf_char(buf *b, char c)
     buf_add(b, (slice){&c, 1});
 }
 
-void buf_printf(buf *b, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    buf_vprintf(b, format, args);
-    va_end(args);
-}
-
-void buf_vprintf(buf *b, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void add_formatted(buf *b, const char *format,
+                                                                va_list args)
 {
     /* Most pieces fit into the room there is, and are formatted once. */
     va_list again;
@@ -107,6 +100,14 @@ void buf_vprintf(buf *b, const char *format, va_list args)
     if (b->at)
         b->at[b->size] = '\0';
     va_end(again);
+}
+
+void buf_printf(buf *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(b, format, args);
+    va_end(args);
 }
 
 const char *buf_str(const buf *b)

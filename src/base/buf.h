@@ -34,7 +34,6 @@ void buf_add(buf *b, slice s);
 void buf_text(buf *b, const char *text);
 void buf_char(buf *b, char c);
 void buf_printf(buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void buf_vprintf(buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 /* What is in it; "" when empty. Good until the next change. */
 const char *buf_str(const buf *b);

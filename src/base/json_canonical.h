@@ -18,13 +18,16 @@
 #include "base/digest.h"
 #include "base/json.h"
 
-/* Add the canonical form to a digest, or to a buffer. PAWL_NOMEM: there is none for the order of
- * the members (of the buffer's own, it says so itself). */
+/* Add the canonical form to a digest. PAWL_NOMEM: there is none for the order of the members. */
 pawl_code value_digest(digest *d, slice json);
-pawl_code value_canonical(buf *b, slice json);
 
 /* 1: the same value; 0: another one, or one of them is none; -1: memory is out. Equal bytes are
  * answered at once. */
 int value_is_same(slice a, slice b);
+
+/* ---- For tests ---- */
+
+/* The canonical form itself, added to a buffer, which tells itself whether its memory is out. */
+pawl_code value_canonical(buf *b, slice json);
 
 #endif

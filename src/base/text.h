@@ -9,9 +9,6 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-/* 1 if it is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */
-int text_is_utf8(slice s);
-
 /* The bytes of the character that it begins with; 0 if it begins with none. */
 size_t text_char(slice s);
 
@@ -25,5 +22,10 @@ pawl_code text_check(slice s, size_t max, const char *what, error *err);
 void text_clip(char *out, size_t room, slice s);
 void text_print(char *out, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
+
+/* ---- For tests ---- */
+
+/* 1 if it is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */
+int text_is_utf8(slice s);
 
 #endif

@@ -104,12 +104,10 @@ int64_t committer_next_ns(committer *k);
  * drives once. */
 void committer_leave(committer *k);
 
-/* Wait until nothing is queued and nothing is undecided, leading if no other thread does. */
-void committer_flush(committer *k);
-
-/* The same for units of runs only, whatever clients hand in meanwhile, and not past `deadline_ns`.
- * 0: there are some left. Those can be given up: they are answered PAWL_CLOSED, or PAWL_UNDECIDED
- * where it is not known whether they were committed. */
+/* Wait until no unit of a run is queued or undecided, whatever clients hand in meanwhile, and not
+ * past `deadline_ns`; leads if no other thread does. 0: there are some left. Those can be given up:
+ * they are answered PAWL_CLOSED, or PAWL_UNDECIDED where it is not known whether they were
+ * committed. */
 int committer_flush_runs(committer *k, int64_t deadline_ns);
 void committer_give_up_runs(committer *k);
 
@@ -126,5 +124,10 @@ void committer_set_node(committer *k, int64_t node, int64_t slot, int64_t token)
 
 /* The writing connection, to ask the driver for its figures; not to be used. */
 db_conn *committer_connection(committer *k);
+
+/* ---- For tests and benches ---- */
+
+/* Wait until nothing is queued and nothing is undecided, leading if no other thread does. */
+void committer_flush(committer *k);
 
 #endif

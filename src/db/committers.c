@@ -82,16 +82,6 @@ void committers_leave(committers *c)
         committer_leave(c->at[i]);
 }
 
-/* All helpers are woken first, so that the committers work at the same time. */
-void committers_flush(committers *c)
-{
-    if (c->count > 1)
-        committers_leave(c);
-    for (int i = 0; i < c->count; i++)
-        committer_flush(c->at[i]);
-    guest_committer_flush(c->guests, INT64_MAX);
-}
-
 int committers_flush_runs(committers *c, int64_t deadline_ns)
 {
     int done = 1;

@@ -39,17 +39,19 @@ pawl_code committers_apply(committers *c, unit *u);
  * it, as many as committers_count(), and GUEST_COMMITTERS_MAX for units with guests. */
 void committers_set_node(committers *c, int64_t node, int64_t first_slot, int64_t token);
 
-/* As with one, for all of them. flush() waits for what was handed in before. next_ns() is the
- * earliest, figures are sums, maxima are maxima. */
+/* As with one, for all of them. next_ns() is the earliest. */
 void committers_leave(committers *c);
-void committers_flush(committers *c);
 int committers_flush_runs(committers *c, int64_t deadline_ns);
 void committers_give_up_runs(committers *c);
 int committers_drive(committers *c);
 int64_t committers_next_ns(committers *c);
-committer_stats committers_stats_now(committers *c);
 
 /* PAWL_UNREACHABLE: units of one of them wait because the server cannot be reached; or PAWL_OK. */
 pawl_code committers_trouble(committers *c);
+
+/* ---- For tests and benches ---- */
+
+/* Figures are sums, maxima are maxima. */
+committer_stats committers_stats_now(committers *c);
 
 #endif

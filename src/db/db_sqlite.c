@@ -572,7 +572,7 @@ static pawl_code prove(db_conn *base, error *err)
     return d->path ? sqlite_ring_prove(&d->ring, base, err) : PAWL_OK;
 }
 
-liveness_file *db_sqlite_nodes(db *base)
+static liveness_file *node_locks(db *base)
 {
     sqlite_db *d = (sqlite_db *)base;
     assert(base->driver == &DRIVER_FILE || base->driver == &DRIVER_MEMORY);
@@ -585,7 +585,7 @@ liveness_file *db_sqlite_nodes(db *base)
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
     .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms,                  \
-    .listen = listen, .heard = heard, .notify = notify, .nodes = db_sqlite_nodes, .prove = prove,  \
+    .listen = listen, .heard = heard, .notify = notify, .nodes = node_locks, .prove = prove,       \
     .native = native, .borrow = borrow, .lend = sqlite_lend, .take_back = sqlite_take_back
 
 static const db_driver DRIVER_FILE = {.name = "sqlite",

@@ -1,7 +1,6 @@
 /* The SQLite driver: a file in WAL mode, or memory.
  *
- * Besides the seam (db.h) it has what only a file on this host has: the file of node locks, and
- * statistics of turns and of the log. */
+ * Besides the seam (db.h) it has statistics of turns and of the log, which only a file has. */
 #ifndef DB_DB_SQLITE_H
 #define DB_DB_SQLITE_H
 
@@ -14,8 +13,10 @@
 pawl_code db_sqlite_open(db **out, const char *path, int relaxed, const db_options *options,
                          error *err);
 
-/* The locks beside the file; NULL for memory, or where such locks do not work. */
-liveness_file *db_sqlite_nodes(db *d);
+/* Turn an error of SQLite into ours, with a hint. `doing` says what was being done: "open". */
+pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err);
+
+/* ---- For tests and benches ---- */
 
 typedef struct db_sqlite_stats {
     wal_stats wal;
@@ -25,8 +26,5 @@ typedef struct db_sqlite_stats {
 
 /* Figures of a writing connection; may be asked by any thread. */
 db_sqlite_stats db_sqlite_figures(db_conn *writer);
-
-/* Turn an error of SQLite into ours, with a hint. `doing` says what was being done: "open". */
-pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err);
 
 #endif

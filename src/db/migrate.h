@@ -27,7 +27,9 @@ pawl_code migrate(db *d, error *err);
  * PAWL_READONLY: they are those of an older pawl, and would have to be migrated first. */
 pawl_code migrate_check(db *d, error *err);
 
-/* The same with a list of migrations handed in. */
+/* ---- For tests ---- */
+
+/* migrate() with a list of migrations handed in. */
 pawl_code migrate_with(db *d, const struct migration *list, size_t count, error *err);
 
 #endif

@@ -51,8 +51,6 @@ void notifier_close(notifier *w);
  * it at any time, a unit's `done` too: it only marks the target. A node need not notify itself. */
 void notifier_tell(notifier *w, int64_t target);
 
-notifier_stats notifier_stats_now(notifier *w);
-
 /* ---- By hand; one thread at a time ---- */
 
 /* A descriptor that is readable when notifier_poll() should be called. It stays the same over
@@ -70,5 +68,9 @@ void notifier_flush(notifier *w);
 /* When notifier_poll() should be called next, in clock_source.mono_ns time, unless the descriptor
  * is readable before: 0 now, INT64_MAX not before. */
 int64_t notifier_next_ns(notifier *w);
+
+/* ---- For tests ---- */
+
+notifier_stats notifier_stats_now(notifier *w);
 
 #endif

@@ -48,9 +48,6 @@ void fiber_resume(fiber *f);
 /* Can it be resumed here? Only the thread that made it can. */
 int fiber_is_here(const fiber *f);
 
-/* Has its function returned? */
-int fiber_done(const fiber *f);
-
 /* Free a fiber that is not running, wherever it stands, on any thread. Nothing is unwound: what
  * its function has not freed is lost, hence pawl_defer(). NULL is allowed. */
 void fiber_free(fiber *f);
@@ -70,5 +67,10 @@ void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg);
 
 /* Is the caller on this fiber's stack? */
 int fiber_is_inside(const fiber *f);
+
+/* ---- For tests ---- */
+
+/* Has its function returned? */
+int fiber_done(const fiber *f);
 
 #endif

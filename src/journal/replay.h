@@ -128,24 +128,28 @@ void *replay_owner_of(const replay *r, int64_t op);
 int replay_may_arrive(const replay *r);
 
 /* Attempts that have failed and were given out, of an op that is open (an OP_STEP_AGAIN row tells
- * of one more); whether the code may know that the run is cancelled. */
+ * of one more). */
 int64_t replay_attempts(const replay *r, int64_t op);
-int replay_cancelled(const replay *r);
 
 /* 1 if this code has never been here: nothing is recorded that it would still have to ask for. For
  * log lines. While pages are missing the answer is 0: say replay_fed_all() with the last one. */
 int replay_is_new(const replay *r);
 
-/* The seq of the last row that is known; the number of ops that wait for their answer. */
+/* The seq of the last row that is known. */
 int64_t replay_seq(const replay *r);
 
 /* Rows that were fed, or have arrived, and were not given out yet. 0: their memory can be
  * reused. */
 size_t replay_left(const replay *r);
-size_t replay_waiting(const replay *r);
 
 /* Why it came to MISMATCH, CORRUPT or NOMEM: code HELD; CORRUPT or NEWER; NOMEM. */
 const error *replay_error(const replay *r);
+
+/* ---- For tests ---- */
+
+/* May the code know that the run is cancelled? The number of ops that wait for their answer. */
+int replay_cancelled(const replay *r);
+size_t replay_waiting(const replay *r);
 
 /* How many rows were looked at: a measure of cost that does not depend on the machine. */
 int64_t replay_work(const replay *r);

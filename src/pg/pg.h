@@ -127,9 +127,6 @@ void pg_forget(pg_conn *c);
 /* Take a URL apart into d->info and the switches. */
 pawl_code pg_read_url(pg_db *d, slice url, error *err);
 
-/* The URL is not one that libpq takes. */
-pawl_code pg_url_refused(error *err);
-
 /* How long a connection of this role waits for a lock, unless something else is wanted … */
 int64_t pg_lock_ms(const pg_conn *c);
 

@@ -90,7 +90,8 @@ static int is_plausible(const PQconninfoOption *info)
     return 1;
 }
 
-pawl_code pg_url_refused(error *err)
+/* The URL is not one that libpq takes. */
+static pawl_code refuse_url(error *err)
 {
     error_set(err, PAWL_INVALID, "the database URL is not one of PostgreSQL's");
     error_hint(err, "it looks like postgres://user:password@host:5432/database?sslmode=require;"
@@ -103,7 +104,7 @@ pawl_code pg_read_url(pg_db *d, slice url, error *err)
     const char *colon = memchr(url.at, ':', url.size);
     slice rest = {colon, url.size - (size_t)(colon - url.at)};
     if (!slice_starts(rest, SLICE_LIT("://")))
-        return pg_url_refused(err);
+        return refuse_url(err);
     buf text;
     buf_init(&text, PAWL_MAX_URL + 16);
     buf_text(&text, "postgresql");
@@ -117,7 +118,7 @@ pawl_code pg_read_url(pg_db *d, slice url, error *err)
     buf_free(&text);
     /* RULE passwords-do-not-become-hosts */
     if (rc == PAWL_OK && (!d->info || !is_plausible(d->info)))
-        rc = pg_url_refused(err);
+        rc = refuse_url(err);
     return rc;
 }
 
@@ -164,7 +165,7 @@ static void write_words(const pg_conn *c, words *w)
 static pawl_code refuse_start(const pg_conn *c, const PGconn *native, const words *w, error *err)
 {
     if (!pg_db_of(c)->reached && PQpingParams(w->keys, w->values, 0) == PQPING_NO_ATTEMPT)
-        return pg_url_refused(err);
+        return refuse_url(err);
     return pg_error_connecting(native, err);
 }
 

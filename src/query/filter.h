@@ -32,6 +32,8 @@ typedef struct filter {
 pawl_code filter_read(filter *f, const pawl_filter *given, error *err);
 void filter_free(filter *f);
 
+/* ---- For tests ---- */
+
 /* The first text, bytewise, that is larger than all that begin with the prefix, in the arena; at
  * NULL: there is none, or memory is out (then *failed is 1). */
 slice filter_beyond(arena *memory, slice prefix, int *failed);

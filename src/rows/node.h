@@ -84,11 +84,7 @@ int node_is_closed(db_conn *c, int64_t id, int *resigned);
 /* A small write that touches no run: if it is committed, the storage works. */
 void node_add_probe(unit *u);
 
-/* Close a node, as a guard ("open") of a unit. Refused: it was closed before, or there is none.
- * Gives the number of the statement. */
-int node_add_close(unit *u, int64_t id);
-
-/* The same, committed. PAWL_REFUSED: another node has done it. */
+/* Close a node. PAWL_REFUSED: another node has done it. */
 pawl_code node_close(committer *k, int64_t id, error *err);
 
 /* Close one that was found silent. PAWL_REFUSED: another node has done it, or it has sent a
@@ -120,5 +116,11 @@ void node_add_give_back(unit *u, int64_t id, const int64_t *runs, size_t count);
 
 /* Commit a unit about a node's own rows, and wait for it. */
 pawl_code node_commit(committer *k, unit *u, const char *doing, error *err);
+
+/* ---- For tests, which apply it between other units ---- */
+
+/* node_close() as a guard ("open") of a unit. Refused: it was closed before, or there is none.
+ * Gives the number of the statement. */
+int node_add_close(unit *u, int64_t id);
 
 #endif

@@ -1,7 +1,7 @@
 /* What arrives for a run from outside: messages, results of children, the cancel.
  *
  * It waits in {inbox}, and {runs}.mail counts it. A run reads it when it waits and there may be
- * something: it was woken for that (arrival_mail), its park found more than it had read, or another
+ * something: it was woken for that (arrival_sent), its park found more than it had read, or another
  * process has sent a notification. Messages stay in the table until the run receives them, and the
  * cancel until the run follows it; everything else is taken at once. What is taken is deleted in
  * the unit that records it: so nothing is lost and nothing is there twice. */

@@ -80,16 +80,8 @@ static void start_one(call *c)
         do_not_start(run, j);
 }
 
-void jobs_start(pawl_run *run)
-{
-    run_futures *all = &run->futures;
-    call *c;
-    while (run->jobs.count + run->jobs_new_count < JOBS_MAX && (c = call_pop(run, &all->beside)))
-        if (!jobs_has(run, c->future->op))
-            start_one(c);
-}
-
-int jobs_has(pawl_run *run, int64_t op)
+/* 1 if this op has a job that was queued. */
+static int has_job(pawl_run *run, int64_t op)
 {
     if (run->jobs.count == 0)
         return 0;
@@ -97,6 +89,15 @@ int jobs_has(pawl_run *run, int64_t op)
     int has = map_get(&run->jobs, (uint64_t)op) != NULL;
     host_unlock(run->host);
     return has;
+}
+
+void jobs_start(pawl_run *run)
+{
+    run_futures *all = &run->futures;
+    call *c;
+    while (run->jobs.count + run->jobs_new_count < JOBS_MAX && (c = call_pop(run, &all->beside)))
+        if (!has_job(run, c->future->op))
+            start_one(c);
 }
 
 static job *take_done(pawl_run *run)

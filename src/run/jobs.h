@@ -47,9 +47,6 @@ void jobs_start(pawl_run *run);
 /* Record what has been done; so many have returned. */
 int jobs_collect(pawl_run *run);
 
-/* 1 if this op has one that was queued. */
-int jobs_has(pawl_run *run, int64_t op);
-
 /* Cancel it: a function that is being called is asked to stop. */
 void jobs_cancel(pawl_run *run, int64_t op);
 

@@ -23,7 +23,7 @@ static pawl_run *has_arrived(sched *d, int64_t key)
     return run;
 }
 
-void arrival_mail(sched *d, int64_t run)
+static void wake_for_mail(sched *d, int64_t run)
 {
     pthread_mutex_lock(&d->lock);
     has_arrived(d, run);
@@ -44,7 +44,7 @@ void arrival_cancel(sched *d, int64_t key)
 void arrival_sent(sched *d, int64_t run, int64_t owner)
 {
     if (owner && owner == atomic_load(&d->open_node)) {
-        arrival_mail(d, run);
+        wake_for_mail(d, run);
         return;
     }
     pthread_mutex_lock(&d->lock);
@@ -65,7 +65,7 @@ static void tell_run(sched *d, int64_t key, int64_t mail, int cancel)
     if (news && cancel)
         arrival_cancel(d, key);
     else if (news)
-        arrival_mail(d, key);
+        wake_for_mail(d, key);
 }
 
 /* One page, behind (*wake_ms, *key). 0: there is no other. */

@@ -6,9 +6,7 @@
 
 #include "sched/sched.h"
 
-/* Something has arrived for a run, which may be ours; that it is to stop, so that also its work
- * functions hear of it. */
-void arrival_mail(sched *d, int64_t run);
+/* A run, which may be one of this node, is to stop: its work functions hear of it too. */
 void arrival_cancel(sched *d, int64_t run);
 
 /* Something was committed that has arrived for a run of this owner: wake it, or notify. */

@@ -65,6 +65,10 @@ int hold_is_offered(struct sched *d, db_conn *conn, slice name, slice version);
 
 /* The list with one more; in the arena, at NULL when that is full. The oldest are forgotten. */
 slice hold_tried(arena *a, slice list, const char *build);
+
+/* ---- For tests ---- */
+
+/* 1 if this build is in the list. */
 int hold_has_tried(slice list, const char *build);
 
 #endif

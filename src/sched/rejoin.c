@@ -6,7 +6,8 @@
 
 #include "db/world.h"
 
-int rejoin_is_due(const sched *d)
+/* The database was rewound, and the engine has not begun anew. */
+static int rejoin_is_due(const sched *d)
 {
     return atomic_load(&d->options.db->world->back);
 }

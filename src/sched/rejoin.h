@@ -5,9 +5,6 @@
 
 #include "sched/sched.h"
 
-/* The database was rewound, and the engine has not begun anew. */
-int rejoin_is_due(const sched *d);
-
 /* How being a node has ended: PAWL_REWOUND, PAWL_FENCED, or PAWL_OK, not at all. */
 pawl_code rejoin_end_of(sched *d, error *err);
 

@@ -48,7 +48,8 @@ static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *c
     return rc;
 }
 
-pawl_code runner_begin_reading(runner *r, error *err)
+/* Read with a connection of the engine's, until end_reading(). */
+static pawl_code begin_reading(runner *r, error *err)
 {
     sched *d = r->sched;
     pawl_code rc = read_pool_begin(d->options.read_pool, &r->reader, err);
@@ -56,7 +57,7 @@ pawl_code runner_begin_reading(runner *r, error *err)
     return rc;
 }
 
-void runner_end_reading(runner *r)
+static void end_reading(runner *r)
 {
     read_pool_end(r->sched->options.read_pool, r->reader);
     r->reader = NULL;
@@ -64,11 +65,11 @@ void runner_end_reading(runner *r)
 
 static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
 {
-    pawl_code rc = runner_begin_reading(r, err);
+    pawl_code rc = begin_reading(r, err);
     if (rc != PAWL_OK)
         return rc;
     rc = read_page(r, run, rows, count, err);
-    runner_end_reading(r);
+    end_reading(r);
     return rc;
 }
 
@@ -127,7 +128,7 @@ static pawl_code read_names(runner *r, pawl_run *run, error *err)
 {
     db_stmt *s;
     const db_value key = db_int(run->hold.run);
-    pawl_code rc = runner_begin_reading(r, err);
+    pawl_code rc = begin_reading(r, err);
     if (rc != PAWL_OK)
         return rc;
     rc = db_prepare(r->reader, &ATTRIBUTE_NAMES, &s, err);
@@ -140,7 +141,7 @@ static pawl_code read_names(runner *r, pawl_run *run, error *err)
         rc = err->code;
     if (rc == PAWL_OK)
         db_reset(s);
-    runner_end_reading(r);
+    end_reading(r);
     run->names_known = rc == PAWL_OK;
     if (rc != PAWL_OK)
         run->names = NULL;
@@ -170,11 +171,11 @@ static pawl_code read_others(db_conn *c, pawl_run *run, error *err)
 static pawl_code read_with(runner *r, pawl_run *run,
                            pawl_code (*read)(db_conn *c, pawl_run *run, error *err), error *err)
 {
-    pawl_code rc = runner_begin_reading(r, err);
+    pawl_code rc = begin_reading(r, err);
     if (rc != PAWL_OK)
         return rc;
     rc = read(r->reader, run, err);
-    runner_end_reading(r);
+    end_reading(r);
     return rc;
 }
 

@@ -107,10 +107,36 @@ static void run_node_loop(sched *d)
     }
 }
 
+/* Become a node, if it is not one yet. */
+static pawl_code join_as_node(sched *d, error *err)
+{
+    if (d->node.id)
+        return PAWL_OK;
+    pawl_code rc = node_ready_reserve(d, err);
+    if (rc == PAWL_OK)
+        rc = db_clock_measure(d->options.clock, d->beats, err);
+    if (rc == PAWL_OK)
+        rc = origin_read(d->origin, d->looks, err);
+    if (rc == PAWL_OK)
+        rc = rejoin_become_node(d, err);
+    if (rc != PAWL_OK)
+        return rc;
+    committers_set_node(d->options.committers, d->node.id, 1, d->node.token);
+    d->quarantine.running = inflight_open(d->node.file, d->node.id);
+    inflight_moved(d->quarantine.running, sched_now_ms(d));
+    pthread_mutex_lock(&d->lock);
+    d->keep_at_ns = 0; /* it looks at once */
+    atomic_store(&d->open_node, d->node.id);
+    pthread_mutex_unlock(&d->lock);
+    sched_hear_others(d);
+    heartbeat_start(d);
+    return PAWL_OK;
+}
+
 /* One life as a node. PAWL_REWOUND: the database went back, and everything in memory is gone. */
 static pawl_code serve_once(sched *d, error *err)
 {
-    pawl_code rc = sched_join(d, err);
+    pawl_code rc = join_as_node(d, err);
     if (rc != PAWL_OK)
         return rc;
     rc = workers_start(d, err);
@@ -228,7 +254,7 @@ pawl_code sched_poll(sched *d, int64_t deadline_ns, int64_t least, int64_t *did,
     *did = 0;
     if (listen_pipe(d))
         return error_set(err, PAWL_CLOSED, "the engine was asked to stop");
-    pawl_code rc = sched_join(d, err);
+    pawl_code rc = join_as_node(d, err);
     notify_poll(d->options.notify); /* RULE H1-a-poll-hears-other-processes */
     if (rc != PAWL_OK) {
         join_later(d);
@@ -292,31 +318,6 @@ int64_t sched_next_ns(sched *d)
 }
 
 /* ---- Beginning and end ---- */
-
-pawl_code sched_join(sched *d, error *err)
-{
-    if (d->node.id)
-        return PAWL_OK;
-    pawl_code rc = node_ready_reserve(d, err);
-    if (rc == PAWL_OK)
-        rc = db_clock_measure(d->options.clock, d->beats, err);
-    if (rc == PAWL_OK)
-        rc = origin_read(d->origin, d->looks, err);
-    if (rc == PAWL_OK)
-        rc = rejoin_become_node(d, err);
-    if (rc != PAWL_OK)
-        return rc;
-    committers_set_node(d->options.committers, d->node.id, 1, d->node.token);
-    d->quarantine.running = inflight_open(d->node.file, d->node.id);
-    inflight_moved(d->quarantine.running, sched_now_ms(d));
-    pthread_mutex_lock(&d->lock);
-    d->keep_at_ns = 0; /* it looks at once */
-    atomic_store(&d->open_node, d->node.id);
-    pthread_mutex_unlock(&d->lock);
-    sched_hear_others(d);
-    heartbeat_start(d);
-    return PAWL_OK;
-}
 
 static void init_runners(sched *d)
 {

@@ -166,9 +166,6 @@ typedef struct sched {
 pawl_code sched_open(sched **out, const sched_options *options, error *err);
 void sched_close(sched *d);
 
-/* Become a node, if it is not one yet. */
-pawl_code sched_join(sched *d, error *err);
-
 /* Drive on threads until sched_stop(); or, by hand, as far as there is something to do now, but not
  * past `deadline_ns`: only `least` things are done in any case. PAWL_FENCED: the node is none any
  * more, the next call makes a new one. */
@@ -366,10 +363,6 @@ int runner_leaves_here(const pawl_run *run);
 int runner_is_to_be_held(const pawl_run *run);
 int runner_leave(pawl_run *run);
 void runner_give_back(pawl_run *run);
-
-/* Read with a connection of the engine's, until the end. */
-pawl_code runner_begin_reading(runner *r, error *err);
-void runner_end_reading(runner *r);
 
 /* ---- The node loop (node_loop.c); without the lock. Gives the number of things done ---- */
 

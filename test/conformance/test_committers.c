@@ -89,7 +89,7 @@ static void write_all(committers *c, run *runs)
     }
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    committers_flush(c);
+    assert_true(committers_flush_runs(c, INT64_MAX));
 }
 
 static void free_runs(run *runs)

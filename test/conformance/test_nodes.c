@@ -283,8 +283,8 @@ static void an_engine_has_its_file_beside_the_database(conf *c)
     db *d = conf_open(c, NULL);
     db *e = conf_open(c, NULL);
     assert_int_equal(tmp_size(file), 0);
-    liveness_file *f = db_sqlite_nodes(d);
-    liveness_file *g = db_sqlite_nodes(e);
+    liveness_file *f = d->driver->nodes(d);
+    liveness_file *g = e->driver->nodes(e);
     assert_non_null(f);
     assert_non_null(g);
     CONF_OK(liveness_file_hold(f, 3, &err), &err);
@@ -312,7 +312,7 @@ static void the_file_has_the_databases_mode(conf *c)
             assert_int_equal(unlink(file), 0);
             mode_t before = umask(MASKS[j]);
             db *d = conf_open(c, NULL);
-            liveness_file *f = db_sqlite_nodes(d);
+            liveness_file *f = d->driver->nodes(d);
             umask(before);
             assert_non_null(f);
             assert_int_equal(stat(file, &st), 0);
@@ -334,8 +334,8 @@ static void links_lead_to_the_same_locks(conf *c)
     db *e = NULL;
     db_options o = {.url = other};
     CONF_OK(db_open(&e, &o, &err), &err);
-    CONF_OK(liveness_file_hold(db_sqlite_nodes(d), 9, &err), &err);
-    assert_int_equal(liveness_file_alive(db_sqlite_nodes(e), 9), 1);
+    CONF_OK(liveness_file_hold(d->driver->nodes(d), 9, &err), &err);
+    assert_int_equal(liveness_file_alive(e->driver->nodes(e), 9), 1);
     db_close(e);
     db_close(d);
 }
