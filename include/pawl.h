@@ -414,8 +414,12 @@ typedef struct pawl_options {
 
     /* 1: this handle only looks. Nothing is made, migrated or written, neither in the database nor
      * beside it, and the engine never becomes a node: so it may look at a copy, at a standby, and
-     * at files that this user cannot write. What is left is status, wait, list, tree, history,
-     * why, nodes and read_state; every other call answers PAWL_READONLY. */
+     * at files that this user cannot write. What is left is inspect, wait, list, tree, history,
+     * why, nodes and read_state; every other call answers PAWL_READONLY. Waits look once a second:
+     * they cannot ask to be notified. A SQLite file that is copied without its -wal and -shm is
+     * read without locks: once another program has written to it, each call answers BUSY until the
+     * handle is opened again. A -wal file that is not empty cannot be read without -shm: CANTOPEN,
+     * which names it. */
     int64_t look_only;
 
     /* How long pawl_poll() goes on while there is more to do; at least one thing is done by each

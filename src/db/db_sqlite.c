@@ -27,7 +27,7 @@ typedef struct sqlite_db {
     db base;
     char *path; /* as SQLite resolved it, so that all names beside it agree; NULL: memory */
     int relaxed;
-    int immutable; /* a handle that only looks has to do without SQLite's locks (sqlite_look.h) */
+    sqlite_look look; /* how a handle that only looks reads it; otherwise empty */
     liveness_file *nodes;
     db_world world;
     sqlite_ring ring;      /* of a file */
@@ -141,7 +141,7 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
     if (d->memory)
         return PAWL_OK;
     if (o->look_only)
-        return sqlite_look_connect(d->path, d->immutable, c->base.role, o, &c->native, err);
+        return sqlite_look_connect(d->path, &d->look, c->base.role, o, &c->native, err);
     pawl_code rc = sqlite_open_native(d->path, d->relaxed, o, &c->native, err);
     if (rc != PAWL_OK || c->base.role == DB_READER)
         return rc;
@@ -253,8 +253,8 @@ static pawl_code begin(db_conn *base, error *err)
     sqlite_conn *c = (sqlite_conn *)base;
     sqlite_db *d = db_of(base);
     /* RULE files-are-looked-at-before-a-transaction */
-    pawl_code here = c->turn ? sqlite_watch_check(&c->watch, err)
-                             : sqlite_look_again(d->path, d->immutable, err);
+    pawl_code here =
+        c->turn ? sqlite_watch_check(&c->watch, err) : sqlite_look_again(d->path, &d->look, err);
     if (here != PAWL_OK)
         return here;
     if (!enter(c))
@@ -535,7 +535,7 @@ static pawl_code resolve_path(sqlite_db *d, const char *path, error *err)
 static pawl_code open_file(sqlite_db *d, const char *path, error *err)
 {
     if (d->base.options.look_only)
-        return sqlite_look_check(path, &d->base.options, &d->path, &d->immutable, err);
+        return sqlite_look_check(path, &d->base.options, &d->path, &d->look, err);
     pawl_code rc = sqlite_check_path(path, &d->base.options, err);
     if (rc == PAWL_OK)
         rc = sqlite_ensure_wal(path, &d->base.options, err);

@@ -1,12 +1,15 @@
-/* How a file is read without changing it. There are three cases:
+/* How a file is read without changing it, and without making a file beside it. There are three
+ * cases:
  *
- *   1. SQLite opens the file read-only. It needs the index of the write-ahead log (-shm) for that.
- *      The index is there while any process has the database open; SQLite makes it where it may.
- *   2. It may not, and there is no log, or an empty one: all there is to read is in the database
- *      file. Then SQLite opens it as immutable, without locks. This is right only while no process
- *      writes, so the locks of the nodes are checked first.
- *   3. It may not, and there is a log, which only its index makes readable: refused, with the name
- *      of the missing file. */
+ *   1. The write-ahead log (-wal) and its index (-shm) are there, as while any process has the
+ *      database open and after pawl has closed it, or the database has no log at all, since it is
+ *      in another journal mode: SQLite opens it read-only.
+ *   2. One of them is missing (a connection would make it), or this user cannot use them, and the
+ *      log has nothing in it: all there is to read is in the database file. Then SQLite opens it as
+ *      immutable, without locks. This is right only while no process writes, so the locks of the
+ *      nodes are checked first, and before each transaction whether the files are as they were.
+ *   3. There is something in the log, which only its index makes readable, and the index is missing
+ *      or cannot be used: refused, with the name of the missing file. */
 #define _GNU_SOURCE
 #include "db/sqlite_look.h"
 
@@ -45,8 +48,8 @@ static pawl_code call_hook(sqlite3 *native, const db_options *options, error *er
     return PAWL_CANTOPEN;
 }
 
-static pawl_code open_native(const char *real, int immutable, const db_options *options,
-                             sqlite3 **out, error *err)
+static pawl_code open_plain(const char *real, int immutable, const db_options *options,
+                            sqlite3 **out, error *err)
 {
     buf address;
     *out = NULL;
@@ -60,11 +63,6 @@ static pawl_code open_native(const char *real, int immutable, const db_options *
     if (code == PAWL_OK && rc != SQLITE_OK)
         code = db_sqlite_error(*out, rc, "open", err);
     buf_free(&address);
-    if (code == PAWL_OK) {
-        sqlite3_extended_result_codes(*out, 1);
-        sqlite3_busy_timeout(*out, (int)options->busy_ms);
-        code = call_hook(*out, options, err);
-    }
     if (code != PAWL_OK) {
         sqlite3_close(*out);
         *out = NULL;
@@ -72,12 +70,28 @@ static pawl_code open_native(const char *real, int immutable, const db_options *
     return code;
 }
 
-pawl_code sqlite_look_connect(const char *real, int immutable, db_role role,
+static pawl_code open_native(const char *real, int immutable, const db_options *options,
+                             sqlite3 **out, error *err)
+{
+    pawl_code code = open_plain(real, immutable, options, out, err);
+    if (code != PAWL_OK)
+        return code;
+    sqlite3_extended_result_codes(*out, 1);
+    sqlite3_busy_timeout(*out, (int)options->busy_ms);
+    code = call_hook(*out, options, err);
+    if (code != PAWL_OK) {
+        sqlite3_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+pawl_code sqlite_look_connect(const char *real, const sqlite_look *look, db_role role,
                               const db_options *options, sqlite3 **out, error *err)
 {
     if (role != DB_READER)
         return error_set(err, PAWL_READONLY, "this handle only looks");
-    return open_native(real, immutable, options, out, err);
+    return open_native(real, look->immutable, options, out, err);
 }
 
 /* ---- Which case it is ---- */
@@ -131,41 +145,85 @@ static int64_t size_beside(const char *real, const char *end)
     return size;
 }
 
+/* A database in the mode of a write-ahead log has a 2 at byte 19 of its header. SQLite reads the
+ * byte here: a descriptor of this library's own would, when it is closed, drop SQLite's locks of
+ * the whole process. What cannot be read counts as no log, and is judged by the ordinary way. */
+static int has_log_mode(const char *real, const db_options *options)
+{
+    enum { READ_VERSION = 19, LOG_MODE = 2 };
+    error ignored = {0};
+    sqlite3 *native;
+    sqlite3_file *file = NULL;
+    unsigned char version = 0;
+    if (open_plain(real, 1, options, &native, &ignored) != PAWL_OK)
+        return 0;
+    int rc = sqlite3_file_control(native, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc == SQLITE_OK && file && file->pMethods)
+        rc = file->pMethods->xRead(file, &version, 1, READ_VERSION);
+    sqlite3_close(native);
+    return rc == SQLITE_OK && version == LOG_MODE;
+}
+
 static pawl_code refuse_log(const char *real, error *err)
 {
-    error_set(err, PAWL_CANTOPEN, "the database has a log that cannot be read here");
-    error_detail(err, "%s-shm, the index of the log, is missing and cannot be made", real);
-    error_hint(err, "look as a user who may write the directory, or copy the database together"
-                    " with its -wal file to a directory that this user may write");
+    error_set(err, PAWL_CANTOPEN, "the database has a log that cannot be read without its index");
+    error_detail(err, "%s-shm, the index of the log, is missing, and looking makes no file", real);
+    error_hint(err, "copy the -shm file too; or have SQLite move the log into the database, in a"
+                    " copy if this one is to stay as it is: sqlite3 FILE 'PRAGMA"
+                    " wal_checkpoint(TRUNCATE)'");
     return PAWL_CANTOPEN;
 }
 
 static pawl_code refuse_living(const char *real, error *err)
 {
+    const char *missing = size_beside(real, "-wal") < 0   ? "-wal"
+                          : size_beside(real, "-shm") < 0 ? "-shm"
+                                                          : NULL;
     error_set(err, PAWL_CANTOPEN, "the database is in use, and cannot be read beside its nodes");
-    error_detail(err, "%s: a node is alive, and its files beside the database cannot be used",
-                 real);
-    error_hint(err, "give this user the right to read the -wal and -shm files");
+    if (missing) {
+        error_detail(err, "%s%s is missing, although a node is alive", real, missing);
+        error_hint(err, "stop the nodes, and start them again: the files beside a database that is"
+                        " in use must not be moved or deleted");
+    } else {
+        error_detail(err, "%s: a node is alive, and its files beside the database cannot be used",
+                     real);
+        error_hint(err, "give this user the right to read the -wal and -shm files");
+    }
     return PAWL_CANTOPEN;
 }
 
-/* SQLite cannot use its files beside the database. If all there is to read is in the database
- * itself, and no node is alive to change it, they are not needed. */
-static pawl_code read_immutable(const char *real, const db_options *options, error *err)
+static int64_t stamp_of(const char *real)
+{
+    struct stat st;
+    if (stat(real, &st) != 0)
+        return 0;
+    return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+}
+
+/* SQLite cannot use its files beside the database, or would have to make them. If all there is to
+ * read is in the database itself, and no node is alive to change it, they are not needed. */
+static pawl_code read_immutable(const char *real, const db_options *options, sqlite_look *look,
+                                error *err)
 {
     liveness_file *nodes = NULL;
+    look->immutable = 1;
+    look->stamp = stamp_of(real);
     if (size_beside(real, "-wal") > 0)
         return size_beside(real, "-shm") < 0 ? refuse_log(real, err) : refuse_living(real, err);
     pawl_code rc = liveness_file_look(&nodes, real, err);
-    if (rc == PAWL_OK && liveness_file_any_alive(nodes))
+    if (rc == PAWL_OK && liveness_file_any_alive(nodes)) /* RULE immutable-only-beside-no-node */
         rc = refuse_living(real, err);
     liveness_file_close(nodes);
     return rc == PAWL_OK ? try_reading(real, 1, options, err) : rc;
 }
 
-pawl_code sqlite_look_again(const char *real, int immutable, error *err)
+pawl_code sqlite_look_again(const char *real, const sqlite_look *look, error *err)
 {
-    if (!immutable || size_beside(real, "-wal") <= 0)
+    if (!look->immutable)
+        return PAWL_OK;
+    int writes = size_beside(real, "-wal") > 0; /* RULE a-writer-under-an-immutable-handle */
+    int wrote = stamp_of(real) != look->stamp;  /* RULE a-write-under-an-immutable-handle */
+    if (!writes && !wrote)
         return PAWL_OK;
     error_set(err, PAWL_BUSY, "another program has begun to write to the database");
     error_hint(err, "close this handle and open it again");
@@ -173,16 +231,19 @@ pawl_code sqlite_look_again(const char *real, int immutable, error *err)
 }
 
 pawl_code sqlite_look_check(const char *path, const db_options *options, char **real,
-                            int *immutable, error *err)
+                            sqlite_look *look, error *err)
 {
-    *immutable = 0;
+    *look = (sqlite_look){0};
     pawl_code rc = check_file(path, real, err);
     if (rc != PAWL_OK)
         return rc;
+    /* RULE looking-makes-no-file */
+    int lacks_files = size_beside(*real, "-wal") < 0 || size_beside(*real, "-shm") < 0;
+    if (lacks_files && has_log_mode(*real, options)) /* RULE only-a-log-does-without-locks */
+        return read_immutable(*real, options, look, err);
     rc = try_reading(*real, 0, options, err);
     /* RULE what-cannot-be-written-is-read-as-immutable */
     if (rc != PAWL_CANTOPEN && rc != PAWL_READONLY)
         return rc;
-    *immutable = 1;
-    return read_immutable(*real, options, err);
+    return read_immutable(*real, options, look, err);
 }

@@ -15,6 +15,7 @@
 #include <sqlite3.h>
 #include <pawl.h>
 
+#include "db/liveness_file.h"
 #include "support/conf.h"
 
 enum { NOBODY = 65534 };
@@ -178,6 +179,131 @@ static void an_older_schema_is_not_migrated(conf *c)
     db_close(d);
 }
 
+/* ---- Copies, and databases of other programs ---- */
+
+static sqlite3 *open_native(const char *path, const char *sql)
+{
+    sqlite3 *native;
+    assert_int_equal(sqlite3_open(path, &native), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(native, sql, NULL, NULL, NULL), SQLITE_OK);
+    return native;
+}
+
+/* One file of the database `from`, beside which `to` becomes its copy. */
+static void copy_file(const char *from, const char *to, const char *end)
+{
+    static char bytes[16 << 20];
+    char path[TMP_PATH + 16];
+    snprintf(path, sizeof path, "%s%s", from, end);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    assert_true(size < sizeof bytes);
+    fclose(f);
+    snprintf(path, sizeof path, "%s%s", to, end);
+    tmp_file(path, bytes, size);
+}
+
+static void expect_runs(pawl *p, int wanted)
+{
+    int runs = 0;
+    assert_int_equal(pawl_list(p, NULL, count_info, &runs), PAWL_OK);
+    assert_int_equal(runs, wanted);
+}
+
+static void looking_makes_no_file(conf *c)
+{
+    char theirs[TMP_PATH], bare[TMP_PATH], log[TMP_PATH], index[TMP_PATH];
+    if (c->server)
+        skip();
+    tmp_path(theirs, c->dir, "theirs.db");
+    tmp_path(bare, c->dir, "bare.db");
+    tmp_path(log, c->dir, "log.db");
+    tmp_path(index, c->dir, "index.db");
+    sqlite3_close(open_native(theirs, "PRAGMA journal_mode=WAL; CREATE TABLE theirs (n)"));
+    start_one(c->url);
+    copy_file(file_of(c), bare, "");
+    copy_file(file_of(c), index, "");
+    copy_file(file_of(c), index, "-shm");
+    sqlite3 *native = open_native(file_of(c), "CREATE TABLE late (n)");
+    copy_file(file_of(c), log, "");
+    copy_file(file_of(c), log, "-wal");
+    sqlite3_close(native);
+
+    int files = files_in(c->dir);
+    pawl_close(look(theirs, PAWL_NOTFOUND, "nothing of pawl"));
+    assert_int_equal(files_in(c->dir), files);
+    for (int i = 0; i < 2; i++) {
+        pawl *p = look(i ? index : bare, PAWL_OK, NULL);
+        expect_runs(p, 1);
+        pawl_close(p);
+        assert_int_equal(files_in(c->dir), files);
+    }
+    pawl_close(look(log, PAWL_CANTOPEN, "log.db-shm"));
+    assert_int_equal(files_in(c->dir), files);
+
+    sqlite3_close(open_native(log, "PRAGMA wal_checkpoint(TRUNCATE)")); /* as the hint says */
+    pawl *p = look(log, PAWL_OK, NULL);
+    expect_runs(p, 1);
+    pawl_close(p);
+}
+
+/* Without a log a reader needs SQLite's locks: a writer changes the file itself. */
+static void a_rollback_journal_keeps_its_locks(conf *c)
+{
+    if (c->server)
+        skip();
+    sqlite3 *native = open_native(file_of(c), "PRAGMA journal_mode=DELETE; CREATE TABLE theirs (n);"
+                                              "BEGIN EXCLUSIVE");
+    pawl *p = NULL;
+    assert_int_equal(pawl_open(&p, c->url, PAWL_OPTIONS(.look_only = 1, .busy_ms = 1)), PAWL_BUSY);
+    pawl_close(p);
+    sqlite3_close(native);
+}
+
+static void a_copy_beside_a_node(conf *c)
+{
+    enum { NODE = 7 };
+    char bare[TMP_PATH];
+    liveness_file *nodes = NULL;
+    error err = {0};
+    if (c->server)
+        skip();
+    tmp_path(bare, c->dir, "bare.db");
+    start_one(c->url);
+    copy_file(file_of(c), bare, "");
+    CONF_OK(liveness_file_open(&nodes, bare, &err), &err);
+    CONF_OK(liveness_file_hold(nodes, NODE, &err), &err);
+    pawl_close(look(bare, PAWL_CANTOPEN, "bare.db-wal is missing"));
+    liveness_file_release(nodes, NODE);
+    pawl *p = look(bare, PAWL_OK, NULL);
+    expect_runs(p, 1);
+    pawl_close(p);
+    liveness_file_close(nodes);
+}
+
+/* What is read without locks is not read beside a writer, nor after one has come and gone. */
+static void a_writer_comes_under_a_look(conf *c)
+{
+    char bare[TMP_PATH];
+    int runs = 0;
+    if (c->server)
+        skip();
+    tmp_path(bare, c->dir, "bare.db");
+    start_one(c->url);
+    copy_file(file_of(c), bare, "");
+    pawl *p = look(bare, PAWL_OK, NULL);
+    expect_runs(p, 1);
+    sqlite3 *native = open_native(bare, "CREATE TABLE late (n)");
+    assert_int_equal(pawl_list(p, NULL, count_info, &runs), PAWL_BUSY);
+    sqlite3_close(native); /* it was the last one, and takes the log along */
+    assert_int_equal(pawl_list(p, NULL, count_info, &runs), PAWL_BUSY);
+    pawl_close(p);
+    p = look(bare, PAWL_OK, NULL);
+    expect_runs(p, 1);
+    pawl_close(p);
+}
+
 /* ---- Without the right to write ---- */
 
 typedef struct visit {
@@ -234,8 +360,13 @@ static void visit_folder(const char *dir, void (*test)(visit *v))
     assert_int_equal(chmod(dir, 0755), 0);
 }
 
+/* Also where the log is empty and its index cannot be used, or both are missing. */
 static void closed_in_good_order(visit *v)
 {
+    char index[TMP_PATH + 16];
+    snprintf(index, sizeof index, "%s-shm", v->path);
+    expect_visit(v, PAWL_OK, NULL);
+    assert_int_equal(chmod(index, 0), 0);
     expect_visit(v, PAWL_OK, NULL);
     remove_beside(v, "-wal");
     remove_beside(v, "-shm");
@@ -286,6 +417,10 @@ static const conf_case CASES[] = {
     {"what looks is answered", what_looks_is_answered, DB_SHARED},
     {"what writes is refused", what_writes_is_refused, DB_SHARED},
     {"an older schema is not migrated", an_older_schema_is_not_migrated, DB_SHARED},
+    {"looking makes no file", looking_makes_no_file, DB_SHARED},
+    {"a rollback journal keeps its locks", a_rollback_journal_keeps_its_locks, DB_SHARED},
+    {"a copy beside a node", a_copy_beside_a_node, DB_SHARED},
+    {"a writer comes under a look", a_writer_comes_under_a_look, DB_SHARED},
     {"without the right to write", without_rights, DB_SHARED},
 };
 
