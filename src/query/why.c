@@ -122,10 +122,11 @@ static void put_releaser(buf *b, const why *w)
 
 /* ---- What ends it from outside ---- */
 
-/* Where the clean-ups are under way already, a cancel changes nothing. */
+/* Once the run has taken the cancel, it is a row of the journal and no news. A run that was held
+ * and had no owner fails from the cancel on: its function is not executed any more. */
 static void put_cancel(buf *b, const why *w)
 {
-    if (!w->cancel_ms || w->failing) /* RULE why-tells-a-cancel */
+    if (!w->cancel_waits) /* RULE why-tells-a-cancel */
         return;
     buf_text(b, "It was asked to stop at ");
     put_moment(b, w, w->cancel_ms);
@@ -133,7 +134,8 @@ static void put_cancel(buf *b, const why *w)
         buf_text(b, ", because of ");
         humanize_name(b, w->cancel_reason);
     }
-    buf_text(b, "; it is told at its next park, or before its next work function.\n");
+    buf_text(b, w->failing ? ".\n"
+                           : "; it is told at its next park, or before its next work function.\n");
 }
 
 /* It was started to begin later, and nothing that arrives lets it begin before. */
@@ -316,7 +318,7 @@ static void put_waits(buf *b, const why *w)
         buf_printf(b, "It waits for %zu more.\n", w->op_count - WHY_OPS);
     if (w->rows == WHY_ROWS)
         buf_printf(b, "Only the last %d rows of its journal were looked at.\n", WHY_ROWS);
-    if (w->arrivals > 0)
+    if (w->arrivals > 0 && !w->failing)
         buf_printf(b, "%s%lld arrival%s in its inbox.\n",
                    w->arrivals == WHY_ROWS ? "At least " : "", (long long)w->arrivals,
                    w->arrivals == 1 ? " is" : "s are");
@@ -387,6 +389,32 @@ static void put_locker(buf *b, const why *w)
     buf_text(b, ": nothing that the run does is recorded before that transaction ends.\n");
 }
 
+/* A parent whose child does not answer looks for it now and then, in case the answer was lost. It
+ * is no time at which anything is due: no op, and not the deadline, has it. */
+static int only_looks_again(const why *w)
+{
+    int waits = 0;
+    if (w->op_count > WHY_OPS || w->deadline_ms == w->wake_ms)
+        return 0;
+    for (size_t i = 0; i < w->op_count; i++) {
+        if (w->ops[i].until_ms == w->wake_ms || w->ops[i].next_ms == w->wake_ms)
+            return 0;
+        waits |= w->ops[i].op->kind == OP_CHILD || w->ops[i].op->kind == OP_TELL;
+    }
+    return waits;
+}
+
+static void put_wake(buf *b, const why *w)
+{
+    int looks = only_looks_again(w); /* RULE why-tells-a-look-from-a-wake */
+    buf_text(b, w->rows == 0 ? "It begins at " : looks ? "It looks again at " : "It goes on at ");
+    put_moment(b, w, w->wake_ms);
+    buf_text(b, is_delayed(w) ? "; what arrives before that waits in its inbox.\n"
+                : w->failing  ? ".\n"
+                : looks       ? ", and goes on when something arrives for it.\n"
+                              : ", or when something arrives for it.\n");
+}
+
 static void put_going_on(buf *b, const why *w)
 {
     int due = w->wake_ms != INT64_MIN && w->wake_ms <= w->now_ms;
@@ -395,10 +423,7 @@ static void put_going_on(buf *b, const why *w)
         put_moment(b, w, w->wake_ms);
         buf_text(b, ".\n");
     } else if (w->wake_ms != INT64_MIN) {
-        buf_text(b, w->rows == 0 ? "It begins at " : "It goes on at ");
-        put_moment(b, w, w->wake_ms);
-        buf_text(b, is_delayed(w) ? "; what arrives before that waits in its inbox.\n"
-                                  : ", or when something arrives for it.\n");
+        put_wake(b, w);
     } else {
         buf_text(b, "It goes on when something arrives for it.\n");
     }
@@ -408,10 +433,24 @@ static void put_going_on(buf *b, const why *w)
         put_nobody(b, w, due);
 }
 
+/* The row tells that it is in quarantine; whether it waits there is known to its node only. */
+static void put_claims(buf *b, const why *w)
+{
+    enum { ALONE_FROM = 4 }; /* see claims in docs/format.md */
+    if (w->claims <= 1 || w->last_seq != w->claimed_seq)
+        return;
+    buf_printf(b, "It was claimed %lld times without getting beyond row %lld.\n",
+               (long long)w->claims, (long long)w->claimed_seq);
+    if (w->claims >= ALONE_FROM && w->owner) /* RULE why-tells-of-the-quarantine */
+        buf_text(b, "It is in quarantine, because processes died while they executed it: it is"
+                    " executed alone, after 5 seconds or more, and after other such runs.\n");
+}
+
 static void put_live(buf *b, const why *w)
 {
     if (w->phase == PAWL_RUN_FAILING) {
-        buf_text(b, "The run fails: its clean-ups are being carried out");
+        buf_printf(b, "The run fails: its clean-ups %s carried out",
+                   w->owner ? "are being" : "will be");
         put_failure(b, w);
         buf_text(b, ".\n");
     } else {
@@ -419,9 +458,7 @@ static void put_live(buf *b, const why *w)
     }
     put_cancel(b, w);
     put_waits(b, w);
-    if (w->claims > 1 && w->last_seq == w->claimed_seq)
-        buf_printf(b, "It was claimed %lld times without getting beyond row %lld.\n",
-                   (long long)w->claims, (long long)w->claimed_seq);
+    put_claims(b, w);
     put_trouble(b, w);
     put_locker(b, w);
     put_going_on(b, w);

@@ -65,6 +65,7 @@ typedef struct why {
     size_t op_count;     /* perhaps more than are there */
     int64_t rows;        /* of the journal that were looked at */
     int64_t cancel_ms;   /* when it was asked to stop; 0: it was not */
+    int cancel_waits;    /* and has not taken that yet: it is in the inbox */
     const char *cancel_reason;
 
     int is_locked;     /* a transaction that is not pawl's keeps its row locked: */

@@ -43,8 +43,9 @@ static const db_sql ABLE = {"SELECT node FROM {offers} WHERE tenant = $1 AND wor
                             "ttti"};
 
 /* "Not a message" is said so that the index of what is none is used. */
-static const db_sql CANCEL = {"SELECT data FROM {inbox} WHERE run = $1 AND kind <> {INBOX_MESSAGE}"
-                              " AND kind = {INBOX_CANCEL} AND length(data) < $2",
+static const db_sql CANCEL = {"SELECT CASE WHEN length(data) < $2 THEN data END FROM {inbox}"
+                              " WHERE run = $1 AND kind <> {INBOX_MESSAGE}"
+                              " AND kind = {INBOX_CANCEL}",
                               "ii"};
 
 static const db_sql CHILD = {"SELECT id, phase, held, held_reason FROM {runs} WHERE run = $1", "i"};
@@ -140,6 +141,9 @@ static pawl_code note_attempt(reading *r, int64_t op, int64_t seq, error *err)
 static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *err)
 {
     int64_t seq = read_pool_int(row, 0);
+    /* RULE a-failing-run-waits-for-its-clean-ups-only */
+    if (r->why->failing && op->kind != OP_CLEAN_UP)
+        return PAWL_OK;
     if (r->left || map_get(&r->answered, (uint64_t)seq))
         return PAWL_OK;
     if (r->why->op_count++ >= WHY_OPS)
@@ -313,6 +317,13 @@ static pawl_code read_failure(reading *r, error *err)
     return PAWL_OK;
 }
 
+static pawl_code note_cancel(void *arg, db_stmt *row, error *err)
+{
+    reading *r = arg;
+    r->why->cancel_waits = 1;
+    return note_data(arg, row, err);
+}
+
 static pawl_code read_cancel(reading *r, error *err)
 {
     slice part;
@@ -320,7 +331,7 @@ static pawl_code read_cancel(reading *r, error *err)
     r->data = "";
     if (!r->why->cancel_ms)
         return PAWL_OK;
-    pawl_code rc = read_pool_rows(r->conn, &CANCEL, values, DB_COUNT(values), note_data, r, err);
+    pawl_code rc = read_pool_rows(r->conn, &CANCEL, values, DB_COUNT(values), note_cancel, r, err);
     if (rc != PAWL_OK || value_get(r->data, "", &part) != PAWL_STRING)
         return rc;
     r->why->cancel_reason = value_text(r->memory, part);

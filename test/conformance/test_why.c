@@ -228,7 +228,7 @@ static void names_cannot_forge(conf *c)
     assert_null(strstr(text, "\nThe run is done"));
     pawl_free(text);
     WHY("run-1", "\\\"\\nThe run is done.\\n", " …\"", "\\u001b[31m");
-    WHY("run-2", "The run fails: its clean-ups are being carried out: \\r\\nThe run is done..\n");
+    WHY("run-2", "The run fails: its clean-ups will be carried out: \\r\\nThe run is done..\n");
     pawl_close(p);
 }
 

@@ -207,6 +207,10 @@ static void by_hand_too(conf *c)
     stage_poll(s, p);
     assert_int_equal(stage_phase(s, p, "other"), PAWL_RUN_DONE);
     assert_int_equal(stage_count(s, "hang"), 1);
+    char *why = NULL;
+    STAGE_CODE(s, p, pawl_why(p, "hanging-0", &why), PAWL_OK);
+    assert_non_null(strstr(why, "It is in quarantine, because processes died"));
+    pawl_free(why);
     STAGE_DONE(s, p, "hanging-1", "1");
     STAGE_DONE(s, p, "hanging-0", "0");
     pawl_close(p);

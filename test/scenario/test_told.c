@@ -131,6 +131,29 @@ static void a_cancel_on_its_way(conf *c)
     stage_free(s);
 }
 
+/* It is cancelled at once, since no node has to be asked; but its clean-ups need one. */
+static void a_cancel_of_a_held_run_is_told(conf *c)
+{
+    stage *s = stage_new(c);
+    STAGE_BY_HAND();
+    pawl *p = open_here(s);
+    stage_start(s, p, "sleeps", "run", "1");
+    stage_poll(s, p);
+    WHY("run", "It sleeps (op 2) until ");
+    STAGE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    stage_poll(s, p);
+    STAGE_CODE(s, p, pawl_cancel(p, "run", "too \"late\""), PAWL_OK);
+    WHY("run", "The run fails: its clean-ups will be carried out.\nIt was asked to stop at ");
+    WHY("run", ", because of \"too \\\"late\\\"\".\n");
+    WHY_NOT("run", "It sleeps");
+    WHY_NOT("run", "its next park");
+    WHY_NOT("run", "in its inbox");
+    expect_cancelled(s, p, "run", "too \"late\"");
+    WHY_NOT("run", "asked to stop");
+    pawl_close(p);
+    stage_free(s);
+}
+
 /* ---- Children ---- */
 
 static void a_child_is_named(conf *c)
@@ -157,6 +180,25 @@ static void a_child_in_trouble_says_why(conf *c)
     STAGE_UNTIL(s, p, stage_phase(s, p, "kid") == PAWL_RUN_HELD);
     WHY("run", "the run \"kid\", which is held: node ");
     WHY("run", " does not have the work function nowhere.\n");
+    pawl_close(p);
+    stage_free(s);
+}
+
+/* The time at which a parent looks whether an answer was lost is none at which it goes on. */
+static void a_parent_looks_again(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_here(s);
+    stage_start(s, p, "parent", "run", "\"waits\"");
+    stage_start(s, p, "sleeps", "sleeper", "1");
+    stage_poll(s, p);
+    WHY("run", "It looks again at ");
+    WHY("run", ", and goes on when something arrives for it.\n");
+    WHY_NOT("run", "It goes on at ");
+    WHY("sleeper", "It goes on at ");
+    WHY_NOT("sleeper", "It looks again at ");
+    STAGE_CODE(s, p, pawl_send(p, "kid", "box", "1", NULL), PAWL_OK);
+    STAGE_DONE(s, p, "run", "1");
     pawl_close(p);
     stage_free(s);
 }
@@ -230,6 +272,8 @@ int main(void)
     static const conf_case CASES[] = {
         {"a cancel without a reason", a_cancel_without_a_reason, 0},
         {"a cancel on its way", a_cancel_on_its_way, 0},
+        {"a cancel of a held run is told", a_cancel_of_a_held_run_is_told, 0},
+        {"a parent looks again", a_parent_looks_again, 0},
         {"a child is named", a_child_is_named, 0},
         {"a child in trouble says why", a_child_in_trouble_says_why, 0},
         {"a failure from below", a_failure_from_below, 0},
