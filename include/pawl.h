@@ -1167,12 +1167,15 @@ typedef struct pawl_redrive_options {
 } pawl_redrive_options;
 
 /* Have a failed, cancelled or held run go on as a new generation whose journal begins with a copy
- * of the ops that are kept; what was undone is not. Work that was under way is begun anew, with new
- * keys. Messages that were received behind what is kept go back to their mailbox; state, status and
- * attributes stay as they were left. The old generation stays readable. Errors: NOTFOUND (the run,
- * or an op called `from`), REFUSED (it is live, or done, or held while a node has a result of it
- * that could not be recorded), CONFLICT (the key was used for a message, or for a redrive with
- * another from, whole or version). Durable: the new generation. */
+ * of the ops that are kept; what was undone is not. Work that was under way gets a new
+ * pawl_work_key(), and is begun anew: with its first attempt, and without the pause of a retry.
+ * Only work of later forms behind which other ops are kept goes on with its next attempt, when that
+ * is due; pawl_until() keeps its time, pawl_transact() its attempts. Messages that were received
+ * behind what is kept go back to their mailbox; state, status and attributes stay as they were
+ * left. The old generation stays readable. Errors: NOTFOUND (the run, or an op called `from`),
+ * REFUSED (it is live, or done, or held while a node has a result of it that could not be
+ * recorded), CONFLICT (the key was used for a message, or for a redrive with another from, whole or
+ * version). Durable: the new generation. */
 PAWL_API pawl_code pawl_redrive(pawl *p, const char *id, const pawl_redrive_options *options);
 
 /* Delete a run that has ended, with its children and everything recorded of them; with `force` also

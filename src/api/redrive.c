@@ -4,7 +4,9 @@
  * What is kept is a beginning of the journal, up to a cut, and the answers that came later to what
  * stands before it: a call that was begun before the cut and has been answered is not made again.
  * The cut lies before the first op that has failed, or where it was asked for; and in any case
- * before what was undone, and before a child that was cancelled with its parent.
+ * before what was undone, before a child that was cancelled with its parent, and before work in
+ * retry that nothing but arrivals stands behind: that is begun anew, without its pause. Work in
+ * retry behind which other ops are kept goes on with its next attempt.
  *
  * Everything is one unit, under a guard that no other unit has changed the run since its journal
  * was read. Messages that were received behind the cut go back to their mailbox, under their old
@@ -118,6 +120,7 @@ typedef struct row {
     const char *data; /* NULL: not needed */
     int64_t deed;     /* the last before it that did something outside */
     int answered;
+    int tried; /* and one attempt has failed */
 } row;
 
 typedef struct story {
@@ -197,6 +200,8 @@ static pawl_code note_row(void *arg, db_stmt *st, error *err)
     row *about = r->op ? row_at(s, r->op) : NULL;
     if (about && info && info->shape == OP_SHAPE_ANSWER)
         about->answered = 1;
+    if (about && r->kind == OP_ATTEMPT)
+        about->tried = 1;
     if (s->last)
         s->last->next = r;
     else
@@ -272,6 +277,21 @@ static void cut_at_failure(story *s)
     }
 }
 
+/* The function asked for nothing behind it, so that no finished op is lost by the cut. What
+ * pawl_until() waits for is kept, with the time at which its asking ends. */
+static void cut_at_retry(story *s)
+{
+    const row *last = NULL;
+    for (const row *r = s->first; r && r->seq < s->cut; r = r->next)
+        if (is_op(r))
+            last = r;
+    if (!last || last->answered)
+        return;
+    int tried = last->tried && (last->kind == OP_CALL || last->kind == OP_STEP_LATER);
+    if (tried || last->kind == OP_STEP_AGAIN) /* RULE A7-work-in-retry-is-begun-anew */
+        cut_before(s, last->seq);
+}
+
 static pawl_code cut_at_name(story *s, const char *name, error *err)
 {
     for (const row *r = s->first; r; r = r->next) {
@@ -318,6 +338,7 @@ static pawl_code read_story(db_conn *c, story *s, const pawl_redrive_options *o,
         rc = cut_at_name(s, o->from, err);
     else
         cut_at_failure(s);
+    cut_at_retry(s);
     if (s->cut < 2)
         s->cut = 2;
     return rc == PAWL_OK ? cut_at_children(c, s, err) : rc;

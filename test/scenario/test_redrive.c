@@ -250,6 +250,78 @@ static void messages_go_back(conf *c)
 
 /* ---- When it may be ---- */
 
+/* ---- Keys, and work in retry ---- */
+
+/* Its notes: which attempt this is, and its key, without the names of the database and the run. */
+static const char *keyed(pawl_work *work, const char *input)
+{
+    stage *s = pawl_work_arg(work);
+    const char *key = strchr(pawl_work_key(work), '.');
+    key = key ? strchr(key + 1, '.') : NULL;
+    stage_note(s, "attempt %d", (int)pawl_work_attempt(work));
+    stage_note(s, "key %s", key ? key : "none");
+    return atomic_load(stage_number(s, WORKS))
+               ? input
+               : pawl_work_fail(work, PAWL_TRANSIENT, "net", "gone");
+}
+
+#define PATIENT .attempts = 9, .backoff_ms = 3600000, .backoff_max_ms = 3600000, .no_jitter = 1
+
+static const char *patient(pawl_run *run, const char *input)
+{
+    DEED("a");
+    if (strcmp(input, "1") == 0)
+        return pawl_call(run, "keyed", input, PAWL_CALL(PATIENT, .undo = "undo-b"));
+    return pawl_step(run, "keyed", keyed, input, PAWL_CALL(ARG, PATIENT));
+}
+
+static void hold_it(stage *s, pawl *p, const char *id)
+{
+    char *why = NULL;
+    STAGE_CODE(s, p, pawl_hold(p, id, "look"), PAWL_OK);
+    stage_poll(s, p);
+    STAGE_HELD(s, p, id, "look");
+    STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+    STAGE_CHECK(s, strstr(why, "a release keeps the idempotency keys of what was under way, a"
+                               " redrive gives new ones.\n"));
+    pawl_free(why);
+}
+
+/* A release goes on with the next attempt, under the same key, when that is due. A redrive begins
+ * with the first, under another key, at once. */
+static void retry_is_begun_anew(conf *c)
+{
+    stage *s = stage_new(c);
+    pawl *p = open_build(s, "a");
+    STAGE_REGISTER(s, p, patient);
+    STAGE_CODE(s, p, pawl_register_work(p, "keyed", keyed, PAWL_WORK(.arg = s)), PAWL_OK);
+    for (int calls = 0; calls < 2; calls++) {
+        const char *id = calls ? "call" : "step";
+        now_it_works(s, 0);
+        stage_forget(s);
+        stage_start(s, p, "patient", id, calls ? "1" : "0");
+        STAGE_UNTIL(s, p, stage_count(s, "attempt 1") == 1);
+        hold_it(s, p, id);
+        STAGE_CODE(s, p, pawl_release(p, id), PAWL_OK);
+        stage_poll(s, p);
+        assert_int_equal(stage_count(s, "attempt 2"), 0);
+        stage_advance(s, 3600001);
+        STAGE_UNTIL(s, p, stage_count(s, "attempt 2") == 1);
+        assert_int_equal(stage_count(s, calls ? "key .1.4" : "key .1.3"), 2);
+        hold_it(s, p, id);
+        now_it_works(s, 1);
+        int64_t before = stage_now(s);
+        STAGE_CODE(s, p, pawl_redrive(p, id, NULL), PAWL_OK);
+        STAGE_UNTIL(s, p, stage_phase(s, p, id) == PAWL_RUN_DONE);
+        assert_true(stage_now(s) - before < 3600000);
+        assert_int_equal(stage_count(s, "attempt 1"), 2);
+        assert_int_equal(stage_count(s, calls ? "key .2.4" : "key .2.3"), 1);
+        assert_int_equal(stage_count(s, "a"), 1); /* what was done is kept */
+    }
+    pawl_close(p);
+    stage_free(s);
+}
+
 static void when_it_may_be(conf *c)
 {
     stage *s = stage_new(c);
@@ -504,6 +576,7 @@ int main(void)
         {"what was undone by an option", what_was_undone_by_an_option, 0},
         {"answers are kept", answers_are_kept, 0},
         {"messages go back", messages_go_back, 0},
+        {"a retry is begun anew", retry_is_begun_anew, 0},
         {"when it may be", when_it_may_be, 0},
         {"a key has one scope", a_key_has_one_scope, 0},
         {"a cancel is over", a_cancel_is_over, 0},
