@@ -8,11 +8,10 @@
 #include <cmocka.h>
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "support/full_disk.h"
 #include "support/served_fixture.h"
 
 enum { RUNS = 100, STEPS = 9, ROUNDS = 5 };
@@ -93,48 +92,19 @@ static void each_step_was_executed_once(stage *s, pawl *p)
 
 /* ---- A full disk ---- */
 
-/* SQLite: files of this process do not grow beyond a few pages. PostgreSQL: what the server answers
- * then. */
-static void be_full(conf *c, int full)
-{
-    if (c->server) {
-        pgserver_exec(c->server, c->database,
-                      full ? "CREATE TABLE public.full_disk (x int)"
-                           : "DROP TABLE public.full_disk");
-        return;
-    }
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = full ? 64 * 1024 : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-static void make_full_possible(conf *c)
-{
-    assert_int_equal(sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);
-    if (c->server)
-        pgserver_exec(c->server, c->database,
-                      "CREATE FUNCTION public.fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                      " IF to_regclass('public.full_disk') IS NOT NULL THEN"
-                      " RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END IF;"
-                      " RETURN NEW; END $$;"
-                      " CREATE TRIGGER fill BEFORE INSERT ON pawl.journal"
-                      " FOR EACH ROW EXECUTE FUNCTION public.fill()");
-}
-
 static void a_full_disk_under_load(conf *c)
 {
     static const int64_t ALL = (int64_t)RUNS * STEPS;
     served v = open_served(c);
     STAGE_REGISTER(v.stage, v.p, many_steps);
-    make_full_possible(c);
+    full_disk_prepare(c);
     served_begin(&v);
     start_all(v.stage, v.p);
     for (int i = 0; i < ROUNDS && number(v.stage, DONE) < ALL; i++) {
         int64_t before = number(v.stage, TROUBLE);
-        be_full(c, 1);
+        full_disk_set(c, 1);
         TMP_AWAIT(number(v.stage, TROUBLE) > before || number(v.stage, DONE) == ALL);
-        be_full(c, 0);
+        full_disk_set(c, 0);
         int64_t done = number(v.stage, DONE); /* what was kept goes on */
         TMP_AWAIT(number(v.stage, DONE) >= done + RUNS || number(v.stage, DONE) == ALL);
     }
@@ -185,21 +155,21 @@ static void nothing_is_begun_while_commits_fail(conf *c)
     STAGE_REGISTER(s, v.p, stands);
     STAGE_CODE(s, v.p, pawl_register_work(v.p, "stand", stand, PAWL_WORK(.arg = s, .at_most = 1)),
                PAWL_OK);
-    make_full_possible(c);
+    full_disk_prepare(c);
     served_begin(&v);
     for (int i = 0; i < 3; i++)
         stage_start(s, v.p, "stands", (const char *[]){"a", "b", "c"}[i], "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
     for (int i = 0; i < 3; i++)
         TMP_AWAIT(rows_of(s, v.p, (const char *[]){"a", "b", "c"}[i]) == 1);
-    be_full(c, 1);
+    full_disk_set(c, 1);
     atomic_store(stage_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, TROUBLE) >= 1);
     atomic_store(stage_number(s, LET_GO), 3);
     for (int i = 0; i < 50; i++) /* would it, if it could? */
         poll(NULL, 0, 1);
     assert_true(number(s, INSIDE) < 3);
-    be_full(c, 0);
+    full_disk_set(c, 0);
     for (int i = 0; i < 3; i++) {
         const char *id = (const char *[]){"a", "b", "c"}[i];
         STAGE_CODE(s, v.p, pawl_wait(v.p, id, PAWL_FOREVER, NULL), PAWL_OK);

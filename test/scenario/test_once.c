@@ -1,11 +1,12 @@
 /* Executed once: plain and later steps under a node that is stopped and begins again all the time,
- * with finishes that run out of time, polls, holds and releases at random moments, and a database
- * that is locked now and then; by hand also with calls of the database that fail, answers of
- * commits that are lost, and memory that cannot be had. No process dies here, so each attempt is
- * executed exactly once.
+ * with finishes that run out of time, polls, holds and releases at random moments, memory that
+ * cannot be had, and storage in trouble: a database that is locked, a disk that is full, sessions
+ * that the server ends; by hand also with any call of the database that fails, and answers of
+ * commits that are lost. No process dies here, so each attempt is executed exactly once.
  *
- * The side file has a number for each execution, written before anything else. PAWL_TEST_STEPS says
- * how many steps there are (10,000 for a night), PAWL_TEST_SEED how chance begins. */
+ * The side file has a counter for each attempt, raised before anything else. It is mapped, so that
+ * it can be written while the disk is full. PAWL_TEST_STEPS says how many steps there are (10,000
+ * in ./run check), PAWL_TEST_SEED how chance begins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,23 +20,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "db/db_fault.h"
+#include "support/full_disk.h"
 #include "support/served_fixture.h"
 
 enum { PER_RUN = 10, ATTEMPTS = 4, STEPS = 300 };
+enum { MANY = 100 }; /* runs: from here on what happens to them happens less often */
 
 typedef struct scene {
     served v;
-    db *db; /* a connection of the test's own, to lock the database with */
-    int side;
+    conf *conf;
+    db *db;           /* of the test's own, to lock the database with */
+    atomic_int *side; /* one for each attempt of each step, and the sum of all */
+    size_t side_size;
     int64_t runs;
     uint64_t seed;
     atomic_int over;
     atomic_int needs; /* how often memory was asked for */
-    int by_hand;      /* one thread, and the test moves the time */
-    db_fault plan;    /* then: calls of the database that fail */
+    atomic_int kept;  /* how often a unit was not committed, and is handed in again */
+    atomic_int undecided;
+    atomic_int serving;
+    int by_hand;   /* one thread, and the test moves the time */
+    db_fault plan; /* then: calls of the database that fail */
 } scene;
 
 /* ---- Chance ---- */
@@ -72,8 +81,8 @@ static const char *work(pawl_work *w, const char *input)
     scene *s = pawl_work_arg(w);
     int64_t step = pawl_get_int(input, "", -1);
     int64_t key = step * ATTEMPTS + pawl_work_attempt(w);
-    if (write(s->side, &key, sizeof key) != sizeof key)
-        return pawl_work_fail(w, PAWL_PERMANENT, "side", "the side file cannot be written");
+    atomic_fetch_add(&s->side[key], 1);
+    atomic_fetch_add(&s->side[s->runs * PER_RUN * ATTEMPTS], 1);
     if (s->by_hand)
         stage_advance(s->v.stage, (int64_t)(mix((uint64_t)key) % 4));
     else
@@ -131,6 +140,12 @@ static void name_of(int64_t run, char id[32])
     snprintf(id, 32, "run-%lld", (long long)run);
 }
 
+/* The storage is in trouble just now: the same call may be made again. */
+static int passes(pawl_code rc)
+{
+    return pawl_code_retryable(rc) || rc == PAWL_UNDECIDED;
+}
+
 static void *hold_and_release(void *arg)
 {
     scene *s = arg;
@@ -139,43 +154,78 @@ static void *hold_and_release(void *arg)
         char id[32];
         name_of((int64_t)below(&chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_hold(s->v.p, id, NULL);
-        STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_ENDED || pawl_code_retryable(rc));
+        STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_ENDED || passes(rc));
         poll(NULL, 0, (int)below(&chance, 5));
         do
             rc = pawl_release(s->v.p, id);
-        while (pawl_code_retryable(rc));
+        while (passes(rc));
         STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_ENDED);
     }
     return NULL;
 }
 
 /* For longer than the engine has patience: its commits fail. */
-static void *lock_and_unlock(void *arg)
+static void lock_for_a_while(scene *s, uint64_t *chance)
+{
+    db_conn *lock = conf_lock(s->db);
+    poll(NULL, 0, (int)below(chance, 60));
+    conf_unlock(lock);
+}
+
+static void fill_for_a_while(scene *s, uint64_t *chance)
+{
+    full_disk_set(s->conf, 1);
+    poll(NULL, 0, (int)below(chance, 60));
+    full_disk_set(s->conf, 0);
+}
+
+static void end_sessions(scene *s)
+{
+    pgserver_exec(s->conf->server, s->conf->database,
+                  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                  " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+}
+
+static void *trouble_the_storage(void *arg)
 {
     scene *s = arg;
     uint64_t chance = s->seed + 2;
     while (!atomic_load(&s->over)) {
-        poll(NULL, 0, 20 + (int)below(&chance, 200));
-        db_conn *lock = conf_lock(s->db);
-        poll(NULL, 0, (int)below(&chance, 60));
-        conf_unlock(lock);
+        poll(NULL, 0, 20 + (int)below(&chance, s->runs > MANY ? 1500 : 200));
+        uint64_t kind = below(&chance, s->conf->server ? 3 : 2);
+        if (kind == 0)
+            lock_for_a_while(s, &chance);
+        else if (kind == 1)
+            fill_for_a_while(s, &chance);
+        else
+            end_sessions(s);
     }
     return NULL;
 }
 
-/* Where the database is locked just now the engine does not become a node. */
+/* Where the storage is in trouble just now the engine does not become a node. */
 static void *serve(void *arg)
 {
     scene *s = arg;
     pawl_code rc = pawl_serve(s->v.p);
-    STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_BUSY);
+    atomic_store(&s->serving, 0);
+    STAGE_CHECK(s->v.stage, rc == PAWL_OK || passes(rc));
     return NULL;
 }
 
+static int64_t executed(const scene *s)
+{
+    return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
+}
+
+/* For a while, and until something was executed: a node that begins takes longer on a server. */
 static void serve_for(scene *s, int ms)
 {
+    int64_t before = executed(s);
+    atomic_store(&s->serving, 1);
     assert_int_equal(pthread_create(&s->v.thread, NULL, serve, s), 0);
     poll(NULL, 0, ms);
+    TMP_AWAIT(executed(s) > before || !atomic_load(&s->serving));
     served_stop(&s->v);
 }
 
@@ -186,7 +236,7 @@ static void finish_some(scene *s, uint64_t *chance)
         name_of((int64_t)below(chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(chance, 12), NULL);
         STAGE_CHECK(s->v.stage,
-                    rc == PAWL_OK || rc == PAWL_HELD || pawl_code_retryable(rc) ||
+                    rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
                         rc == PAWL_CLOSED); /* a stop that came when the serve had failed */
     }
 }
@@ -199,11 +249,6 @@ static int64_t expected(const scene *s)
     return count;
 }
 
-static int64_t executed(const scene *s)
-{
-    return lseek(s->side, 0, SEEK_END) / (int64_t)sizeof(int64_t);
-}
-
 /* Until nearly everything was executed; the rest is executed in peace. */
 static void rage(scene *s)
 {
@@ -212,7 +257,7 @@ static void rage(scene *s)
     while (executed(s) < until) {
         tmp_watchdog(
             "steps under stops, holds and finishes"); /* each turn has the time of a test */
-        serve_for(s, 5 + (int)below(&chance, 60));
+        serve_for(s, 5 + (int)below(&chance, s->runs > MANY ? 400 : 60));
         finish_some(s, &chance);
     }
 }
@@ -221,23 +266,38 @@ static void rage(scene *s)
 
 static void expect_once(const scene *s)
 {
-    int64_t count = executed(s), room = s->runs * PER_RUN * ATTEMPTS, key;
-    int *seen = calloc((size_t)room, sizeof *seen);
-    assert_non_null(seen);
-    for (int64_t i = 0; i < count; i++) {
-        assert_int_equal(pread(s->side, &key, sizeof key, i * (int64_t)sizeof key), sizeof key);
-        assert_in_range(key, 0, room - 1);
-        seen[key]++;
-    }
-    for (key = 0; key < room; key++) {
+    for (int64_t key = 0; key < s->runs * PER_RUN * ATTEMPTS; key++) {
         int64_t step = key / ATTEMPTS, attempt = key % ATTEMPTS;
         int wanted = attempt == 1 || (attempt == 2 && fails_first(step));
-        if (seen[key] != wanted)
+        if (atomic_load(&s->side[key]) != wanted)
             fail_msg("seed %llu: attempt %d of step %d of run %d was executed %d times",
                      (unsigned long long)s->seed, (int)attempt, (int)(step % PER_RUN),
-                     (int)(step / PER_RUN), seen[key]);
+                     (int)(step / PER_RUN), atomic_load(&s->side[key]));
     }
-    free(seen);
+}
+
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    scene *s = arg;
+    (void)level;
+    (void)fields;
+    if (strcmp(event, "record-kept") == 0)
+        atomic_fetch_add(&s->kept, 1);
+    if (strcmp(event, "commit-undecided") == 0)
+        atomic_fetch_add(&s->undecided, 1);
+}
+
+static void map_side(scene *s)
+{
+    char path[TMP_PATH];
+    tmp_path(path, s->conf->dir, "executions");
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(file >= 0);
+    s->side_size = (size_t)(s->runs * PER_RUN * ATTEMPTS + 1) * sizeof *s->side;
+    assert_int_equal(ftruncate(file, (off_t)s->side_size), 0);
+    s->side = mmap(NULL, s->side_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(s->side != MAP_FAILED);
+    close(file);
 }
 
 static void open_by_hand(scene *s)
@@ -254,21 +314,22 @@ static void register_mixed(scene *s)
 /* `options` NULL: by hand, with faults. */
 static scene *scene_new(conf *c, const pawl_options *options)
 {
-    char path[TMP_PATH], id[32], input[32];
+    char id[32], input[32];
     scene *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->seed = (uint64_t)number_from("PAWL_TEST_SEED", getpid());
     s->runs = (number_from("PAWL_TEST_STEPS", STEPS) + PER_RUN - 1) / PER_RUN;
-    tmp_path(path, c->dir, "executions");
-    s->side = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
-    assert_true(s->side >= 0);
+    s->conf = c;
+    map_side(s);
     s->by_hand = !options;
-    if (options)
-        s->v = served_open(c, options);
-    else
-        s->v.stage = stage_new(c);
-    if (!options) { /* a committer whose storage fails waits by the clock */
-        stage_go(s->v.stage);
+    s->v.stage = stage_new(c);
+    stage_go(s->v.stage); /* a committer whose storage fails waits by the clock */
+    if (options) {
+        pawl_options o = *options;
+        o.log = hear;
+        o.log_arg = s;
+        s->v.p = stage_open(s->v.stage, &o);
+    } else {
         open_by_hand(s);
     }
     register_mixed(s);
@@ -282,8 +343,7 @@ static scene *scene_new(conf *c, const pawl_options *options)
 
 static void scene_free(scene *s)
 {
-    served_end(&s->v);
-    close(s->side);
+    munmap(s->side, s->side_size);
     free(s);
 }
 
@@ -293,7 +353,11 @@ static void end_in_peace(scene *s)
     for (int64_t i = 0; i < s->runs; i++) {
         char id[32];
         name_of(i, id);
-        STAGE_CODE(s->v.stage, s->v.p, pawl_wait(s->v.p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        pawl_code rc;
+        do /* a session that was ended is found out by the next call */
+            rc = pawl_wait(s->v.p, id, PAWL_FOREVER, NULL);
+        while (passes(rc));
+        STAGE_CODE(s->v.stage, s->v.p, rc, PAWL_OK);
     }
 }
 
@@ -307,24 +371,48 @@ static void holds_stops_and_finishes(conf *c)
     pthread_join(holder, NULL);
     end_in_peace(s);
     expect_once(s);
+    served_end(&s->v);
     scene_free(s);
+}
+
+/* Before chance has its way, once for sure: a unit that is not committed, and is kept. On SQLite it
+ * is undecided first, as long as the disk is full. */
+static void fill_until_kept(scene *s)
+{
+    served_begin(&s->v);
+    TMP_AWAIT(executed(s) > 0);
+    while (atomic_load(&s->kept) == 0) {
+        int before = atomic_load(&s->undecided);
+        assert_true(executed(s) < expected(s) / 2);
+        full_disk_set(s->conf, 1);
+        TMP_AWAIT(atomic_load(&s->kept) > 0 || atomic_load(&s->undecided) > before);
+        full_disk_set(s->conf, 0);
+        int64_t from = executed(s);
+        TMP_AWAIT(atomic_load(&s->kept) > 0 || executed(s) > from);
+    }
+    served_stop(&s->v);
 }
 
 static void and_storage_that_fails(conf *c)
 {
-    pthread_t holder, locker;
-    scene *s = scene_new(
-        c, PAWL_OPTIONS(.threads = 3, .work_threads = 2, .drain_ms = 60000, .busy_ms = 20));
+    pthread_t holder, troubler;
+    scene *s = scene_new(c, PAWL_OPTIONS(.threads = 3, .work_threads = 2, .drain_ms = 60000,
+                                         .claim_ms = 60000, .busy_ms = 20));
     s->db = conf_open(c, NULL);
+    full_disk_prepare(c);
+    fill_until_kept(s);
     assert_int_equal(pthread_create(&holder, NULL, hold_and_release, s), 0);
-    assert_int_equal(pthread_create(&locker, NULL, lock_and_unlock, s), 0);
+    assert_int_equal(pthread_create(&troubler, NULL, trouble_the_storage, s), 0);
     rage(s);
     atomic_store(&s->over, 1);
+    pthread_join(troubler, NULL); /* the holder ends when its release is answered */
     pthread_join(holder, NULL);
-    pthread_join(locker, NULL);
     db_close(s->db);
     end_in_peace(s);
     expect_once(s);
+    fprintf(stderr, "# %s: seed %llu, %d records kept, %d commits undecided\n", c->backend,
+            (unsigned long long)s->seed, atomic_load(&s->kept), atomic_load(&s->undecided));
+    served_end(&s->v);
     scene_free(s);
 }
 
@@ -398,8 +486,7 @@ static void by_hand(conf *c)
     expect_once(s);
     pawl_close(s->v.p);
     stage_free(s->v.stage);
-    close(s->side);
-    free(s);
+    scene_free(s);
 }
 
 int main(void)
