@@ -1,38 +1,10 @@
-/* The driver for PostgreSQL: transactions, statements one at a time, and the table of functions.
- *
- * A reader sees one state (REPEATABLE READ, read only). Writers exclude each other by an advisory
- * lock. A committer's connection runs concurrently with all others under READ COMMITTED: a
- * condition that must hold is a guard that locks its row, and the transaction first moves its place
- * in the ring (pg_ring.c).
- *
- * After an error the server refuses everything but the end of the transaction, so every error but
- * those behind a savepoint costs the transaction. */
+/* The driver for PostgreSQL: connections, statements one at a time, and the table of functions.
+ * Transactions are in pg_tx.c, batches of units in pg_batch.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "db/plugin.h"
 #include "pg/pg.h"
-
-static const db_sql BEGIN_READ = {"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ""};
-static const db_sql BEGIN_WRITE = {"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ""};
-static const db_sql BE_ALONE = {"SELECT pg_advisory_xact_lock($1)", "i"};
-static const db_sql COMMIT = {"COMMIT", ""};
-static const db_sql ROLLBACK = {"ROLLBACK", ""};
-
-/* Behind a pooler a session's settings do not last; these last as long as they are needed. */
-static const db_sql SET_LOCAL = {
-    /* RULE names-are-those-of-the-server-behind-a-pooler */
-    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
-    " pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),"
-    " pg_catalog.set_config('idle_in_transaction_session_timeout', $2::pg_catalog.text, true),"
-    " pg_catalog.set_config('statement_timeout', '0', true),"
-    " pg_catalog.set_config('synchronous_commit', CASE WHEN $3 OPERATOR(pg_catalog.=) 1 THEN 'off'"
-    " WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply'"
-    /* RULE 8-behind-a-pooler-every-transaction-commits-durably */
-    " THEN 'remote_apply' ELSE 'on' END, true)",
-    "iii"};
-
-static const int64_t LOCK_ID = INT64_C(0x7061776c); /* "pawl" */
 
 /* ---- Connections ---- */
 
@@ -65,15 +37,6 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     return PAWL_OK;
 }
 
-static int in_transaction(db_conn *base)
-{
-    pg_conn *c = (pg_conn *)base;
-    if (!c->native)
-        return 0;
-    PGTransactionStatusType status = PQtransactionStatus(c->native);
-    return status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
-}
-
 static void disconnect(db_conn *base)
 {
     pg_conn *c = (pg_conn *)base;
@@ -82,7 +45,7 @@ static void disconnect(db_conn *base)
         return;
     }
     pg_proof_close(c);
-    if (!in_transaction(base))
+    if (!pg_in_transaction(base))
         pg_ring_drop(c);
     pg_forget(c);
     free(c->pending);
@@ -93,144 +56,6 @@ static void disconnect(db_conn *base)
 static void *native(db_conn *base)
 {
     return ((pg_conn *)base)->native;
-}
-
-/* ---- Transactions ---- */
-
-pawl_code pg_push_settings(pg_conn *c, error *err)
-{
-    const db_options *o = &c->base.db->options;
-    int alone = c->base.role == DB_WRITER;
-    db_value values[] = {db_int(c->lock_ms), db_int(alone ? 0 : o->claim_ms * 3 / 5),
-                         db_int(pg_db_of(c)->relaxed)};
-    return pg_push_sql(c, &SET_LOCAL, values, 3, err);
-}
-
-pawl_code pg_push_begin(pg_conn *c, error *err)
-{
-    db_value lock = db_int(LOCK_ID);
-    db_role role = c->base.role;
-    pawl_code rc = pg_push_sql(c, role == DB_READER ? &BEGIN_READ : &BEGIN_WRITE, NULL, 0, err);
-    if (rc == PAWL_OK && pg_db_of(c)->pooler)
-        rc = pg_push_settings(c, err);
-    if (rc == PAWL_OK && role == DB_WRITER)
-        rc = pg_push_sql(c, &BE_ALONE, &lock, 1, err);
-    if (rc == PAWL_OK && role == DB_COMMITTER)
-        rc = pg_ring_push(c, err);
-    return rc;
-}
-
-static pawl_code take_ok(pg_conn *c, error *err)
-{
-    PGresult *r = pg_take(c, err);
-    if (!r || !pg_ok(r))
-        return pg_fail(c, r, "begin a transaction in", err);
-    PQclear(r);
-    return PAWL_OK;
-}
-
-/* Not PAWL_OK: the transaction is over. A lock that times out here is that of the node's row, or of
- * the place in the ring, and not of a row of a unit. */
-pawl_code pg_take_begin(pg_conn *c, error *err)
-{
-    int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER);
-    pawl_code rc = PAWL_OK;
-    for (int i = 0; i < count && rc == PAWL_OK; i++)
-        rc = take_ok(c, err);
-    if (rc == PAWL_OK && c->base.role == DB_COMMITTER)
-        rc = pg_ring_take(c, err);
-    c->met_lock = 0; /* RULE L4-locks-of-the-node-and-of-the-ring-are-no-units */
-    if (rc != PAWL_OK)
-        pg_rollback(&c->base);
-    return rc;
-}
-
-static pawl_code begin_once(pg_conn *c, error *err)
-{
-    pawl_code rc = pg_ready(c, err);
-    if (rc == PAWL_OK)
-        rc = pg_push_begin(c, err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(c, err);
-    if (rc == PAWL_OK)
-        rc = pg_take_begin(c, err);
-    return rc == PAWL_OK ? pg_skip(c, err) : rc;
-}
-
-/* A connection that was idle may have died unnoticed: then a new one is tried. */
-static pawl_code begin(db_conn *base, error *err)
-{
-    pg_conn *c = (pg_conn *)base;
-    error own;
-    err = err ? err : &own;
-    int old = c->native != NULL;
-    pawl_code rc = begin_once(c, err);
-    if (rc == PAWL_UNREACHABLE && old && !c->native)
-        rc = begin_once(c, err);
-    return rc;
-}
-
-pawl_code pg_push_commit(pg_conn *c, error *err)
-{
-    return pg_push_sql(c, &COMMIT, NULL, 0, err);
-}
-
-/* An error that leaves the session alive says that nothing was committed. Anything else (a server
- * that goes down, a connection that breaks, silence) says nothing. */
-pawl_code pg_take_commit(pg_conn *c, error *err)
-{
-    PGresult *r = pg_take(c, err);
-    if (!r)
-        return PAWL_UNREACHABLE;
-    if (pg_ok(r)) {
-        int committed = strcmp(PQcmdStatus(r), "COMMIT") == 0;
-        PQclear(r);
-        pg_skip(c, NULL); /* whatever comes now, it is durable */
-        return committed ? PAWL_OK : error_set(err, PAWL_DATA, "the transaction had failed before");
-    }
-    int decided = PQresultStatus(r) != PGRES_PIPELINE_ABORTED && !pg_is_fatal(r) && c->native &&
-                  PQstatus(c->native) == CONNECTION_OK;
-    pawl_code rc = pg_fail(c, r, "commit to", err);
-    if (decided)
-        return rc == PAWL_BUSY ? PAWL_BUSY : PAWL_DATA;
-    pg_forget(c);
-    return rc == PAWL_BUSY || rc == PAWL_DATA ? PAWL_UNREACHABLE : rc;
-}
-
-static pawl_code commit(db_conn *base, error *err)
-{
-    pg_conn *c = (pg_conn *)base;
-    error own;
-    err = err ? err : &own;
-    pawl_code rc = pg_push_commit(c, err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(c, err);
-    if (rc == PAWL_OK)
-        rc = pg_take_commit(c, err);
-    if (rc != PAWL_OK)
-        c->doubtful |= rc != PAWL_BUSY && rc != PAWL_DATA;
-    else if (base->role == DB_COMMITTER)
-        pg_ring_committed(c);
-    return rc;
-}
-
-/* If not even ROLLBACK is answered the connection is closed, which ends the transaction. */
-void pg_rollback(db_conn *base)
-{
-    pg_conn *c = (pg_conn *)base;
-    error err = {0};
-    if (c->native && c->pending_head < c->pending_tail)
-        pg_skip(c, &err);
-    if (!in_transaction(base))
-        return;
-    pawl_code rc = pg_push_sql(c, &ROLLBACK, NULL, 0, &err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(c, &err);
-    PGresult *r = rc == PAWL_OK ? pg_take(c, &err) : NULL;
-    int done = r && pg_ok(r);
-    PQclear(r);
-    if (!done || pg_skip(c, &err) != PAWL_OK)
-        pg_forget(c);
 }
 
 /* ---- Statements, one at a time ---- */
@@ -399,10 +224,10 @@ static const db_driver DRIVER = {
     .close = close_db,
     .connect = connect,
     .disconnect = disconnect,
-    .begin = begin,
-    .commit = commit,
+    .begin = pg_begin,
+    .commit = pg_commit,
     .rollback = pg_rollback,
-    .in_transaction = in_transaction,
+    .in_transaction = pg_in_transaction,
     .settle = pg_settle,
     .prepare = pg_stmt_prepare,
     .finalize = pg_stmt_free,
@@ -436,13 +261,13 @@ static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
     pawl_code rc = connect(&d->base, role, &c, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = begin(c, err);
+    rc = pg_begin(c, err);
     if (rc == PAWL_OK)
         rc = db_number(c, &HAS_SCHEMA, NULL, 0, &one, there, err);
     if (rc == PAWL_OK && !*there && role == DB_WRITER)
         rc = script(c, "CREATE SCHEMA pawl", err);
     if (rc == PAWL_OK)
-        rc = commit(c, err);
+        rc = pg_commit(c, err);
     db_disconnect(c);
     if (rc == PAWL_DENIED)
         error_hint(err, "let the user make the schema (GRANT CREATE ON DATABASE), or make it for"

@@ -209,7 +209,12 @@ void pg_array_begin(buf *b, Oid type);
 void pg_array_add(buf *b, const db_value *v);
 void pg_array_end(buf *b, size_t count);
 
-/* ---- Transactions (pg_ring.c, db_postgres.c) ---- */
+/* ---- Transactions (pg_tx.c, pg_ring.c) ---- */
+
+/* As the driver's table says (db.h). */
+pawl_code pg_begin(db_conn *c, error *err);
+pawl_code pg_commit(db_conn *c, error *err);
+int pg_in_transaction(db_conn *c);
 
 /* Push what begins a transaction of this connection. */
 pawl_code pg_push_begin(pg_conn *c, error *err);
