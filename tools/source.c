@@ -13,7 +13,7 @@
 static void separate(const char *text, size_t size, char *code, char *notes);
 static size_t cut(struct view *view, size_t size);
 
-bool source_open(struct source *source, const char *path)
+static bool open_views(struct source *source, const char *path, bool is_code)
 {
     size_t size = 0;
     *source = (struct source){.path = path};
@@ -25,11 +25,26 @@ bool source_open(struct source *source, const char *path)
     source->notes.bytes = calloc(size + 1, 1);
     assert(source->code.bytes != NULL && source->notes.bytes != NULL);
 
-    separate(source->text.bytes, size, source->code.bytes, source->notes.bytes);
+    if (is_code)
+        separate(source->text.bytes, size, source->code.bytes, source->notes.bytes);
+    for (size_t i = 0; i < size && !is_code; i++) {
+        source->notes.bytes[i] = source->text.bytes[i];
+        source->code.bytes[i] = source->text.bytes[i] == '\n' ? '\n' : ' ';
+    }
     source->line_count = cut(&source->text, size);
     cut(&source->code, size);
     cut(&source->notes, size);
     return true;
+}
+
+bool source_open(struct source *source, const char *path)
+{
+    return open_views(source, path, true);
+}
+
+bool source_open_prose(struct source *source, const char *path)
+{
+    return open_views(source, path, false);
 }
 
 void source_close(struct source *source)

@@ -27,6 +27,9 @@ struct source {
 
 /* Keeps path. Returns false when the file cannot be read; then there is nothing to close. */
 bool source_open(struct source *source, const char *path);
+
+/* The same for a file that is no C: all of it counts as comment. */
+bool source_open_prose(struct source *source, const char *path);
 void source_close(struct source *source);
 
 /* All bytes of a file, with a NUL behind them; NULL: it cannot be read. Adds to *size. */

@@ -36,8 +36,10 @@ static void check_places(struct tidy *tidy);
 static void visit(const char *path, struct tidy *tidy);
 static void visit_folder(const char *folder, struct tidy *tidy);
 static void visit_file(const char *path, struct tidy *tidy);
+static void visit_prose(const char *path, struct tidy *tidy);
 static void check_floors(struct tidy *tidy, struct source *source);
 static bool is_source(const char *name);
+static bool is_prose(const char *path);
 
 int main(int argc, char **argv)
 {
@@ -166,6 +168,8 @@ static void visit(const char *path, struct tidy *tidy)
         visit_folder(path, tidy);
     else if (S_ISREG(info.st_mode) && is_source(path))
         visit_file(path, tidy);
+    else if (S_ISREG(info.st_mode) && is_prose(path))
+        visit_prose(path, tidy);
 }
 
 static void visit_folder(const char *folder, struct tidy *tidy)
@@ -214,6 +218,35 @@ static void visit_file(const char *path, struct tidy *tidy)
     tidy->findings += source.findings;
 }
 
+/* Of a list of mutants the remarks count, and the names of rules, whose words have hyphens between
+ * them; not the scripts. */
+static void keep_prose_of_mutants(struct source *source)
+{
+    for (size_t i = 0; i < source->line_count; i++) {
+        char *line = source->text.lines[i];
+        if (starts_with(line, "rule:"))
+            for (; *line != '\0'; line++)
+                *line = *line == '-' ? ' ' : *line;
+        else if (*line != '#')
+            *line = '\0';
+    }
+}
+
+static void visit_prose(const char *path, struct tidy *tidy)
+{
+    struct source source;
+    if (source_open_prose(&source, path)) {
+        if (ends_with(path, "/mutants"))
+            keep_prose_of_mutants(&source);
+        check_words(tidy, &source);
+        source_close(&source);
+    } else {
+        report(&source, 1, "cannot be read (mind its permissions)");
+    }
+    tidy->files++;
+    tidy->findings += source.findings;
+}
+
 /* A file of src is noted down in the tree, with its floor and its includes. */
 static void check_floors(struct tidy *tidy, struct source *source)
 {
@@ -232,6 +265,13 @@ static bool is_source(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot != NULL && (strcmp(dot, ".c") == 0 || strcmp(dot, ".h") == 0);
+}
+
+/* What is written about src beside its sources. */
+static bool is_prose(const char *path)
+{
+    return starts_with(path, "src/") &&
+           (ends_with(path, "/README.md") || ends_with(path, "/mutants"));
 }
 
 void report(struct source *source, size_t line, const char *format, ...)

@@ -228,7 +228,7 @@ int64_t work_threads_next_ns(sched *d)
     for (int i = 0; work_threads_are_there(d) && i < d->thread_count; i++) {
         runner *r = &d->runners[i];
         int64_t over = atomic_load(&r->in_work) ? atomic_load(&r->over_ns) : INT64_MAX;
-        next = over < next ? over : next; /* RULE a-limit-of-a-worker-calls-whoever-drives */
+        next = over < next ? over : next; /* RULE a-limit-of-a-worker-calls-the-driver */
     }
     return next;
 }

@@ -323,7 +323,7 @@ static void a_stack_that_overflows(conf *c)
     stage_free(s);
 }
 
-static void whoever_gets_further_is_not_counted(conf *c)
+static void a_run_that_gets_further_is_not_counted(conf *c)
 {
     stage *s = stage_new(c);
     start_all(s, (const char *const[]){"gets_further", NULL}, 0);
@@ -501,7 +501,7 @@ int main(void)
         {"dx-poison only the guilty one is held", only_the_guilty_one_is_held, DB_SHARED},
         {"dx-poison a job is guilty too", a_job_is_guilty_too, DB_SHARED},
         {"dx-poison a stack that overflows", a_stack_that_overflows, DB_SHARED},
-        {"dx-poison whoever gets further is not counted", whoever_gets_further_is_not_counted,
+        {"dx-poison a run that gets further is not counted", a_run_that_gets_further_is_not_counted,
          DB_SHARED},
         {"dx-poison it is tried again by others", it_is_tried_again_by_others, DB_SHARED},
         {"dx-poison who sleeps is not guilty", who_sleeps_is_not_guilty, DB_SHARED},
