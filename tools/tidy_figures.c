@@ -1,7 +1,7 @@
 /*
- * Statistics of the floors: a table with a line for each of them, their largest knots by name, and
- * the wide structs. Nothing here is a finding.
- * */
+ * Statistics of the floors: a table with a line for each of them, their largest knots by name, the
+ * wide structs, and a line for each file. Nothing here is a finding.
+ */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,16 @@ static bool is_of(const struct tidy *tidy, size_t index, const char *floor)
     return strcmp(tidy->tree.files[index].home.floor, floor) == 0;
 }
 
-/* How many headers of src does the median .c file of the floor see? */
+/* How many headers of src does this file see? */
+static size_t count_headers(const struct tidy *tidy, size_t index)
+{
+    size_t seen = 0;
+    for (size_t k = 0; k < tidy->tree.count; k++)
+        seen += tidy->tree.files[index].sees[k];
+    return seen;
+}
+
+/* And the median .c file of the floor? */
 static size_t median_headers(const struct tidy *tidy, const char *floor)
 {
     size_t n = tidy->tree.count;
@@ -31,9 +40,7 @@ static size_t median_headers(const struct tidy *tidy, const char *floor)
     for (size_t i = 0; i < n; i++) {
         if (!is_of(tidy, i, floor) || !ends_with(tidy->tree.files[i].path, ".c"))
             continue;
-        for (size_t k = 0; k < n; k++)
-            seen[files] += tidy->tree.files[i].sees[k];
-        files++;
+        seen[files++] = count_headers(tidy, i);
     }
     qsort(seen, files, sizeof *seen, compare_sizes);
     size_t median = seen[files / 2];
@@ -116,6 +123,17 @@ static void print_longest_header(const struct tidy *tidy)
         printf("longest header: %s, %zu lines\n", longest->path, longest->lines);
 }
 
+static void print_files(const struct tidy *tidy)
+{
+    printf("%-32s %6s %7s %7s\n", "file", "lines", "asserts", "headers");
+    for (size_t i = 0; i < tidy->tree.count; i++) {
+        const struct tree_file *file = &tidy->tree.files[i];
+        if (ends_with(file->path, ".c"))
+            printf("%-32s %6zu %7zu %7zu\n", file->path, file->lines, file->assertions,
+                   count_headers(tidy, i));
+    }
+}
+
 void print_figures(const struct tidy *tidy)
 {
     const struct list *list = &tidy->floors.list;
@@ -133,4 +151,5 @@ void print_figures(const struct tidy *tidy)
             print_knot(tidy, list->lines[i].words[1]);
     print_structs(tidy);
     print_longest_header(tidy);
+    print_files(tidy);
 }
