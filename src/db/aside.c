@@ -17,8 +17,8 @@ static void update_next_ns(aside *a)
 {
     a->next_ns = INT64_MAX;
     for (const unit *u = a->list.head; u; u = u->next)
-        if (u->aside_ns < a->next_ns)
-            a->next_ns = u->aside_ns;
+        if (u->commit.aside_ns < a->next_ns)
+            a->next_ns = u->commit.aside_ns;
     if (a->next_ns < a->pace_ns)
         a->next_ns = a->pace_ns;
 }
@@ -39,31 +39,31 @@ static void put_first(aside *a, unit *u)
 
 static void mark_set_aside(unit *u)
 {
-    if (!u->set_aside && u->submitter)
+    if (!u->commit.set_aside && u->submitter)
         u->submitter->aside++;
-    u->set_aside = 1;
+    u->commit.set_aside = 1;
 }
 
 void aside_put(aside *a, unit *u, int64_t now_ns, int64_t took_ns)
 {
     mark_set_aside(u);
-    int64_t twice = u->aside_ms * 2;
-    u->aside_ms = twice == 0 ? FIRST_MS : twice < LAST_MS ? twice : LAST_MS;
-    u->aside_ns = clock_deadline(now_ns, u->aside_ms);
+    int64_t twice = u->commit.aside_ms * 2;
+    u->commit.aside_ms = twice == 0 ? FIRST_MS : twice < LAST_MS ? twice : LAST_MS;
+    u->commit.aside_ns = clock_deadline(now_ns, u->commit.aside_ms);
     a->pace_ns = now_ns + took_ns * PACE;
     put_first(a, u);
 }
 
 void aside_put_back(aside *a, unit *u, int64_t now_ns)
 {
-    u->aside_ns = now_ns;
+    u->commit.aside_ns = now_ns;
     put_first(a, u);
 }
 
 void aside_follow(aside *a, unit *u)
 {
     mark_set_aside(u);
-    u->aside_ns = INT64_MAX;
+    u->commit.aside_ns = INT64_MAX;
     queue_append(&a->list, u);
     update_next_ns(a);
 }
@@ -75,7 +75,7 @@ unit *aside_take(aside *a, int64_t now_ns)
     if (now_ns < aside_next_ns(a))
         return NULL;
     unit *u = a->list.head;
-    while (u && u->aside_ns > now_ns)
+    while (u && u->commit.aside_ns > now_ns)
         u = u->next;
     if (u)
         aside_withdraw(a, u);
@@ -112,9 +112,9 @@ unit *aside_take_all(aside *a)
 /* A unit that was committed shows that the lock is gone: the others are tried without a pause. */
 void aside_leave(aside *a, unit *u, int64_t now_ns)
 {
-    if (!u->set_aside)
+    if (!u->commit.set_aside)
         return;
-    u->set_aside = 0;
+    u->commit.set_aside = 0;
     if (u->answer == UNIT_COMMITTED)
         a->pace_ns = 0;
     if (u->submitter) {
@@ -125,7 +125,7 @@ void aside_leave(aside *a, unit *u, int64_t now_ns)
             next = next->next;
         if (next)
             /* RULE L4-the-next-of-its-submitter-is-due-when-a-unit-leaves */
-            next->aside_ns = now_ns;
+            next->commit.aside_ns = now_ns;
     }
     update_next_ns(a);
 }
@@ -133,8 +133,8 @@ void aside_leave(aside *a, unit *u, int64_t now_ns)
 void aside_hurry(aside *a, int64_t now_ns)
 {
     for (unit *u = a->list.head; u; u = u->next)
-        if (u->aside_ns != INT64_MAX)
-            u->aside_ns = now_ns;
+        if (u->commit.aside_ns != INT64_MAX)
+            u->commit.aside_ns = now_ns;
     a->pace_ns = 0;
     update_next_ns(a);
 }

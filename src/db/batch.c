@@ -82,15 +82,15 @@ void batch_refuse(unit *u, const char *why)
 void batch_remember(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!units[i]->marked)
-            units[i]->mark = arena_mark_now(units[i]->arena);
-        units[i]->marked = 1;
+        if (!units[i]->commit.marked)
+            units[i]->commit.mark = arena_mark_now(units[i]->arena);
+        units[i]->commit.marked = 1;
     }
 }
 
 void batch_start_over(unit *u)
 {
-    arena_rewind(u->arena, u->mark);
+    arena_rewind(u->arena, u->commit.mark);
     for (unit_stmt *s = u->first; s; s = s->next) {
         s->rows = NULL;
         s->left_out = 0;
@@ -377,10 +377,10 @@ void batch_break_submitters(unit **units, size_t count)
 void batch_undecided(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        units[i]->provisional = units[i]->answer; /* RULE A5-refusals-are-undecided-too */
-        units[i]->provisional_code = units[i]->code;
+        units[i]->commit.provisional = units[i]->answer; /* RULE A5-refusals-are-undecided-too */
+        units[i]->commit.provisional_code = units[i]->code;
         answer(units[i], UNIT_UNDECIDED, PAWL_UNDECIDED);
-        units[i]->cause = err->code;
+        units[i]->commit.cause = err->code;
     }
 }
 

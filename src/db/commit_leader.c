@@ -58,7 +58,7 @@ void commit_leader_hand_on(committer *k)
 void commit_leader_settle(committer *k, unit *u)
 {
     queue_settle(&k->queue, u);
-    if (u->set_aside)
+    if (u->commit.set_aside)
         aside_leave(&k->aside, u, commit_leader_now_ns(k));
 }
 
@@ -72,15 +72,15 @@ static void count_answer(committer *k, unit *u)
 
 static int64_t waited_ms(committer *k, const unit *u)
 {
-    return (commit_leader_now_ns(k) - u->aside_since_ns) / 1000000;
+    return (commit_leader_now_ns(k) - u->commit.aside_since_ns) / 1000000;
 }
 
 void commit_leader_call_done(committer *k, unit *u)
 {
-    if (u->aside_told) {
+    if (u->commit.aside_told) {
         LOG(&k->log, LOG_INFO, "lock-wait-ended", LOG_TEXT("run", u->name ? u->name : ""),
             LOG_NUM("waited_ms", waited_ms(k, u)), LOG_TEXT("code", pawl_code_name(u->code)));
-        u->aside_told = 0;
+        u->commit.aside_told = 0;
     }
     if (u->done)
         u->done(u, u->done_arg);
@@ -124,8 +124,8 @@ void commit_leader_set_failed(unit *u, pawl_code code, const char *message)
 
 void commit_leader_set_busy(committer *k, unit *u)
 {
-    u->row_locked = u->set_aside;
-    if (u->set_aside)
+    u->row_locked = u->commit.set_aside;
+    if (u->commit.set_aside)
         commit_leader_set_failed(
             u, PAWL_BUSY,
             "another transaction kept a row locked that it needs; nothing was written");
@@ -175,12 +175,12 @@ static void keep_undecided(committer *k, unit *list, const error *err)
 static void decide(unit *u, db_fate fate)
 {
     if (fate == DB_FATE_COMMITTED) { /* RULE A5-a-happened-commit-is-not-answered-failed */
-        u->answer = u->provisional;
-        u->code = u->provisional_code;
+        u->answer = u->commit.provisional;
+        u->code = u->commit.provisional_code;
         return;
     }
     if (fate == DB_FATE_LOST)
-        commit_leader_set_failed(u, u->cause, "the commit failed; nothing was written");
+        commit_leader_set_failed(u, u->commit.cause, "the commit failed; nothing was written");
     else
         commit_leader_set_failed(u, PAWL_UNDECIDED,
                                  "the database is damaged; nobody knows if this was written");
@@ -269,12 +269,13 @@ static size_t take_batch(committer *k)
  * before the unit is in the list of those set aside: from then on another thread may answer it. */
 static void report_lock_wait(committer *k, unit *u)
 {
-    if (!u->set_aside) {
-        u->aside_since_ns = commit_leader_now_ns(k);
+    if (!u->commit.set_aside) {
+        u->commit.aside_since_ns = commit_leader_now_ns(k);
         if (u->waits)
             u->waits(u, u->done_arg);
-    } else if (!u->aside_told && commit_leader_now_ns(k) - u->aside_since_ns >= LOG_LOCK_WAIT_NS) {
-        u->aside_told = 1;
+    } else if (!u->commit.aside_told &&
+               commit_leader_now_ns(k) - u->commit.aside_since_ns >= LOG_LOCK_WAIT_NS) {
+        u->commit.aside_told = 1;
         /* RULE L6-the-log-tells-of-a-unit-that-waits-for-a-lock */
         LOG(&k->log, LOG_WARNING, "lock-wait", LOG_TEXT("run", u->name ? u->name : ""),
             LOG_NUM("waited_ms", waited_ms(k, u)),
@@ -298,11 +299,11 @@ static void requeue_unanswered(committer *k, const batch_result *r, size_t count
     size_t from = r->taken;
     unit *next = from < count ? k->batch[from] : NULL;
     if (r->locked && next) {
-        if (!next->set_aside)
+        if (!next->commit.set_aside)
             limit_wait(k, next);
-        aside_put(&k->aside, next, commit_leader_now_ns(k), next->set_aside ? took : 0);
+        aside_put(&k->aside, next, commit_leader_now_ns(k), next->commit.set_aside ? took : 0);
         from++;
-    } else if (next && next->set_aside) {
+    } else if (next && next->commit.set_aside) {
         aside_put_back(&k->aside, next, commit_leader_now_ns(k));
         from++;
     }

@@ -104,8 +104,8 @@ static int submit_locked(committer *k, unit *u)
     u->answer = UNIT_OPEN;
     u->code = PAWL_OK;
     u->deadline_ns = INT64_MAX;
-    u->set_aside = u->aside_told = u->row_locked = 0;
-    u->aside_ms = 0;
+    u->commit.set_aside = u->commit.aside_told = u->row_locked = 0;
+    u->commit.aside_ms = 0;
     if (u->submitter)
         u->order = ++u->submitter->handed_in;
     if (k->closing) {
@@ -163,7 +163,7 @@ static int64_t patience_end(committer *k, const unit *u)
 /* Remove a unit from its list, unless the leader is applying it. 1: it was removed. */
 static int withdraw(committer *k, unit *u)
 {
-    return u->set_aside ? aside_withdraw(&k->aside, u) : queue_withdraw(&k->queue, u);
+    return u->commit.set_aside ? aside_withdraw(&k->aside, u) : queue_withdraw(&k->queue, u);
 }
 
 /* Answers the unit PAWL_BUSY if its deadline is over and the leader does not apply it. */

@@ -176,15 +176,15 @@ void unit_cut(unit *u, int count)
         at = &(*at)->next;
     }
     *at = NULL;
-    u->marked = 0; /* what is added from here on is not an attempt's */
+    u->commit.marked = 0; /* what is added from here on is not an attempt's */
     track_all_writes(u);
 }
 
 void unit_renew(unit *u)
 {
-    if (u->marked)
-        arena_rewind(u->arena, u->mark);
-    u->marked = 0;
+    if (u->commit.marked)
+        arena_rewind(u->arena, u->commit.mark);
+    u->commit.marked = 0;
     u->answer = UNIT_OPEN;
     u->code = PAWL_OK;
     u->refused = u->message = NULL;

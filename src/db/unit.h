@@ -89,6 +89,20 @@ typedef enum { UNIT_OF_RUN, UNIT_OF_CLIENT } unit_class;
 
 typedef struct unit unit;
 
+/* The committer's own of a unit that was handed in: its attempts, and what is known of them. */
+typedef struct unit_commit {
+    int set_aside;          /* it waits for a lock, see aside.h … */
+    int aside_told;         /* … which was logged … */
+    int64_t aside_since_ns; /* … since then … */
+    int64_t aside_ns;       /* … and is tried at this moment, … */
+    int64_t aside_ms;       /* … so long after the last time */
+    arena_mark mark;
+    int marked;
+    unit_answer provisional; /* while undecided: what it is if the commit has happened */
+    pawl_code provisional_code;
+    pawl_code cause; /* and why it failed if it has not */
+} unit_commit;
+
 struct unit {
     arena *arena;
     unit_stmt *first;
@@ -129,16 +143,7 @@ struct unit {
     struct committer_waiter *waiter;
     int64_t order; /* its number among the units of its submitter, from 1 */
     int64_t deadline_ns;
-    int set_aside;          /* it waits for a lock, see aside.h … */
-    int aside_told;         /* … which was logged … */
-    int64_t aside_since_ns; /* … since then … */
-    int64_t aside_ns;       /* … and is tried at this moment, … */
-    int64_t aside_ms;       /* … so long after the last time */
-    arena_mark mark;
-    int marked;
-    unit_answer provisional; /* while undecided: what it is if the commit has happened */
-    pawl_code provisional_code;
-    pawl_code cause; /* and why it failed if it has not */
+    unit_commit commit; /* how far that has got */
 };
 
 /* An empty unit in the arena; NULL when the arena is full. */

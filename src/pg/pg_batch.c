@@ -450,7 +450,7 @@ static int64_t lock_ms(const pg_conn *c, const unit *first, size_t searched)
 {
     if (has_guest(first))
         return pg_lock_ms(c);
-    return searched > 0 || first->set_aside ? SEARCH_MS : LOCK_MS;
+    return searched > 0 || first->commit.set_aside ? SEARCH_MS : LOCK_MS;
 }
 
 /* How many units to try next: half of those among which one has met a lock. */

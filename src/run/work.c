@@ -156,8 +156,8 @@ int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
     w->name = arena_copy(w->memory, slice_of(name));
     w->input = arena_copy(w->memory, slice_of(input));
     w->run_id = arena_copy(w->memory, slice_of(run->id));
-    w->number = run->hold.run;
-    w->generation = run->generation;
+    w->key.run = run->hold.run;
+    w->key.generation = run->generation;
     return w->name && w->input && w->run_id;
 }
 
@@ -221,10 +221,10 @@ const char *pawl_work_key(pawl_work *w)
     if (!w)
         return "";
     buf b;
-    buf_init_fixed(&b, w->key, sizeof w->key);
-    buf_printf(&b, "%s.%lld.%lld.%lld", w->host->origin, (long long)w->number,
-               (long long)w->generation, (long long)w->op);
-    return w->key;
+    buf_init_fixed(&b, w->key.text, sizeof w->key.text);
+    buf_printf(&b, "%s.%lld.%lld.%lld", w->host->origin, (long long)w->key.run,
+               (long long)w->key.generation, (long long)w->op);
+    return w->key.text;
 }
 
 int pawl_work_cancelled(pawl_work *w)

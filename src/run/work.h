@@ -13,6 +13,14 @@
 /* One attempt of a work function (work.c). It belongs to its run, unless its time is over before
  * the function returns: then to the thread that is in it, and nobody waits for it any more. So it
  * has copies of what it was given. */
+/* The idempotency key of an attempt: the run and its generation, and the text, which is written
+ * when it is asked for. */
+typedef struct work_key {
+    int64_t run;
+    int64_t generation;
+    char text[104];
+} work_key;
+
 struct pawl_work {
     pawl_run *run;   /* NULL: abandoned */
     struct job *job; /* NULL: it is in line */
@@ -33,9 +41,7 @@ struct pawl_work {
     int64_t limit_ms; /* 0: none */
     int64_t over_ns;  /* and when that is over, while it runs */
     arena *memory;
-    int64_t number; /* of the run, and its generation: for the key … */
-    int64_t generation;
-    char key[104]; /* … which is written when it is asked for */
+    work_key key;
     atomic_int cancelled;
 
     const char *value; /* what it gave … */

@@ -64,7 +64,7 @@ void job_call(runner *r, job *j)
     pthread_mutex_unlock(&d->lock);
     if (!enters)
         return;
-    inflight_set(list, r->index, j->work->number);
+    inflight_set(list, r->index, j->work->key.run);
     call_work(r, j);
     if (!r->lost)
         inflight_set(list, r->index, 0);
