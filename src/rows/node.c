@@ -239,7 +239,7 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     if (rc != PAWL_OK)
         return rc;
     int64_t now = db_clock_now_ms(n->clock);
-    rc = write_beat(n, c, now, err);
+    rc = write_beat(n, c, now, err); /* RULE A1-a-node-that-stood-still-asks-its-row */
     if (rc != PAWL_OK)
         return rc;
     if (is_late(n, now))
