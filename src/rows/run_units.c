@@ -194,6 +194,7 @@ static const db_sql HOLD_BY_HAND = {
 static const db_sql RELEASE = {
     "UPDATE {runs} SET held = 0, held_reason = NULL, held_for = NULL, held_at = NULL,"
     /* RULE A2-a-run-that-was-driven-is-woken-by-its-mail */
+    /* RULE A2-the-simulator-sees-a-run-that-looks-new */
     " claims = CASE WHEN claims > 1 THEN 1 ELSE claims END,"
     " wake_at = CASE WHEN owner = 0 AND wake_at > $2 THEN wake_at ELSE $2 END,"
     " updated_at = $2 WHERE run = $1 AND phase IN ({LIVE}, {FAILING}) AND held <> 0"

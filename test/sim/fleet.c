@@ -149,8 +149,8 @@ static void open_look(fleet *f)
     prepare(f, "SELECT at FROM pawl_beats WHERE node = ?1", &f->beat);
     prepare(f,
             "SELECT run, phase, held, owner, fence, wake_at, output, error, held_reason,"
-            " status, status_seq, created_at, length(held_for), generation FROM pawl_runs "
-            "WHERE id = ?1",
+            " status, status_seq, created_at, length(held_for), generation, claims"
+            " FROM pawl_runs WHERE id = ?1",
             &f->runs);
     prepare(f, "SELECT kind, data FROM pawl_journal WHERE run = ?1 ORDER BY seq DESC LIMIT 1",
             &f->last);

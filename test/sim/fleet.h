@@ -133,6 +133,7 @@ typedef struct fleet_run {
     int64_t key;
     int64_t owner; /* when it was looked at last */
     int64_t fence;
+    int was_driven;     /* a node has owned it */
     int mailed;         /* it may be due without having anything to do: something has arrived */
     fleet_hold hold;    /* by hand */
     int64_t hold_ns;    /* when … */
@@ -355,7 +356,7 @@ void works_register(fleet_node *n);
 /* What the row of a run says. Texts are good until the next one is read. */
 typedef struct watch_row {
     int found;
-    int64_t key, phase, held, owner, fence, wake_ms, created_ms, generation;
+    int64_t key, phase, held, owner, fence, wake_ms, created_ms, generation, claims;
     int wakes;
     const char *output, *error, *reason, *status;
     int64_t status_seq;

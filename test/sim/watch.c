@@ -46,7 +46,8 @@ watch_row watch_read(fleet *f, const fleet_run *run)
                        .status_seq = sqlite3_column_int64(s, 10),
                        .created_ms = sqlite3_column_int64(s, 11),
                        .tried = sqlite3_column_int64(s, 12),
-                       .generation = sqlite3_column_int64(s, 13)};
+                       .generation = sqlite3_column_int64(s, 13),
+                       .claims = sqlite3_column_int64(s, 14)};
 }
 
 int64_t watch_rows(fleet *f, int64_t key)
@@ -172,6 +173,15 @@ static void see_owner(fleet *f, fleet_run *run, const watch_row *r)
     run->fence = r->fence;
 }
 
+/* Messages wake every run that a node has owned, whatever time it sleeps until: by `claims` they
+ * know it. The fence is 1 until the first claim, also of a run that is born with an owner. */
+static void see_claims(fleet *f, fleet_run *run, const watch_row *r)
+{
+    run->was_driven |= r->owner != 0 || r->claims > 0 || r->fence > 1;
+    if (run->was_driven && r->claims == 0)
+        fleet_wrong(f, "%s was driven, and looks as if it never was", run->id);
+}
+
 static void look_at(fleet *f, fleet_run *run)
 {
     watch_row r = watch_read(f, run);
@@ -183,6 +193,7 @@ static void look_at(fleet *f, fleet_run *run)
     }
     run->key = r.key;
     see_owner(f, run, &r);
+    see_claims(f, run, &r);
     see_theft(f, run, &r);
     run->ended = r.phase != 0 && r.phase != 4;
     if (!run->ended)
