@@ -63,12 +63,14 @@ typedef struct history {
     const char *input; /* of the current generation, if it is not in the journal; NULL */
 } history;
 
-/* JSON text; other encodings are for others to read. */
+/* JSON text; other encodings are for others to read. Ops that record nothing have data of no bytes.
+ */
 static const char *json_of(arena *memory, db_stmt *row, int enc)
 {
-    if (read_pool_is_null(row, enc + 1) || read_pool_int(row, enc) != 0)
+    slice data = read_pool_is_null(row, enc + 1) ? SLICE_LIT("") : read_pool_text(row, enc + 1);
+    if (data.size == 0 || read_pool_int(row, enc) != 0) /* RULE history-gives-json */
         return "null";
-    return arena_copy(memory, read_pool_text(row, enc + 1));
+    return arena_copy(memory, data);
 }
 
 /* ---- One page ---- */

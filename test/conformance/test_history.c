@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "handle/handle.h"
 #include "support/rows_fixture.h"
 
@@ -35,7 +36,8 @@ typedef struct events {
 static int note(const pawl_event *e, void *arg)
 {
     events *all = arg;
-    size_t at = strlen(all->text);
+    size_t at = strlen(all->text), wrong;
+    assert_int_equal(value_check(slice_of(pawl_event_data(e)), &wrong), PAWL_OK);
     int n = snprintf(all->text + at, sizeof all->text - at, "%lld:%s:%s=%s ",
                      (long long)pawl_event_seq(e), pawl_event_kind(e), pawl_event_name(e),
                      pawl_event_data(e));
@@ -94,6 +96,8 @@ static void a_history_tells_the_rows(conf *c)
     RUNS_JOURNAL(p, .run = 1, .seq = 4, .kind = OP_FIRED, .op = 3);
     RUNS_JOURNAL(p, .run = 1, .seq = 5, .kind = (op_kind)999, .name = "later");
     RUNS_JOURNAL(p, .run = 2, .seq = 2, .kind = OP_NOW, .data = "1");
+    RUNS_JOURNAL(p, .run = 2, .seq = 3, .kind = OP_STEP_LATER, .name = "b", .data = "");
+    HISTORY("run-2", 0, 0, "2:now:=1 3:step-later:b=null ");
     HISTORY("run-1", 0, 0, "2:step:chärge=[1] 3:sleep:=99 4:woken:=null 5:?:later=null ");
     HISTORY("run-1", 1, 3, "4:woken:=null 5:?:later=null ");
     int64_t op = -1;
