@@ -557,7 +557,7 @@ PAWL_API pawl_code pawl_poll(pawl *p, int64_t *did);
 PAWL_API int pawl_fd(pawl *p);
 PAWL_API int pawl_timeout(pawl *p);
 
-/* Drive one run, over all its generations, with the tasks and children it waits for, until it has
+/* Drive one run, over all its generations, with the children it waits for, until it has
  * ended; claims nothing else. The workflow and its steps run in the calling thread; later forms of
  * steps run one after the other in it while the run waits. If another live node owns the run, wait
  * for it. Returns as pawl_wait() does; on TIMEOUT, and after pawl_stop() (CLOSED), what has

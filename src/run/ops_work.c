@@ -37,6 +37,7 @@ void ops_call_options(pawl_run *run, call *c, const pawl_call_options *given)
     if (options_read(&o, sizeof o, given, &err) != PAWL_OK ||
         retry_read(&c->policy, &o, &err) != PAWL_OK)
         ops_refuse(run, &err);
+    /* RULE call-options-that-are-not-built-are-refused */
     if (o.queue || o.tag || o.affinity || o.fair_key || o.priority)
         run_trouble(run, PAWL_UNSUPPORTED, "queues, tags and their kind are not built yet");
     if (o.arg)

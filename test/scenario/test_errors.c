@@ -315,6 +315,13 @@ MISTAKE(attribute_of_no_json, pawl_attr(run, "x", "{"))
 MISTAKE(attribute_of_nothing, pawl_attr(run, "x", NULL))
 MISTAKE(options_without_size, pawl_step(run, "x", stage_echo, "1", &(pawl_call_options){.size = 1}))
 
+#define STEP_WITH(option) pawl_step(run, "x", stage_echo, "1", PAWL_CALL(option))
+MISTAKE(step_with_a_queue, STEP_WITH(.queue = "fast"))
+MISTAKE(step_with_a_tag, STEP_WITH(.tag = "gpu"))
+MISTAKE(step_with_an_affinity, STEP_WITH(.affinity = "here"))
+MISTAKE(step_with_a_fair_key, STEP_WITH(.fair_key = "ann"))
+MISTAKE(step_with_a_priority, STEP_WITH(.priority = -1))
+
 static const mistake MISTAKES[] = {
     {"name of the step is NULL", step_without_name},
     {"name of the step", step_of_no_text},
@@ -356,6 +363,11 @@ static const mistake MISTAKES[] = {
     {"value of the attribute x is not JSON", attribute_of_no_json},
     {"value of the attribute x is NULL", attribute_of_nothing},
     {"options", options_without_size},
+    {"are not built yet", step_with_a_queue},
+    {"are not built yet", step_with_a_tag},
+    {"are not built yet", step_with_an_affinity},
+    {"are not built yet", step_with_a_fair_key},
+    {"are not built yet", step_with_a_priority},
 };
 
 static const char *mistaken(pawl_run *run, const char *input)
