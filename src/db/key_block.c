@@ -61,7 +61,7 @@ pawl_code key_block_next(keys *k, int64_t *out, error *err)
     pawl_code rc = PAWL_OK;
     pthread_mutex_lock(&k->lock);
     db_world *w = committer_connection(k->committer)->db->world;
-    /* RULE L8-keys-of-a-lost-course-are-thrown-away */
+    /* RULE L8-keys-of-a-lost-course-are-thrown-away, L8-a-restore-sees-keys-given-twice */
     if (k->next == k->end || k->block != atomic_load(&w->key_blocks)) {
         arena *a = arena_new(0);
         rc = a ? take_block(k, a, err) : error_nomem(err);

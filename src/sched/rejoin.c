@@ -65,7 +65,7 @@ int rejoin_leave(sched *d)
     world_unbind(d->options.db);
     if (!rejoin_is_due(d))
         return 0;
-    /* RULE L8-its-own-rows-are-closed-at-once */
+    /* RULE L8-its-own-rows-are-closed-at-once, L8-a-restore-sees-runs-that-are-not-driven */
     node_close_own(&d->node, committers_at(d->options.committers, 0));
     return 1;
 }

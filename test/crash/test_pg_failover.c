@@ -36,13 +36,16 @@ static void a_server_is_restored(void **state)
         restored_start_some(&r);
         pgserver_backup(s);
         restored_mark(&r);
+        restored_join(&r);
         restored_start_some(&r);
         restored_pause(&r);
         pgserver_restore(s);
-        restored_start_some(&r);
+        restored_go_on(&r);
         restored_expect(&r);
+        restored_leave(&r);
     }
     tmp_watchdog(NULL);
+    restored_tell(&r, "a server that is restored", rounds());
     restored_end(&r);
     pgserver_free(s);
 }
@@ -55,34 +58,50 @@ static void cut_off(pgserver *standby)
     TMP_AWAIT(pgserver_number(standby, NULL, "SELECT count(*) FROM pg_stat_wal_receiver") == 0);
 }
 
-static void promote_once(void)
+/* The standby has all that was written until now. */
+static void await_standby(pgserver *primary)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'"
+             " AND replay_lsn - '0/0'::pg_lsn >= %lld",
+             (long long)pgserver_number(
+                 primary, NULL, "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint"));
+    TMP_AWAIT(pgserver_number(primary, NULL, text) > 0);
+}
+
+static void url_of_both(const pgserver *primary, const pgserver *standby, const char *database,
+                        char url[PGSERVER_URL])
+{
+    int n = snprintf(url, PGSERVER_URL,
+                     "postgres:///%s?host=%s,%s&port=%d,%d&user=pawl"
+                     "&target_session_attrs=read-write",
+                     database, pgserver_dir(primary), pgserver_dir(standby), pgserver_port(primary),
+                     pgserver_port(standby));
+    assert_in_range(n, 1, PGSERVER_URL - 1);
+}
+
+static void promote_once(restored *r)
 {
     char database[PGSERVER_NAME], url[PGSERVER_URL];
     pgserver *primary = pgserver_start(NULL);
     pgserver_database(primary, database);
     pgserver *standby = pgserver_follow(primary);
-    int n = snprintf(url, sizeof url,
-                     "postgres:///%s?host=%s,%s&port=%d,%d&user=pawl"
-                     "&target_session_attrs=read-write",
-                     database, pgserver_dir(primary), pgserver_dir(standby), pgserver_port(primary),
-                     pgserver_port(standby));
-    assert_in_range(n, 1, sizeof url - 1);
-    restored r = {.started = 0};
-    restored_begin(&r, url);
-    restored_start_some(&r);
-    TMP_AWAIT(pgserver_number(primary, NULL,
-                              "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'"
-                              " AND replay_lsn >= pg_current_wal_flush_lsn() - 1000000") > 0);
-    restored_pause(&r);
+    url_of_both(primary, standby, database, url);
+    restored_begin(r, url);
+    restored_start_some(r);
+    await_standby(primary);
+    restored_pause(r);
     cut_off(standby);
-    restored_mark(&r);
-    restored_start_some(&r);
-    restored_pause(&r);
+    restored_mark(r);
+    restored_join(r);
+    restored_start_some(r);
+    restored_pause(r);
     pgserver_stop(primary, PGSERVER_KILL);
     pgserver_exec(standby, NULL, "SELECT pg_promote()");
-    restored_start_some(&r);
-    restored_expect(&r);
-    restored_end(&r);
+    restored_go_on(r);
+    restored_expect(r);
+    restored_end(r);
     pgserver_free(standby);
     pgserver_free(primary);
 }
@@ -91,11 +110,14 @@ static void a_standby_that_was_behind_is_promoted(void **state)
 {
     (void)state;
     pgserver_need();
+    restored r = {.started = 0};
     for (int64_t i = 0; i < rounds(); i++) {
         tmp_watchdog("a standby that is promoted");
-        promote_once();
+        promote_once(&r);
+        r.kept = 0; /* the next one is another database */
     }
     tmp_watchdog(NULL);
+    restored_tell(&r, "a standby that is promoted", rounds());
 }
 
 int main(void)

@@ -42,12 +42,15 @@ static const char *file_of(const conf *c)
     return c->url + 7;
 }
 
+/* The tables of a backup are made once; every backup after that only changes their rows. */
 static const char TAKE[] =
-    "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL client_min_messages = warning;"
-    "DROP SCHEMA IF EXISTS saved CASCADE; CREATE SCHEMA saved;"
-    "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables"
-    " WHERE schemaname = 'pawl' LOOP"
-    " EXECUTE format('CREATE TABLE saved.%I AS TABLE pawl.%I', t, t); END LOOP; END $$;"
+    "BEGIN ISOLATION LEVEL REPEATABLE READ; DO $$ DECLARE t text; BEGIN"
+    " IF to_regnamespace('saved') IS NULL THEN CREATE SCHEMA saved;"
+    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'pawl' LOOP"
+    " EXECUTE format('CREATE TABLE saved.%I (LIKE pawl.%I)', t, t); END LOOP; END IF;"
+    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'pawl' LOOP"
+    " EXECUTE format('DELETE FROM saved.%I', t);"
+    " EXECUTE format('INSERT INTO saved.%I SELECT * FROM pawl.%I', t, t); END LOOP; END $$;"
     "COMMIT";
 
 /* The server may roll this back because of a deadlock: then it is tried again. */
@@ -79,4 +82,10 @@ void backup_restore(const conf *c)
         pgserver_exec(c->server, c->database, RESTORE);
     else
         copy_file(path, file_of(c));
+}
+
+void backup_tidy(const conf *c)
+{
+    if (c->server)
+        pgserver_exec(c->server, c->database, "VACUUM");
 }

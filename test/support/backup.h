@@ -14,4 +14,7 @@ void backup_take(const conf *c);
 /* The database is as it was when it was kept. */
 void backup_restore(const conf *c);
 
+/* Remove what many restores have left in the files of the database: it makes the next ones slow. */
+void backup_tidy(const conf *c);
+
 #endif

@@ -1,5 +1,8 @@
-/* What is looked at in the end: nothing is live, failed or held; journals have no holes; and no row
- * is left of a run that is not there. */
+/* What is looked at in the end: nothing is live, failed or held; all runs are there that have to
+ * be, and no other; journals have no holes, and no row is left of a run that is not there.
+ *
+ * How long a run may be due before it is driven is counted in looks of the node loops: however slow
+ * the machine is, a node that has looked has claimed what it found. */
 #include "support/rewind_fixture.h"
 
 #include <setjmp.h>
@@ -13,10 +16,11 @@
 #include <time.h>
 
 #include "handle/handle.h"
+#include "sched/sched.h"
 #include "support/scratch.h"
 
 /* Long enough that even a busy machine sends a heartbeat in that time. */
-enum { EACH = 8, PAUSE_US = 4000, CLAIM_MS = 60000 };
+enum { EACH = 8, PAUSE_US = 4000, CLAIM_MS = 60000, LOOKS_MAX = 10 };
 
 static void note_log(int level, const char *event, const char *fields, void *arg)
 {
@@ -47,14 +51,35 @@ static void expect(pawl_run *run, const char *got, const char *wanted)
         pawl_fail(run, "foreign", "a step of another run");
 }
 
+static void expect_own(pawl_run *run, const char *input)
+{
+    char own[40];
+    snprintf(own, sizeof own, "\"%s\"", pawl_run_id(run));
+    expect(run, input, own);
+}
+
 static const char *walk(pawl_run *run, const char *input)
 {
+    expect_own(run, input);
     expect(run, pawl_step(run, "one", echo, input, NULL), input);
     expect(run, pawl_step(run, "two", echo, input, NULL), input);
     pawl_sleep(run, 1);
     expect(run, pawl_transact(run, "inside", echo_inside, input, NULL), input);
     pawl_future *later = pawl_step_later(run, "later", echo, input, NULL);
     expect(run, pawl_await(run, later), input);
+    return pawl_step(run, "last", echo, input, NULL);
+}
+
+/* As many steps, and in the middle of them a message that comes after the restore. */
+static const char *wait_long(pawl_run *run, const char *input)
+{
+    const char *message;
+    expect_own(run, input);
+    for (int i = 0; i < 3; i++)
+        expect(run, pawl_step(run, "before", echo, input, NULL), input);
+    if (pawl_receive(run, "go", PAWL_FOREVER, &message) == PAWL_OK)
+        expect(run, message, input);
+    expect(run, pawl_step(run, "after", echo, input, NULL), input);
     return pawl_step(run, "last", echo, input, NULL);
 }
 
@@ -68,55 +93,95 @@ static void *serve(void *arg)
     return rc == PAWL_OK ? NULL : arg;
 }
 
+static void open_node(restored *r, restored_node *n)
+{
+    pawl_options o = {.size = sizeof o,
+                      .threads = 2,
+                      .claim_ms = CLAIM_MS,
+                      .log = note_log,
+                      .log_arg = &n->noticed};
+    assert_int_equal(pawl_open(&n->p, r->url, &o), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(n->p, "walk", walk, NULL), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(n->p, "wait", wait_long, NULL), PAWL_OK);
+}
+
+static void begin_node(restored_node *n)
+{
+    assert_int_equal(pthread_create(&n->thread, NULL, serve, n->p), 0);
+}
+
+static void end_node(restored_node *n)
+{
+    void *failed;
+    if (!n->p)
+        return;
+    pawl_stop(n->p);
+    pthread_join(n->thread, &failed);
+    assert_null(failed);
+    pawl_close(n->p);
+    n->p = NULL;
+}
+
 void restored_begin(restored *r, const char *url)
 {
+    r->url = url;
     random_seeded_init(&r->random, scratch_seed());
-    for (int i = 0; i < RESTORED_NODES; i++) {
-        restored_node *m = &r->nodes[i];
-        pawl_options o = {.size = sizeof o,
-                          .threads = 2,
-                          .claim_ms = CLAIM_MS,
-                          .log = note_log,
-                          .log_arg = &m->noticed};
-        assert_int_equal(pawl_open(&m->p, url, &o), PAWL_OK);
-        assert_int_equal(pawl_register_workflow(m->p, "walk", walk, NULL), PAWL_OK);
-    }
-    for (int i = 0; i < RESTORED_NODES; i++)
-        assert_int_equal(pthread_create(&r->nodes[i].thread, NULL, serve, r->nodes[i].p), 0);
+    for (int i = 0; i < RESTORED_NODES - 1; i++)
+        open_node(r, &r->nodes[i]);
+    for (int i = 0; i < RESTORED_NODES - 1; i++)
+        begin_node(&r->nodes[i]);
 }
 
 void restored_end(restored *r)
 {
-    void *failed;
-    for (int i = 0; i < RESTORED_NODES; i++) {
-        pawl_stop(r->nodes[i].p);
-        pthread_join(r->nodes[i].thread, &failed);
-        assert_null(failed);
-        pawl_close(r->nodes[i].p);
-    }
+    for (int i = 0; i < RESTORED_NODES; i++)
+        end_node(&r->nodes[i]);
+}
+
+static restored_node *guest(restored *r)
+{
+    return &r->nodes[RESTORED_NODES - 1];
+}
+
+void restored_join(restored *r)
+{
+    open_node(r, guest(r));
+    begin_node(guest(r));
+    TMP_AWAIT(handle_node(guest(r)->p) != 0);
+    guest(r)->before = atomic_load(&guest(r)->noticed);
+}
+
+void restored_leave(restored *r)
+{
+    end_node(guest(r));
 }
 
 /* ---- A round ---- */
 
-static void start(restored *r, int node)
+static void start(restored *r, pawl *p, const char *name)
 {
     char id[32], input[40];
-    pawl *p = r->nodes[node].p;
     pawl_code rc;
     int64_t until = tmp_deadline();
     snprintf(id, sizeof id, "w%lld", (long long)++r->started);
     snprintf(input, sizeof input, "\"%s\"", id);
-    while ((rc = pawl_start(p, "walk", id, input, NULL)) != PAWL_OK) {
+    while ((rc = pawl_start(p, name, id, input, NULL)) != PAWL_OK) {
         if (!pawl_code_retryable(rc))
             fail_msg("%s", pawl_errtext(p));
         tmp_pause(until, "a run can be started", __FILE__, __LINE__);
     }
+    r->kept += r->lost_to >= 0;
 }
 
 void restored_start_some(restored *r)
 {
+    int nodes = guest(r)->p ? RESTORED_NODES : RESTORED_NODES - 1;
+    if (r->lost_to >= 0 && r->waits == 0) {
+        start(r, r->nodes[0].p, "wait");
+        r->waits = r->started;
+    }
     for (int i = 0; i < EACH; i++)
-        start(r, i % RESTORED_NODES);
+        start(r, r->nodes[i % nodes].p, "walk");
 }
 
 void restored_pause(restored *r)
@@ -138,9 +203,67 @@ static int64_t live(restored *r)
     return count(r, "SELECT count(*) FROM {runs} WHERE phase IN (0, 4)");
 }
 
-static void check(restored *r)
+/* Runs that have something to do, and that no node of the fixture has. */
+static int64_t undriven(restored *r)
 {
+    static const db_sql sql = {
+        "SELECT count(*) FROM {runs} WHERE phase IN (0, 4) AND held = 0 AND wake_at <= $1"
+        " AND owner NOT IN ($2, $3, $4)",
+        "iiii"};
+    db_value values[1 + RESTORED_NODES] = {db_int(clock_system()->now_ms(clock_system()))};
+    for (int i = 0; i < RESTORED_NODES; i++)
+        values[1 + i] = db_int(r->nodes[i].p ? handle_node(r->nodes[i].p) : 0);
+    for (int i = 0; i < RESTORED_NODES; i++) /* 0 is no node: the run has no owner */
+        values[1 + i] = values[1 + i].i == 0 ? db_int(-1) : values[1 + i];
+    return conf_number(handle_db(r->nodes[0].p), &sql, values, 1 + RESTORED_NODES);
+}
+
+static int64_t looks_of(const restored_node *n)
+{
+    return atomic_load(&handle_sched(n->p)->kept);
+}
+
+/* How often every node has looked since all have noticed. */
+static int64_t looks(const restored *r)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < RESTORED_NODES; i++) {
+        const restored_node *n = &r->nodes[i];
+        int64_t made = n->p ? looks_of(n) - n->looks : INT64_MAX;
+        least = made < least ? made : least;
+    }
+    return least;
+}
+
+/* All have noticed: from here on looks count. */
+static void await_driven(restored *r)
+{
+    int64_t until = tmp_deadline(), made, left;
+    for (int i = 0; i < RESTORED_NODES; i++)
+        if (r->nodes[i].p)
+            r->nodes[i].looks = looks_of(&r->nodes[i]);
+    while (made = looks(r), left = undriven(r), left > 0) {
+        r->undriven = r->undriven > left ? r->undriven : left;
+        r->looks = r->looks > made ? r->looks : made;
+        if (made > LOOKS_MAX)
+            fail_msg("%lld runs are due, and no node drives them after %lld looks of each",
+                     (long long)left, (long long)made);
+        tmp_pause(until, "what is due is driven", __FILE__, __LINE__);
+    }
+}
+
+static void expect_runs(restored *r)
+{
+    static const db_sql LOST = {
+        "SELECT count(*) FROM {runs} WHERE CAST(substr(id, 2) AS BIGINT) BETWEEN $1 AND $2", "ii"};
+    db_value values[] = {db_int(r->lost_from), db_int(r->lost_to - 1)};
+    assert_int_equal(conf_number(handle_db(r->nodes[0].p), &LOST, values, 2), 0);
+    assert_int_equal(count(r, "SELECT count(*) FROM {runs}"), r->kept);
     assert_int_equal(count(r, "SELECT count(*) FROM {runs} WHERE phase <> 1 OR held <> 0"), 0);
+}
+
+static void expect_journals(restored *r)
+{
     assert_int_equal(count(r, "SELECT count(*) FROM (SELECT run FROM {journal}"
                               " GROUP BY run, generation"
                               " HAVING min(seq) <> 2 OR max(seq) <> count(*) + 1) AS holes"),
@@ -154,24 +277,73 @@ static void check(restored *r)
                      0);
 }
 
+/* Each node is a node, by a number of its own. */
+static void expect_nodes(restored *r)
+{
+    for (int i = 0; i < RESTORED_NODES; i++) {
+        if (!r->nodes[i].p)
+            continue;
+        TMP_AWAIT(handle_node(r->nodes[i].p) != 0);
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(handle_node(r->nodes[i].p), handle_node(r->nodes[k].p));
+    }
+}
+
 /* No run is left that anybody has in memory. */
 void restored_empty(restored *r)
 {
     conf_script(handle_db(r->nodes[0].p),
                 "DELETE FROM {journal}; DELETE FROM {inbox}; DELETE FROM {receipts};"
                 " DELETE FROM {changes}; DELETE FROM {runs}");
+    r->kept = 0;
 }
 
 void restored_mark(restored *r)
 {
     for (int i = 0; i < RESTORED_NODES; i++)
         r->nodes[i].before = atomic_load(&r->nodes[i].noticed);
+    r->lost_from = r->started + 1;
+    r->lost_to = -1;
+}
+
+void restored_go_on(restored *r)
+{
+    char id[32], message[40];
+    pawl_code rc;
+    int64_t until = tmp_deadline();
+    r->lost_to = r->started + 1;
+    snprintf(id, sizeof id, "w%lld", (long long)r->waits);
+    snprintf(message, sizeof message, "\"%s\"", id);
+    restored_start_some(r);
+    while ((rc = pawl_send(r->nodes[1].p, id, "go", message, NULL)) != PAWL_OK) {
+        if (!pawl_code_retryable(rc))
+            fail_msg("%s", pawl_errtext(r->nodes[1].p));
+        tmp_pause(until, "a message can be sent", __FILE__, __LINE__);
+    }
 }
 
 void restored_expect(restored *r)
 {
+    clock_source *clock = clock_system();
+    int64_t began = clock->mono_ns(clock);
     for (int i = 0; i < RESTORED_NODES; i++)
-        TMP_AWAIT(atomic_load(&r->nodes[i].noticed) > r->nodes[i].before);
+        if (r->nodes[i].p)
+            TMP_AWAIT(atomic_load(&r->nodes[i].noticed) > r->nodes[i].before);
+    await_driven(r);
     TMP_AWAIT(live(r) == 0);
-    check(r);
+    int64_t took = clock->mono_ns(clock) - began;
+    r->longest_ns = took > r->longest_ns ? took : r->longest_ns;
+    expect_runs(r);
+    expect_journals(r);
+    expect_nodes(r);
+    r->waits = 0;
+}
+
+void restored_tell(const restored *r, const char *what, int64_t rounds)
+{
+    fprintf(stderr,
+            "# %s: %lld rounds; up to %lld runs were due and not driven, for %lld looks; all at"
+            " their end after %lld ms at most\n",
+            what, (long long)rounds, (long long)r->undriven, (long long)r->looks,
+            (long long)(r->longest_ns / 1000000));
 }
