@@ -28,7 +28,8 @@
 #include "support/served_fixture.h"
 
 enum { PER_RUN = 10, ATTEMPTS = 4, STEPS = 300 };
-enum { MANY = 100 }; /* runs: from here on what happens to them happens less often */
+/* What happens comes after so many executions at most, not after a time: a busy machine gets on. */
+enum { STOP_AFTER = 32, TROUBLE_AFTER = 48 };
 
 typedef struct scene {
     served v;
@@ -140,6 +141,11 @@ static void name_of(int64_t run, char id[32])
     snprintf(id, 32, "run-%lld", (long long)run);
 }
 
+static int64_t executed(const scene *s)
+{
+    return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
+}
+
 /* The storage is in trouble just now: the same call may be made again. */
 static int passes(pawl_code rc)
 {
@@ -191,7 +197,9 @@ static void *trouble_the_storage(void *arg)
     scene *s = arg;
     uint64_t chance = s->seed + 2;
     while (!atomic_load(&s->over)) {
-        poll(NULL, 0, 20 + (int)below(&chance, s->runs > MANY ? 1500 : 200));
+        int64_t until = executed(s) + 1 + (int64_t)below(&chance, TROUBLE_AFTER);
+        while (executed(s) < until && !atomic_load(&s->over))
+            poll(NULL, 0, 1);
         uint64_t kind = below(&chance, s->conf->server ? 3 : 2);
         if (kind == 0)
             lock_for_a_while(s, &chance);
@@ -213,19 +221,13 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static int64_t executed(const scene *s)
+/* Until so many more were executed; where it does not become a node nothing is. */
+static void serve_for(scene *s, int64_t count)
 {
-    return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
-}
-
-/* For a while, and until something was executed: a node that begins takes longer on a server. */
-static void serve_for(scene *s, int ms)
-{
-    int64_t before = executed(s);
+    int64_t until = executed(s) + count;
     atomic_store(&s->serving, 1);
     assert_int_equal(pthread_create(&s->v.thread, NULL, serve, s), 0);
-    poll(NULL, 0, ms);
-    TMP_AWAIT(executed(s) > before || !atomic_load(&s->serving));
+    TMP_AWAIT(executed(s) >= until || !atomic_load(&s->serving));
     served_stop(&s->v);
 }
 
@@ -257,7 +259,7 @@ static void rage(scene *s)
     while (executed(s) < until) {
         tmp_watchdog(
             "steps under stops, holds and finishes"); /* each turn has the time of a test */
-        serve_for(s, 5 + (int)below(&chance, s->runs > MANY ? 400 : 60));
+        serve_for(s, 1 + (int64_t)below(&chance, STOP_AFTER));
         finish_some(s, &chance);
     }
 }
