@@ -10,9 +10,6 @@
 #include "base/arena.h"
 #include "run/host.h"
 
-/* One attempt of a work function (work.c). It belongs to its run, unless its time is over before
- * the function returns: then to the thread that is in it, and nobody waits for it any more. So it
- * has copies of what it was given. */
 /* The idempotency key of an attempt: the run and its generation, and the text, which is written
  * when it is asked for. */
 typedef struct work_key {
@@ -21,6 +18,9 @@ typedef struct work_key {
     char text[104];
 } work_key;
 
+/* One attempt of a work function (work.c). It belongs to its run, unless its time is over before
+ * the function returns: then to the thread that is in it, and nobody waits for it any more. So it
+ * has copies of what it was given. */
 struct pawl_work {
     pawl_run *run;   /* NULL: abandoned */
     struct job *job; /* NULL: it is in line */
