@@ -1,7 +1,6 @@
 /* Three lists of suspects that are ready, and one suspect that is out. The rules are in the
  * header. */
 #include "sched/quarantine.h"
-#include "sched/job_queue.h"
 
 #include "db/inflight_file.h"
 #include "sched/sched.h"
@@ -174,13 +173,12 @@ static int has_any(const quarantine *s)
     return s->next.first || s->alone.first || s->beside.first;
 }
 
-pawl_run *quarantine_take(struct runner *r)
+pawl_run *quarantine_take(struct sched *d, int others_wait)
 {
-    quarantine *s = &r->sched->quarantine;
-    if (!has_any(s) || (r->first && ++s->turns % 2 != 0))
-        return run_queue_take(r);
-    pawl_run *run = take_suspect(r->sched);
-    return run ? run : run_queue_take(r);
+    quarantine *s = &d->quarantine;
+    if (!has_any(s) || (others_wait && ++s->turns % 2 != 0))
+        return NULL;
+    return take_suspect(d);
 }
 
 int quarantine_is_ready(struct sched *d)
@@ -191,25 +189,6 @@ int quarantine_is_ready(struct sched *d)
     if (!has_any(s) || is_marking(s))
         return 0;
     return s->beside.first || may_let_out(s, now_ns(d));
-}
-
-/* Runs come first, since they are what makes jobs; but not always. */
-enum { JOBS_EVERY = 8 };
-
-job *quarantine_take_job(struct runner *r)
-{
-    struct sched *d = r->sched;
-    if (!job_queue_has(r))
-        return NULL;
-    /* RULE L7-jobs-have-their-turns */
-    if ((r->first || quarantine_is_ready(d)) && ++r->turns % JOBS_EVERY != 0)
-        return NULL;
-    return job_queue_take(d);
-}
-
-int quarantine_has(struct runner *r)
-{
-    return r->first || job_queue_has(r) || quarantine_is_ready(r->sched);
 }
 
 int64_t quarantine_next_ns(const struct sched *d)

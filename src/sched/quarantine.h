@@ -40,7 +40,6 @@
 #include "rows/run_units.h"
 
 struct sched;
-struct runner;
 struct running;
 
 enum {
@@ -85,15 +84,11 @@ void quarantine_begin(struct sched *d, pawl_run *run, int64_t seq);
 /* A suspect is ready. 1: it waits for its turn here; 0: it is executed as any other. */
 int quarantine_add(struct sched *d, pawl_run *run);
 
-/* What this runner may take in hand next, now in its hand; NULL: nothing. */
-pawl_run *quarantine_take(struct runner *r);
+/* A suspect that may be executed now, in the hand of the caller; NULL: none, or other runs wait and
+ * have their turn. */
+pawl_run *quarantine_take(struct sched *d, int others_wait);
 
-/* A job that it may do now; NULL: runs come first, or there is none. */
-struct job *quarantine_take_job(struct runner *r);
-
-/* Is there something for the runner now? Is there a suspect that may be let out? When may there be
- * one? */
-int quarantine_has(struct runner *r);
+/* Is there a suspect that may be let out? When may there be one? */
 int quarantine_is_ready(struct sched *d);
 int64_t quarantine_next_ns(const struct sched *d);
 

@@ -1,7 +1,6 @@
 /* The scheduler of a node: driven by its own threads or by a caller by hand; becoming a node, and
  * leaving. */
 #include "sched/sched.h"
-#include "sched/job_queue.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "db/inflight_file.h"
 #include "db/liveness_file.h"
 #include "rows/origin.h"
+#include "sched/dispatch.h"
 #include "sched/node_ready.h"
 #include "sched/rejoin.h"
 #include "sched/unit_retry.h"
@@ -269,19 +269,10 @@ pawl_code sched_poll(sched *d, int64_t deadline_ns, int64_t least, int64_t *did,
         if (done >= least && deadline_ns != INT64_MAX && is_past(d, deadline_ns))
             break;
         pthread_mutex_lock(&d->lock);
-        run_queue_fire(d);
-        run_queue_collect(r);
-        job *j = quarantine_take_job(r);
-        pawl_run *run = j ? NULL : quarantine_take(r);
+        int did_one = dispatch_one(r);
         pthread_mutex_unlock(&d->lock);
-        if (j || run) {
-            if (j)
-                job_call(r, j);
-            else
-                runner_take(r, run);
-        } else if (!committers_drive(d->options.committers)) {
+        if (!did_one)
             break;
-        }
         ++*did;
     }
     rc = rejoin_end_of(d, err);
@@ -302,7 +293,7 @@ int64_t sched_next_ns(sched *d)
 {
     pthread_mutex_lock(&d->lock);
     runner *r = &d->runners[SCHED_HAND];
-    int ready = quarantine_has(r) || atomic_load(&r->answered);
+    int ready = dispatch_has(r) || atomic_load(&r->answered);
     int64_t next = d->node_loop_called || ready ? 0 : d->keep_at_ns;
     int64_t due = run_queue_next_ns(d);
     int64_t others = quarantine_next_ns(d);

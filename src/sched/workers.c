@@ -15,6 +15,7 @@
 
 #include "base/thread.h"
 #include "db/world.h"
+#include "sched/dispatch.h"
 #include "sched/job_queue.h"
 #include "sched/sched.h"
 
@@ -162,24 +163,15 @@ static void *drive_thread(void *arg)
     sched *d = r->sched;
     pthread_mutex_lock(&d->lock);
     while (!atomic_load(&d->stopping)) {
-        run_queue_fire(d);
-        run_queue_collect(r);
-        job *j = quarantine_take_job(r);
-        pawl_run *run = j ? NULL : quarantine_take(r);
-        pthread_mutex_unlock(&d->lock);
-        int did = 1;
-        if (j)
-            job_call(r, j);
-        else if (run)
-            runner_take(r, run);
-        else
-            did = committers_drive(d->options.committers);
-        if (!did)
+        int did = dispatch_one(r);
+        if (!did) {
+            pthread_mutex_unlock(&d->lock);
             committers_leave(d->options.committers);
-        pthread_mutex_lock(&d->lock);
+            pthread_mutex_lock(&d->lock);
+        }
         if (r->lost)
             break;
-        if (did || atomic_load(&r->answered) || quarantine_has(r) || atomic_load(&d->stopping))
+        if (did || atomic_load(&r->answered) || dispatch_has(r) || atomic_load(&d->stopping))
             continue;
         int64_t due = run_queue_next_ns(d), others = quarantine_next_ns(d);
         r->waits = 1;

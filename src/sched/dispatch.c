@@ -1,0 +1,50 @@
+/* Choosing between a job, a suspect, a ready run and the group commit. Each of them has its turn:
+ * none is starved by the others for longer than a few turns. */
+#include "sched/dispatch.h"
+
+#include "sched/job_queue.h"
+
+/* Runs come first, since they are what makes jobs; but not always. */
+enum { JOBS_EVERY = 8 };
+
+static job *take_job(runner *r)
+{
+    sched *d = r->sched;
+    if (!job_queue_has(r))
+        return NULL;
+    /* RULE L7-jobs-have-their-turns */
+    if ((r->first || quarantine_is_ready(d)) && ++r->turns % JOBS_EVERY != 0)
+        return NULL;
+    return job_queue_take(d);
+}
+
+static pawl_run *take_run(runner *r)
+{
+    pawl_run *run = quarantine_take(r->sched, r->first != NULL);
+    return run ? run : run_queue_take(r);
+}
+
+int dispatch_one(runner *r)
+{
+    sched *d = r->sched;
+    int did = 1;
+    sched_assert_locked(d);
+    run_queue_fire(d);
+    run_queue_collect(r);
+    job *j = take_job(r);
+    pawl_run *run = j ? NULL : take_run(r);
+    pthread_mutex_unlock(&d->lock);
+    if (j)
+        job_call(r, j);
+    else if (run)
+        runner_take(r, run);
+    else
+        did = committers_drive(d->options.committers);
+    pthread_mutex_lock(&d->lock);
+    return did;
+}
+
+int dispatch_has(runner *r)
+{
+    return r->first || job_queue_has(r) || quarantine_is_ready(r->sched);
+}
