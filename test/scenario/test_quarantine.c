@@ -153,10 +153,9 @@ static void a_takeover_stops_nobody(conf *c)
     for (int i = 2; i < 4; i++) {
         tmp_child next = stage_fork(s, serve, NULL);
         others_go_on(s, i == 2 ? "before" : "again");
-        int64_t killed_ms = stage_now(s);
         tmp_kill(&first);
-        AWAIT(s, stage_count(s, "hang") == i * RUNS);
-        assert_true(stage_now(s) - killed_ms < RUNS * BACK_OFF_MS / 2); /* not one by one */
+        AWAIT(s,
+              stage_count(s, "hang") == i * RUNS); /* one by one takes longer than its patience */
         others_go_on(s, i == 2 ? "fresh" : "freshest");
         first = next;
     }
