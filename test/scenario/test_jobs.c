@@ -196,14 +196,16 @@ static void an_attempt_has_a_limit(conf *c)
 
 static const char *losing(pawl_run *run, const char *input)
 {
+    int timed = strcmp(input, "\"timer\"") == 0;
     pawl_future *some[] = {LATER("slow", stand, "1", .attempts = 3),
-                           pawl_receive_later(run, "go", PAWL_FOREVER)};
+                           timed ? pawl_sleep_later(run, PAWL_HOURS(1))
+                                 : pawl_receive_later(run, "go", PAWL_FOREVER)};
     if (pawl_any(run, some, 2, 0) != 1)
         return "false";
     return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
 }
 
-/* It is told, and what it gives is in nobody's journal. */
+/* To a message, and to a timer: it is told, and what it gives is in nobody's journal. */
 static void a_loser_is_told(conf *c)
 {
     served v = served_open(c, PAWL_OPTIONS(.threads = 2));
@@ -217,6 +219,12 @@ static void a_loser_is_told(conf *c)
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     TMP_AWAIT(stage_count(s, "slow-told") == 1);
     STAGE_HISTORY(s, v.p, "run", "step-later:slow receive:go message abandon step:after");
+    stage_start(s, v.p, "losing", "late", "\"timer\"");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    stage_advance(s, PAWL_HOURS(1));
+    STAGE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_OK);
+    TMP_AWAIT(stage_count(s, "slow-told") == 2);
+    STAGE_HISTORY(s, v.p, "late", "step-later:slow sleep woken abandon step:after");
     served_end(&v);
 }
 
