@@ -100,6 +100,7 @@ static pawl_code read_rows(sched *d, int64_t owner, due *list, error *err)
         list->rows++;
         list->last_run = db_column(s, 0).i;
         list->last_ms = db_column(s, 7).i;
+        /* RULE L2-the-simulator-sees-what-is-due-and-not-claimed */
         claim *c = claim_is_here(d, list->last_run) ? NULL : claim_read(d, s);
         if (c && !claim_is_meant(d, c))
             claim_free(c);

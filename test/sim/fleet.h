@@ -31,7 +31,7 @@ enum {
     FLEET_DRAIN_MS = 2000,
     FLEET_CLOSED = 512,
     LIVENESS_DUE = 32,
-    LIVENESS_PROBES = 12
+    LIVENESS_PROBES = 24
 };
 
 /* How much of what may happen, in thousandths; for one seed. */
@@ -104,6 +104,9 @@ typedef struct fleet_node {
     int64_t queued_ns;  /* it has something to commit since then, of f->served_ns; -1: nothing */
     int64_t hits;       /* how many faults it has met … */
     int64_t faults;     /* … and how many times something of it may have been lost */
+    int64_t sound_ms;   /* it serves, and nothing is wrong with it since then, of time that counts;
+                           -1: that is not so … */
+    int sound_begun;    /* … and this is the serve */
 } fleet_node;
 
 /* What was executed. */
@@ -152,9 +155,9 @@ typedef struct fleet_run {
     int64_t seen_rows;   /* what its row said when it was looked at last … */
     int64_t seen_fence;
     int64_t seen_wake_ms;
-    int64_t seen_awake_ms; /* … and since when that is so */
-    int64_t due_rounds;    /* so long it is due, and all the others have nothing to do */
-    int talks;             /* it is a talk, not a program */
+    int64_t seen_ms;    /* … and since when that is so, of time that counts */
+    int64_t due_rounds; /* so long it is due, and all the others have nothing to do */
+    int talks;          /* it is a talk, not a program */
     uint64_t talk_seed;
     int talk_left;       /* generations */
     int64_t deadline_ms; /* 0: none */
@@ -184,7 +187,9 @@ struct fleet {
     int due_count;
     int64_t probes_ms[LIVENESS_PROBES]; /* when they were started; -1: they have ended */
     int probe_count;
-    int64_t orphan_ms; /* when it was started or cancelled */
+    int64_t storm_hits; /* faults of all nodes when they were looked at last … */
+    int64_t storm_ms;   /* … and when the last one was, of time that counts */
+    int64_t orphan_ms;  /* when it was started or cancelled */
     int orphan_cancelled;
     int doomed; /* executions of the step that cannot be recorded */
     uint64_t seed;
@@ -397,6 +402,10 @@ void liveness_of_queues(fleet *f);
  * due? */
 void liveness_probe(fleet *f, fleet_node *n);
 void liveness_look(fleet *f);
+
+/* The same while things go wrong, of nodes that serve and that nothing happens to for a while. */
+void liveness_storm(fleet *f, fleet_node *n);
+void liveness_calm(fleet *f); /* from now on all nodes are looked at */
 
 /* All have ended: a run whose workflow nobody has is held, and can be cancelled. 0: it was. */
 int liveness_orphan(fleet *f, fleet_node *n);

@@ -4,7 +4,11 @@
  * Time counts here only as far as nobody has overslept: a thread that wanted to go on did, and
  * whoever is polled was asked in time. Where the simulator lets hours pass at once, what was due
  * meanwhile is not late. So the bounds are those of an idle machine, and need no slack for a busy
- * one. */
+ * one.
+ *
+ * While faults go on (a storm), only nodes count that serve and are sound: up, not being stopped,
+ * with all work functions, and not taken for dead. As long as one of them is sound, and no node has
+ * met a fault, the same bounds hold; each fault lets all of them begin anew. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +30,7 @@ enum {
     RECENT_MS = 60000,  /* … if it was so not long ago */
     SUSPECT_MS = 90000, /* three processes have died of it, perhaps: it is let out alone */
     PROBE_MS = 2500,
+    STORM_PROBES = LIVENESS_PROBES / 2,
     ORPHAN_MS = 5000, /* a workflow that nobody has is waited for, for two seconds */
     CANCEL_MS = 3500
 };
@@ -71,9 +76,73 @@ void liveness_rest(fleet *f, int64_t ms)
     fleet_move(f, ms);
 }
 
-static int64_t awake_ms(const fleet *f)
+/* In a storm nobody says when whoever is polled will be asked. */
+static int64_t counted_ms(const fleet *f)
 {
-    return f->awake_ns / MS_NS;
+    return (f->calm ? f->awake_ns : f->served_ns) / MS_NS;
+}
+
+/* ---- Storms ---- */
+
+static int is_sound(fleet *f, const fleet_node *n)
+{
+    int64_t id = n->engine && n->driver == DRIVER_SERVE ? handle_node(n->engine) : 0;
+    return id != 0 && !n->stopped && n->stops == 0 && !n->silent && !n->lacks && !n->plan.dead &&
+           fleet_is_open(f, id);
+}
+
+/* A bound begins anew with everything that may be a reason for waiting. */
+static void begin_anew(fleet *f)
+{
+    f->due_count = 0;
+    for (int i = 0; i < f->odds.runs; i++)
+        f->all[i].seen_rows = -1;
+    for (int i = 0; i < f->probe_count; i++)
+        f->probes_ms[i] = f->probes_ms[i] < 0 ? -1 : counted_ms(f);
+}
+
+static void see_nodes(fleet *f)
+{
+    for (int i = 0; i < f->odds.nodes; i++) {
+        fleet_node *n = &f->nodes[i];
+        if (!is_sound(f, n))
+            n->sound_ms = -1;
+        else if (n->sound_ms < 0 || n->sound_begun != n->begun)
+            n->sound_ms = counted_ms(f);
+        n->sound_begun = n->begun;
+    }
+    if (f->hits == f->storm_hits)
+        return;
+    f->storm_hits = f->hits;
+    f->storm_ms = counted_ms(f);
+    begin_anew(f);
+}
+
+/* Since when somebody can see to a run of this owner; INT64_MAX: nobody can. Any node sees to one
+ * that no live node owns: `owner` 0. */
+static int64_t sound_since(const fleet *f, int64_t owner)
+{
+    int64_t since = f->calm ? 0 : INT64_MAX;
+    for (int i = 0; i < f->odds.nodes && !f->calm; i++) {
+        const fleet_node *n = &f->nodes[i];
+        if (n->sound_ms >= 0 && (owner == 0 || handle_node(n->engine) == owner))
+            since = earlier(since, n->sound_ms);
+    }
+    return since;
+}
+
+/* For how long it is so that somebody could have seen to it. */
+static int64_t waited_ms(const fleet *f, int64_t since_ms, int64_t owner)
+{
+    int64_t sound = sound_since(f, owner), from = sound > since_ms ? sound : since_ms;
+    return from == INT64_MAX ? 0 : counted_ms(f) - from;
+}
+
+/* Storage that has failed is asked again later. */
+static int64_t patience_of(const fleet *f, int64_t ms)
+{
+    int64_t trouble = f->calm ? 0 : f->storm_ms;
+    return f->hits > 0 && counted_ms(f) - trouble < RECENT_MS ? TROUBLE_MS : ms;
 }
 
 /* ---- Handed in means committed ---- */
@@ -97,6 +166,14 @@ void liveness_of_queues(fleet *f)
 
 /* ---- Due means driven ---- */
 
+static int is_among(const liveness_due *list, int count, liveness_due d)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].key == d.key && list[i].fence == d.fence)
+            return i + 1;
+    return 0;
+}
+
 /* Rows of runs that are due and that no live node owns. */
 static void see_unclaimed(fleet *f)
 {
@@ -108,16 +185,19 @@ static void see_unclaimed(fleet *f)
     while (count < LIVENESS_DUE && sqlite3_step(s) == SQLITE_ROW) {
         liveness_due d = {.key = sqlite3_column_int64(s, 0),
                           .fence = sqlite3_column_int64(s, 1),
-                          .since_ms = awake_ms(f)};
-        for (int i = 0; i < f->due_count; i++)
-            if (f->due[i].key == d.key && f->due[i].fence == d.fence)
-                d.since_ms = f->due[i].since_ms;
-        if (awake_ms(f) - d.since_ms > CLAIM_MS)
+                          .since_ms = counted_ms(f)};
+        int before = is_among(f->due, f->due_count, d);
+        if (before)
+            d.since_ms = f->due[before - 1].since_ms;
+        if (waited_ms(f, d.since_ms, 0) > (f->calm ? CLAIM_MS : patience_of(f, CLAIM_MS)))
             fleet_wrong(f, "%s is due, and no node claims it",
                         (const char *)sqlite3_column_text(s, 2));
         found[count++] = d;
     }
     sqlite3_reset(s);
+    for (int i = 0; i < f->due_count && !f->calm; i++)
+        if (!is_among(found, count, f->due[i]))
+            fleet_count(f, TALLY_STORM_DUE);
     memcpy(f->due, found, sizeof *found * (size_t)count);
     f->due_count = count;
 }
@@ -125,9 +205,7 @@ static void see_unclaimed(fleet *f)
 /* Of a program that is owned: how long may it stand still? */
 static int64_t patience_ms(const fleet *f, const fleet_run *run)
 {
-    if (watch_is_suspect(f, run))
-        return SUSPECT_MS;
-    return awake_ms(f) < RECENT_MS && f->hits > 0 ? TROUBLE_MS : DRIVE_MS;
+    return watch_is_suspect(f, run) ? SUSPECT_MS : patience_of(f, DRIVE_MS);
 }
 
 static void see_standstill(fleet *f, fleet_run *run)
@@ -141,8 +219,9 @@ static void see_standstill(fleet *f, fleet_run *run)
         run->seen_rows = rows;
         run->seen_fence = r.fence;
         run->seen_wake_ms = r.wake_ms;
-        run->seen_awake_ms = awake_ms(f);
-    } else if (awake_ms(f) - run->seen_awake_ms > patience_ms(f, run)) {
+        run->seen_ms = counted_ms(f);
+    } else if ((f->calm || r.owner != 0) &&
+               waited_ms(f, run->seen_ms, r.owner) > patience_ms(f, run)) {
         fleet_wrong(f, "%s is due, and stands still in the hands of node %" PRId64, run->id,
                     r.owner);
     }
@@ -150,28 +229,32 @@ static void see_standstill(fleet *f, fleet_run *run)
 
 /* ---- Trouble stays where it is ---- */
 
-static int64_t phase_of(fleet *f, const char *id, int64_t *held)
+static watch_row row_of(fleet *f, const char *id)
 {
     fleet_run one = {.key = 0};
     snprintf(one.id, sizeof one.id, "%s", id);
     watch_row r = watch_read(f, &one);
     sqlite3_reset(f->runs);
-    *held = r.held;
-    return r.found ? r.phase : -1;
+    return r;
 }
 
-/* A fresh run that does nothing has ended at once, whatever others are at. */
+/* A fresh run that does nothing has ended at once, whatever others are at. In a storm it may be in
+ * the hands of a node that nobody polls: then it has not been waiting. */
 static void see_probes(fleet *f)
 {
-    int64_t held;
     for (int i = 0; i < f->probe_count; i++) {
         char id[32];
         snprintf(id, sizeof id, "probe-%d", i);
         if (f->probes_ms[i] < 0)
             continue;
-        if (phase_of(f, id, &held) == 1)
+        watch_row r = row_of(f, id);
+        int64_t owner = fleet_is_open(f, r.owner) ? r.owner : 0;
+        if (r.found && r.phase == 1)
             f->probes_ms[i] = -1;
-        else if (awake_ms(f) - f->probes_ms[i] > PROBE_MS)
+        else if (sound_since(f, owner) == INT64_MAX)
+            f->probes_ms[i] = counted_ms(f);
+        else if (waited_ms(f, f->probes_ms[i], owner) >
+                 (f->calm ? PROBE_MS : patience_of(f, PROBE_MS)))
             fleet_wrong(f, "%s does nothing and is not done", id);
     }
 }
@@ -179,7 +262,7 @@ static void see_probes(fleet *f)
 void liveness_probe(fleet *f, fleet_node *n)
 {
     char id[32];
-    if (f->probe_count == LIVENESS_PROBES || !chance_of(&f->chance, 100))
+    if (f->probe_count == (f->calm ? LIVENESS_PROBES : STORM_PROBES) || !chance_of(&f->chance, 100))
         return;
     snprintf(id, sizeof id, "probe-%d", f->probe_count);
     int64_t hits = affairs_begin(n);
@@ -189,8 +272,8 @@ void liveness_probe(fleet *f, fleet_node *n)
         fleet_wrong(f, "%s cannot be started: %d", id, (int)rc);
     if (rc != PAWL_OK)
         return;
-    fleet_count(f, TALLY_PROBES);
-    f->probes_ms[f->probe_count++] = awake_ms(f);
+    fleet_count(f, f->calm ? TALLY_PROBES : TALLY_STORM_PROBES);
+    f->probes_ms[f->probe_count++] = counted_ms(f);
 }
 
 void liveness_look(fleet *f)
@@ -202,11 +285,29 @@ void liveness_look(fleet *f)
     see_probes(f);
 }
 
+/* Whose run was stolen does not know, and does not claim what it has. */
+void liveness_storm(fleet *f, fleet_node *n)
+{
+    see_nodes(f);
+    if (f->odds.steal)
+        return;
+    liveness_look(f);
+    if (n->sound_ms >= 0)
+        liveness_probe(f, n);
+}
+
+void liveness_calm(fleet *f)
+{
+    f->calm = 1;
+    begin_anew(f);
+}
+
 /* ---- A node that has nothing to do ---- */
 
 int liveness_orphan(fleet *f, fleet_node *n)
 {
-    int64_t held, phase = phase_of(f, "orphan", &held);
+    watch_row r = row_of(f, "orphan");
+    int64_t held = r.held, phase = r.found ? r.phase : -1;
     int64_t hits = affairs_begin(n);
     pawl_code rc = PAWL_OK;
     if (phase < 0)
@@ -218,11 +319,11 @@ int liveness_orphan(fleet *f, fleet_node *n)
         fleet_tell(f, "node %d %s the orphan: %d", n->index, phase < 0 ? "starts" : "cancels",
                    (int)rc);
         f->orphan_cancelled = phase == 0 && rc == PAWL_OK;
-        f->orphan_ms = awake_ms(f);
+        f->orphan_ms = counted_ms(f);
         return 1;
     }
     int64_t most = f->orphan_cancelled ? CANCEL_MS : ORPHAN_MS;
-    if (phase == 0 && awake_ms(f) - f->orphan_ms > most)
+    if (phase == 0 && counted_ms(f) - f->orphan_ms > most)
         fleet_wrong(f, "nobody has the workflow of the orphan, which is not %s",
                     f->orphan_cancelled ? "cancelled" : "held");
     return phase == 0 && !f->wrong[0];

@@ -154,6 +154,7 @@ static void step(fleet *f)
     if (n->engine && f->odds.talk)
         talks_meddle(f, n);
     watch_look(f);
+    liveness_storm(f, n);
     release_poison(f);
 }
 
@@ -270,7 +271,7 @@ static void explain_all(fleet *f)
 /* No more faults: who is down comes up, what was not started is started, and all come to an end. */
 static void calm_down(fleet *f)
 {
-    f->calm = 1;
+    liveness_calm(f);
     f->odds.meet = 0;
     if (!f->odds.server && f->now_ms < f->latest_ms)
         f->now_ms = f->latest_ms; /* a heartbeat in the future keeps a dead node open until then */

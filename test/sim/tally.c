@@ -47,6 +47,8 @@ static const char *const NAMES[TALLY_KINDS] = {
     [TALLY_FINISHES] = "finished",
     [TALLY_STOPS] = "stopped",
     [TALLY_PROBES] = "probes",
+    [TALLY_STORM_PROBES] = "probes in storms",
+    [TALLY_STORM_DUE] = "claimed in storms",
     [TALLY_SCENES] = "last scenes",
     [TALLY_REFUSED] = "refused",
 };

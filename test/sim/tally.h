@@ -53,6 +53,8 @@ typedef enum {
     TALLY_FINISHES,
     TALLY_STOPS,
     TALLY_PROBES,
+    TALLY_STORM_PROBES, /* while things went wrong */
+    TALLY_STORM_DUE,    /* runs that were due without an owner then, and were claimed */
     TALLY_SCENES,
     TALLY_REFUSED, /* worlds in which a record could not be written at last */
     TALLY_KINDS
