@@ -28,4 +28,7 @@ void executed_end(executed *e, struct fleet_node *n);
 
 int executed_may_be_lost(const executed *e, struct fleet *f);
 
+/* The same of anything that a node had when it had been driven `begun` times. */
+int executed_was_left(int begun, const struct fleet_node *n);
+
 #endif

@@ -22,6 +22,7 @@ typedef struct talks_seen {
     int by;         /* which node has seen it … */
     int64_t faults; /* … and how many faults it had had */
     int64_t holds;  /* of all runs, so far */
+    int begun;      /* how often somebody had begun to drive that node */
 } talks_seen;
 
 typedef struct talks_log {

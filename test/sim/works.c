@@ -50,25 +50,37 @@ static int is_given_up(const executed *e, const fleet_node *n)
     return e->late || (e->inside > 0 && (n->driven != e->driven || is_cancelled(e, n->fleet)));
 }
 
-/* A stop, or a driver of another kind, gives back what was driven before. It tries to record what
- * was executed for as long as a drain takes, and the storage may fail for all of that. */
-static int was_left(const executed *e, const fleet_node *n)
+/* What gives runs back tries to record what was executed for as long as a drain takes, and the
+ * storage may fail for all of that. */
+static int has_given_up(const fleet_node *n, int64_t since_ns)
 {
-    int64_t since = n->begun != e->begun ? n->begun_ns : n->stopped_ns;
-    return (n->begun != e->begun || (n->stopped && n->stopped_ns >= e->began_ns)) &&
-           n->hit_ns >= since && n->fleet->mono_ns >= clock_deadline(since, FLEET_DRAIN_MS);
+    return n->hit_ns >= since_ns && n->fleet->mono_ns >= clock_deadline(since_ns, FLEET_DRAIN_MS);
 }
 
-/* A node that was closed by others may have begun anew since. */
+/* A driver of another kind gives back what was driven before. */
+int executed_was_left(int begun, const fleet_node *n)
+{
+    return n->begun != begun && has_given_up(n, n->begun_ns);
+}
+
+static int was_stopped(const executed *e, const fleet_node *n)
+{
+    return n->stopped && n->stopped_ns >= e->began_ns && has_given_up(n, n->stopped_ns);
+}
+
+/* A node that was closed by others may have begun anew since; and the one that closes it may wait
+ * for the answer still, when a third one has the run already. */
 static int was_shut_out(const executed *e, fleet_node *n)
 {
-    return fleet_is_shut_out(n) || fleet_was_closed(n->fleet, e->id);
+    return fleet_is_shut_out(n) || fleet_was_closed(n->fleet, e->id) ||
+           (n->silent && !fleet_is_open(n->fleet, e->id));
 }
 
 int executed_may_be_lost(const executed *e, fleet *f)
 {
     fleet_node *n = &f->nodes[e->by];
-    return n->faults != e->faults || is_given_up(e, n) || was_left(e, n) || was_shut_out(e, n);
+    return n->faults != e->faults || is_given_up(e, n) || executed_was_left(e->begun, n) ||
+           was_stopped(e, n) || was_shut_out(e, n);
 }
 
 /* ---- Notes ---- */

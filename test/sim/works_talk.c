@@ -89,13 +89,13 @@ static void seen(void *arg, const char *id, int64_t generation, int64_t number, 
         fleet_wrong(f, "%s generation %" PRId64 " is told something else, number %" PRId64, id,
                     generation, number);
     else if (number < log->count && !f->odds.lack && s->holds == f->talked.holds &&
-             !may_be_lost(f, s->by, s->faults))
+             !may_be_lost(f, s->by, s->faults) && !executed_was_left(s->begun, &f->nodes[s->by]))
         fleet_wrong(f, "%s generation %" PRId64 " is told something new, number %" PRId64, id,
                     generation, number);
     if (number > log->count)
         fleet_wrong(f, "%s generation %" PRId64 " is told number %" PRId64 " before %" PRId64, id,
                     generation, number, log->count);
-    *s = (talks_seen){h, n->index, n->faults, f->talked.holds};
+    *s = (talks_seen){h, n->index, n->faults, f->talked.holds, n->begun};
     log->count = number + 1;
 }
 
