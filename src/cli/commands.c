@@ -364,8 +364,8 @@ static const command COMMANDS[] = {
     {"redrive", act_redrive, 1, 1, 0, " key from whole pin ",
      "usage: pawl redrive ID   have a failed, cancelled or held run go on, as a new "
      "generation\n"
-     "  What it waits for is begun anew, without the pause of a retry and with a new\n"
-     "  idempotency key. A held run keeps its keys if it is let go on by pawl release.\n"
+     "  What it waits for is begun anew, without the pause of a retry, and with a\n"
+     "  new idempotency key. A held run keeps its keys if pawl release lets it go on.\n"
      "  --from OP              from this op on (the first that has failed)\n"
      "  --whole                everything anew\n"
      "  --pin VERSION          in this version of the workflow (the one it has)\n"
