@@ -96,7 +96,7 @@ void run_ask(pawl_run *run, run_want want);
 _Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 _Noreturn void run_nomem(pawl_run *run);
-_Noreturn void run_lacks(pawl_run *run, const char *work); /* nobody has registered it here */
+_Noreturn void run_lacks(pawl_run *run, const char *work); /* it is not registered here */
 _Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 _Noreturn void run_leave(pawl_run *run); /* `end` says how */

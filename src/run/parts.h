@@ -19,7 +19,7 @@ typedef struct run_futures {
     pawl_future *lost;   /* … and those that are made of others */
     pawl_future *looks;  /* made of others, of which some have ended … */
     pawl_future *looks_last;
-    int looking;          /* … and somebody is at it */
+    int looking;          /* … while they are evaluated */
     pawl_future *asking;  /* to know what has become of others; see cross_run.h */
     struct call *in_line; /* work that is due, and done on the run's own thread … */
     struct call *in_line_last;

@@ -10,10 +10,9 @@
 #include "sched/sched.h"
 #include "sched/work_limit.h"
 
-enum {
-    OWN_TRIES = 5
-}; /* each with a probe that was committed; then an unknown failure is one for
-                           good */
+/* So many failures for an unknown reason, each followed by a probe that was committed, and the
+ * record counts as refused for good. */
+enum { OWN_TRIES = 5 };
 
 /* What is known of a unit that is kept. The words are guarded by the drive's lock. */
 struct kept {
