@@ -263,7 +263,7 @@ int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms)
     return number;
 }
 
-int run_mark(unit *u, const run_hold *h, int64_t more)
+int run_mark(unit *u, const run_lease *h, int64_t more)
 {
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence), db_int(more)};
     return guard_run(u, &MARK, "fence", h->run, values, DB_COUNT(values));
@@ -348,7 +348,7 @@ static db_value count_of(const run_status *status)
     return db_int(status ? status->count : 0);
 }
 
-int run_set_status(unit *u, const run_hold *h, const run_status *status, int64_t now_ms)
+int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_t now_ms)
 {
     const db_value values[] = {db_int(h->run),    db_int(h->owner), db_int(h->fence),
                                status_of(status), count_of(status), db_int(now_ms)};
@@ -357,7 +357,7 @@ int run_set_status(unit *u, const run_hold *h, const run_status *status, int64_t
     return number;
 }
 
-static int park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
+static int park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
                 const run_status *status, int64_t now_ms, int keeps)
 {
     const db_value values[] = {
@@ -377,19 +377,19 @@ static int park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
     return number;
 }
 
-int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
+int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
              const run_status *status, int64_t now_ms)
 {
     return park(u, h, seen, deadline_ms, status, now_ms, 0);
 }
 
-int run_park_kept(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
+int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
                   const run_status *status, int64_t now_ms)
 {
     return park(u, h, seen, deadline_ms, status, now_ms, 1);
 }
 
-int run_finish(unit *u, const run_hold *h, const run_end *end, const run_status *status,
+int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,
                int64_t now_ms)
 {
     assert(end->phase != PHASE_LIVE && end->phase != PHASE_FAILING);
@@ -409,13 +409,13 @@ int run_finish(unit *u, const run_hold *h, const run_end *end, const run_status 
     return number;
 }
 
-int run_give_back(unit *u, const run_hold *h, int64_t now_ms)
+int run_give_back(unit *u, const run_lease *h, int64_t now_ms)
 {
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence), db_int(now_ms)};
     return guard_run(u, &GIVE_BACK, "fence", h->run, values, DB_COUNT(values));
 }
 
-int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms)
+int run_set_held(unit *u, const run_lease *h, const run_held *why, int64_t now_ms)
 {
     const db_value values[] = {
         db_int(h->run),           db_int(h->owner),        db_int(h->fence), db_int(why->reason),
@@ -426,7 +426,7 @@ int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms
     return number;
 }
 
-int run_hold_record(unit *u, const run_hold *h, const run_held *why, slice trouble, int64_t now_ms)
+int run_hold_record(unit *u, const run_lease *h, const run_held *why, slice trouble, int64_t now_ms)
 {
     const db_value values[] = {db_int(h->run),      db_int(h->owner), db_int(h->fence),
                                db_text(why->words), db_text(trouble), db_int(now_ms)};
@@ -435,7 +435,7 @@ int run_hold_record(unit *u, const run_hold *h, const run_held *why, slice troub
     return number;
 }
 
-void run_try_again(unit *u, const run_hold *h)
+void run_try_again(unit *u, const run_lease *h)
 {
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence)};
     int number =
@@ -444,7 +444,7 @@ void run_try_again(unit *u, const run_hold *h)
         unit_put_first(u, number);
 }
 
-int run_set_trouble(unit *u, const run_hold *h, slice trouble, int64_t now_ms)
+int run_set_trouble(unit *u, const run_lease *h, slice trouble, int64_t now_ms)
 {
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence),
                                text_or_null(trouble), db_int(now_ms)};
@@ -476,7 +476,7 @@ int run_set_free(unit *u, int64_t run, int64_t now_ms)
     return number;
 }
 
-int run_check_fence(unit *u, const run_hold *h)
+int run_check_fence(unit *u, const run_lease *h)
 {
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence)};
     return guard_run(u, &CHECK_FENCE, "fence", h->run, values, DB_COUNT(values));

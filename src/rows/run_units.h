@@ -23,11 +23,11 @@ enum { RUN_SMALL = 1024 };
 #define RUN_NEVER INT64_MAX
 
 /* A run as its owner knows it. All that the owner does to the row names all three. */
-typedef struct run_hold {
+typedef struct run_lease {
     int64_t run;
     int64_t owner;
     int64_t fence;
-} run_hold;
+} run_lease;
 
 /* A run as a node has read it that wants to claim it. */
 typedef struct run_found {
@@ -49,7 +49,7 @@ enum { CLAIM_FENCE, CLAIM_GENERATION, CLAIM_MAIL, CLAIM_PHASE, CLAIM_WAKE_AT, CL
 int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
 
 /* So many claims more, or less. Guard "fence". */
-int run_mark(unit *u, const run_hold *h, int64_t more);
+int run_mark(unit *u, const run_lease *h, int64_t more);
 
 /* Something that arrives for a run. */
 typedef struct run_mail {
@@ -104,18 +104,18 @@ typedef struct run_status {
 } run_status;
 
 /* In units where no other statement writes the status. */
-int run_set_status(unit *u, const run_hold *h, const run_status *status, int64_t now_ms);
+int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_t now_ms);
 
 /* Sleep until `deadline_ms` (RUN_NEVER), unless more has arrived than `seen`, the mail that was
  * applied: then it is due at once. It keeps its owner, unless it was held: then it has none. Guard
  * "fence". The row says when it wakes, how much mail there is, and whether it is held. */
 enum { PARK_WAKE_AT, PARK_MAIL, PARK_HELD };
 
-int run_park(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
+int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
              const run_status *status, int64_t now_ms);
 
 /* The same while it has jobs under way: it keeps its owner, held or not. */
-int run_park_kept(unit *u, const run_hold *h, int64_t seen, int64_t deadline_ms,
+int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
                   const run_status *status, int64_t now_ms);
 
 /* How a run ends. */
@@ -129,11 +129,11 @@ typedef struct run_end {
  * it. */
 enum { FINISH_WATCHED, FINISH_PARENT, FINISH_PARENT_GENERATION, FINISH_PARENT_OP };
 
-int run_finish(unit *u, const run_hold *h, const run_end *end, const run_status *status,
+int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,
                int64_t now_ms);
 
 /* Give it back as it is; whatever it waits for, it wakes for the next owner. Guard "fence". */
-int run_give_back(unit *u, const run_hold *h, int64_t now_ms);
+int run_give_back(unit *u, const run_lease *h, int64_t now_ms);
 
 typedef struct run_held {
     int64_t reason; /* HELD_… */
@@ -142,19 +142,20 @@ typedef struct run_held {
 } run_held;
 
 /* Hold it, and give it back. Guard "fence". */
-int run_set_held(unit *u, const run_hold *h, const run_held *why, int64_t now_ms);
+int run_set_held(unit *u, const run_lease *h, const run_held *why, int64_t now_ms);
 
 /* Hold it because its record is refused (HELD_RECORD), and keep it: the result is in the memory of
  * its owner only. It stays due, for a takeover when that owner is dead. `trouble`: in words, until
  * it has got further. Guard "fence". */
-int run_hold_record(unit *u, const run_hold *h, const run_held *why, slice trouble, int64_t now_ms);
+int run_hold_record(unit *u, const run_lease *h, const run_held *why, slice trouble,
+                    int64_t now_ms);
 
 /* Put before a unit that is handed in again: the run is still the owner's; a hold for its record,
  * and its trouble, are over if the unit is committed. Guard "fence". */
-void run_try_again(unit *u, const run_hold *h);
+void run_try_again(unit *u, const run_lease *h);
 
 /* The trouble of a run that is not held, in words; at NULL: it is over. */
-int run_set_trouble(unit *u, const run_hold *h, slice trouble, int64_t now_ms);
+int run_set_trouble(unit *u, const run_lease *h, slice trouble, int64_t now_ms);
 
 /* Hold a run that is due and that no node can drive: HELD_VERSION. It has no owner (0), or a node
  * that is closed. Guards "closed", "owner". */
@@ -168,7 +169,7 @@ int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms);
 int run_set_free(unit *u, int64_t run, int64_t now_ms);
 
 /* Check that the owner still has it, without a lock. Guard "fence". */
-int run_check_fence(unit *u, const run_hold *h);
+int run_check_fence(unit *u, const run_lease *h);
 
 /* One more row of a run's journal. */
 typedef struct run_entry {

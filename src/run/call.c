@@ -32,7 +32,7 @@ static void *arg_of(pawl_run *run, const call *c)
 int64_t call_attempt(const call *c)
 {
     /* RULE 2-the-number-of-an-attempt-is-in-the-journal */
-    return c->before + replay_attempts(c->future->run->replay, c->future->op) + 1;
+    return c->before + replay_attempts(c->future->run->journal.replay, c->future->op) + 1;
 }
 
 static int fill(pawl_run *run, const call *c, pawl_work *w, int64_t number, int64_t op)
@@ -63,7 +63,7 @@ int call_fill(const call *c, pawl_work *w, int64_t number, int64_t op)
 static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
 {
     /* RULE 2-a-step-that-was-not-begun-keeps-its-key */
-    if (op > replay_seq(run->replay) && !c->transacts) {
+    if (op > replay_seq(run->journal.replay) && !c->transacts) {
         slice data = work_not_begun(run, host_now_ms(run->host), c->began_ms);
         if (!data.at)
             run_nomem(run);
@@ -78,25 +78,25 @@ static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
     if (!work_open(run))
         run_nomem(run);
     jobs_start(run);
-    if (fill(run, c, run->work, number, op))
+    if (fill(run, c, run->attempt.work, number, op))
         run_ask(run, c->transacts ? WANT_TRANSACT : WANT_WORK);
     else
-        work_expire(run->work);
-    if (run->collects)
+        work_expire(run->attempt.work);
+    if (run->code.collects)
         leave(run, c, op);
 }
 
 int call_first(pawl_run *run, const call *c)
 {
-    attempt(run, c, 1, replay_seq(run->replay) + 1);
-    return !run->work->failed;
+    attempt(run, c, 1, replay_seq(run->journal.replay) + 1);
+    return !run->attempt.work->failed;
 }
 
 int call_in_transaction(pawl_run *run, const call *c, int64_t number)
 {
-    run->transact.state = TRANSACT_ASKED;
-    attempt(run, c, number, replay_seq(run->replay) + 1);
-    return !run->work->failed;
+    run->attempt.transact.state = TRANSACT_ASKED;
+    attempt(run, c, number, replay_seq(run->journal.replay) + 1);
+    return !run->attempt.work->failed;
 }
 
 int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number)
@@ -199,7 +199,7 @@ static void due(pawl_future *f)
     if (c->listed)
         return;
     c->listed = 1;
-    if (!c->beside || f->run->suspect) /* a job has no mark */
+    if (!c->beside || f->run->quarantine_level) /* a job has no mark */
         append(&all->in_line, &all->in_line_last, c);
     else
         append(&all->beside, &all->beside_last, c);
@@ -297,8 +297,8 @@ int call_do(pawl_run *run)
     if (!c)
         return 0;
     attempt(run, c, c->kind == OP_UNTIL ? 1 : call_attempt(c), c->future->op);
-    if (run->work->expired) /* perhaps because it ignored a request to stop */
+    if (run->attempt.work->expired) /* perhaps because it ignored a request to stop */
         cleanup_look(run);
-    call_ended(c, run->work);
+    call_ended(c, run->attempt.work);
     return 1;
 }

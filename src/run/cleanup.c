@@ -43,7 +43,7 @@ static int is_again(const char *word)
 
 static const char *data_of(pawl_run *run)
 {
-    const run_result *end = &run->end;
+    const run_result *end = &run->code.end;
     const char *json = end->value;
     if (end->phase != PHASE_DONE)
         json = pawl_json(run, "{'name':%s,'message':%s,'where':%s}", end->name, end->message,
@@ -58,7 +58,7 @@ static const char *data_of(pawl_run *run)
 /* The last row of the journal, where there is one. */
 static void record_end(pawl_run *run)
 {
-    const run_result *end = &run->end;
+    const run_result *end = &run->code.end;
     slice value = slice_of(end->value);
     if (end->phase != PHASE_DONE) {
         journal_return(run, OP_ENDED_FAILED);
@@ -72,16 +72,16 @@ static void record_end(pawl_run *run)
 
 _Noreturn void cleanup_leave(pawl_run *run)
 {
-    int cleans = run->end.phase == PHASE_DONE ? run->finallys > 0 : run->cleans > 0;
+    int cleans = run->code.end.phase == PHASE_DONE ? run->finallys > 0 : run->cleanups > 0;
     future_cancel_flush(run);
     if (cleans && !run->failing) {
         const replay_row *row;
-        slice word = slice_of(word_of(run, &run->end));
+        slice word = slice_of(word_of(run, &run->code.end));
         if (journal_op(run, OP_ENDING, word, &row) == REPLAY_NEW) {
             cross_run_leave(run);
             journal_record(run, OP_ENDING, word, slice_of(data_of(run)));
         }
-        run->end.phase = PHASE_FAILING;
+        run->code.end.phase = PHASE_FAILING;
     } else {
         record_end(run);
         cross_run_leave(run);
@@ -91,7 +91,7 @@ _Noreturn void cleanup_leave(pawl_run *run)
 
 _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message, const char *where)
 {
-    run->end =
+    run->code.end =
         (run_result){.phase = PHASE_FAILED, .name = name, .message = message, .where = where};
     cleanup_leave(run);
 }
@@ -99,7 +99,7 @@ _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message
 static _Noreturn void cancel(pawl_run *run, const char *reason)
 {
     inbox_take_cancel(run);
-    run->end =
+    run->code.end =
         (run_result){.phase = PHASE_CANCELLED, .name = "cancelled", .message = reason, .where = ""};
     cleanup_leave(run);
 }
@@ -108,8 +108,8 @@ void cleanup_check(pawl_run *run)
 {
     if (run->failing)
         return;
-    if (run->cancelled)
-        cancel(run, run->cancelled);
+    if (run->code.cancelled)
+        cancel(run, run->code.cancelled);
     if (run->deadline_ms != RUN_NEVER && run->deadline_ms <= host_now_ms(run->host))
         cancel(run, "its deadline has passed");
 }
@@ -117,7 +117,7 @@ void cleanup_check(pawl_run *run)
 void cleanup_look(pawl_run *run)
 {
     /* RULE A7-a-cancel-is-looked-for-before-the-first-step */
-    if (run->has_mail || atomic_load(&run->inbox_seen) < run->mail)
+    if (run->mail.has_more || atomic_load(&run->mail.seen) < run->mail.known)
         inbox_look_for_cancel(run);
     cleanup_check(run);
 }
@@ -131,7 +131,7 @@ static pawl_code add(pawl_run *run, op_kind kind, const char *work, const char *
     slice data = ops_json(run, input, "input of the clean-up", work);
     if (journal_op(run, kind, name, &row) == REPLAY_NEW)
         journal_record(run, kind, name, data);
-    run->cleans++;
+    run->cleanups++;
     run->finallys += kind == OP_FINALLY;
     return PAWL_OK;
 }
@@ -153,7 +153,7 @@ const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *v
     slice data = ops_json(run, input, "input of the next generation", "");
     if (version)
         version = run_text(run, ops_name(run, version, "version"));
-    run->end = (run_result){
+    run->code.end = (run_result){
         .phase = PHASE_DONE, .again = 1, .value = run_text(run, data), .version = version};
     cleanup_leave(run);
 }
@@ -230,7 +230,7 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
     if (f->behind)
         f->behind->before = f->before;
     run_free_value(run, f->own);
-    replay_own(run->replay, f->op, NULL); /* it may still be open, as the journal sees it */
+    replay_own(run->journal.replay, f->op, NULL); /* it may still be open, as the journal sees it */
     future_release(f);
 }
 
@@ -248,7 +248,7 @@ static void forget(pawl_run *run, story *s, pawl_future *f)
 
 static void note_answer(pawl_run *run, story *s, const replay_row *row)
 {
-    pawl_future *f = replay_owner(run->replay);
+    pawl_future *f = replay_owner(run->journal.replay);
     if (!f)
         return;
     if (row->kind == OP_DONE && f->kind != &OPEN_CHILD)
@@ -264,8 +264,8 @@ static void note_abandoned(pawl_run *run, story *s, const replay_row *row)
     while ((at = strpbrk(at, "0123456789")) != NULL) {
         char *end;
         int64_t op = strtoll(at, &end, 10);
-        pawl_future *f = replay_owner_of(run->replay, op);
-        replay_close(run->replay, op); /* RULE A6-what-was-abandoned-has-no-late-answer */
+        pawl_future *f = replay_owner_of(run->journal.replay, op);
+        replay_close(run->journal.replay, op); /* RULE A6-what-was-abandoned-has-no-late-answer */
         if (f)
             forget(run, s, f);
         at = end;
@@ -426,7 +426,7 @@ static void call_all(pawl_run *run, const story *s, int finallys)
 /* As the row says. */
 static void read_end(pawl_run *run, const story *s)
 {
-    run_result *end = &run->end;
+    run_result *end = &run->code.end;
     *end = (run_result){.phase = PHASE_DONE, .value = s->data};
     if (is_again(s->how)) {
         end->again = 1;

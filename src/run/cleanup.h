@@ -13,7 +13,7 @@
 
 #include "run/run.h"
 
-/* On the fiber: the run ends as run->end says. Does not come back. */
+/* On the fiber: the run ends as code.end says. Does not come back. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
 /* The function has failed: the run ends so. Does not come back. */

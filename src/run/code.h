@@ -5,8 +5,12 @@
 
 #include <pawl.h>
 
+#include <stdatomic.h>
+
+#include "base/map.h"
 #include "base/slice.h"
 #include "db/columns.h"
+#include "fiber/fiber.h"
 #include "run/registry.h"
 
 /* Why the fiber has come back. */
@@ -67,6 +71,33 @@ typedef struct arrival_source {
     const char *name;
     int (*look)(pawl_run *run); /* NULL: the end of the table */
 } arrival_source;
+
+/* The function while it is in memory. It lives on the fiber: where it needs something from outside
+ * it sets `want` and parks, and the host does that on its own stack and resumes it. */
+typedef struct run_code {
+    fiber *fiber;       /* NULL: the run is cold, and the rest of this struct is empty */
+    map values;         /* memory of the function: by address, its future, or itself */
+    run_defer *defers;  /* functions to be called when the fiber goes */
+    int64_t now_ms;     /* the time that the function was told last */
+    atomic_int misused; /* the run was used from elsewhere than its function */
+
+    run_want want;
+    int64_t until_ms; /* of WANT_WAIT */
+    int64_t key;      /* the answer to WANT_KEY */
+    run_result end;   /* of WANT_END */
+
+    const char *cancelled;  /* the reason of the cancel that the function was told; NULL: none */
+    const char *sender;     /* of the message that was received last */
+    const char *json_wrong; /* why the last pawl_json() that failed did; NULL: none has */
+    run_spot line;          /* the last log line that the function has written … */
+    run_spot told;          /* … and the last that was given out: a replay repeats none */
+    const arrival_source *sources; /* what a wait asks, in this order */
+
+    /* The function does not get what it wants: its fiber is resumed only so that take_in() records
+     * the results of jobs, and leaves again. See jobs.h. */
+    int collects;
+    void (*take_in)(pawl_run *run);
+} run_code;
 
 /* Is the caller the function itself? Otherwise it is marked as misused, and nothing is done. */
 int run_is_inside(pawl_run *run);

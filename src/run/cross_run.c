@@ -37,7 +37,7 @@ static void stop_asking(pawl_future *f)
 void cross_run_forget(pawl_future *f)
 {
     stop_asking(f);
-    for (run_sent *s = f->run->sent; s; s = s->next)
+    for (run_sent *s = f->run->draft.sent; s; s = s->next)
         if (s->future == f)
             s->future = NULL;
 }
@@ -56,7 +56,7 @@ int cross_run_look(pawl_run *run)
         }
         if (journal_arrive_all(run))
             return 1;
-        if (run->sent) /* its result is known when the unit is committed; then it is asked for
+        if (run->draft.sent) /* its result is known when the unit is committed; then it is asked for
                           again */
             run_ask(run, WANT_FLUSH);
     }
@@ -67,17 +67,17 @@ int cross_run_look(pawl_run *run)
 
 run_sent *cross_run_add(pawl_run *run, int statement, int64_t whom)
 {
-    run_sent *s = arena_alloc(run->unit_arena, sizeof *s);
+    run_sent *s = arena_alloc(run->draft.arena, sizeof *s);
     if (!s)
         run_nomem(run);
-    *s = (run_sent){.next = run->sent, .statement = statement, .run = whom};
-    run->sent = s;
+    *s = (run_sent){.next = run->draft.sent, .statement = statement, .run = whom};
+    run->draft.sent = s;
     return s;
 }
 
 static void tell_one(pawl_run *run, const run_sent *s, int committed)
 {
-    const unit_row *row = committed ? unit_rows(run->unit, s->statement) : NULL;
+    const unit_row *row = committed ? unit_rows(run->draft.unit, s->statement) : NULL;
     host_sent(run->host, s, row);
     if (committed && s->future && !s->future->over) {
         const other *o = s->future->own;
@@ -87,14 +87,14 @@ static void tell_one(pawl_run *run, const run_sent *s, int committed)
 
 void cross_run_committed(pawl_run *run, int committed)
 {
-    for (const run_sent *s = run->sent; s; s = s->next)
+    for (const run_sent *s = run->draft.sent; s; s = s->next)
         tell_one(run, s, committed);
-    run->sent = NULL;
+    run->draft.sent = NULL;
 }
 
 void cross_run_cut(pawl_run *run, int count)
 {
-    for (run_sent **at = &run->sent; *at;) {
+    for (run_sent **at = &run->draft.sent; *at;) {
         if ((*at)->statement < count) {
             at = &(*at)->next;
             continue;
@@ -116,7 +116,7 @@ void cross_run_cancel_child(pawl_run *run, int64_t child)
                   .at_ms = host_now_ms(run->host),
                   .data = {REASON, sizeof REASON - 1}};
     if (child > 0)
-        cross_run_add(run, run_try_cancel(journal_unit(run), &m, run->hold.run), child)->cancels =
+        cross_run_add(run, run_try_cancel(journal_unit(run), &m, run->lease.run), child)->cancels =
             1;
 }
 
@@ -127,15 +127,15 @@ void cross_run_leave(pawl_run *run)
 
 static slice result_of(pawl_run *run, const char **word)
 {
-    *word = run->end.phase == PHASE_DONE ? "done" : "failed";
-    if (run->end.phase == PHASE_DONE)
-        return slice_of(run->end.value);
-    char *json =
-        pawl_json_new("{'name':%s,'message':%s,'where':'%s%s%s','code':%d}", run->end.name,
-                      run->end.message, run->id, run->end.where[0] ? ": " : "", run->end.where,
-                      run->end.phase == PHASE_CANCELLED ? PAWL_CANCELLED : PAWL_FAILED);
+    *word = run->code.end.phase == PHASE_DONE ? "done" : "failed";
+    if (run->code.end.phase == PHASE_DONE)
+        return slice_of(run->code.end.value);
+    char *json = pawl_json_new(
+        "{'name':%s,'message':%s,'where':'%s%s%s','code':%d}", run->code.end.name,
+        run->code.end.message, run->id, run->code.end.where[0] ? ": " : "", run->code.end.where,
+        run->code.end.phase == PHASE_CANCELLED ? PAWL_CANCELLED : PAWL_FAILED);
     slice text = slice_of(json);
-    text.at = json ? arena_copy(run->unit_arena, text) : NULL;
+    text.at = json ? arena_copy(run->draft.arena, text) : NULL;
     pawl_free(json);
     return text;
 }
@@ -143,23 +143,23 @@ static slice result_of(pawl_run *run, const char **word)
 int cross_run_report(pawl_run *run)
 {
     const char *word;
-    if (run->parent == 0)
+    if (run->parent.run == 0)
         return 1;
     slice result = result_of(run, &word);
-    slice data = {result.at ? arena_copy(run->unit_arena, result) : NULL, result.size};
-    run_sent *s = arena_alloc(run->unit_arena, sizeof *s);
+    slice data = {result.at ? arena_copy(run->draft.arena, result) : NULL, result.size};
+    run_sent *s = arena_alloc(run->draft.arena, sizeof *s);
     if (!data.at || !s)
         return 0;
-    run_mail m = {.run = run->parent,
-                  .generation = run->parent_generation,
-                  .op = run->parent_op,
+    run_mail m = {.run = run->parent.run,
+                  .generation = run->parent.generation,
+                  .op = run->parent.op,
                   .kind = INBOX_CHILD,
                   .name = slice_of(word),
                   .by = slice_of(run->id),
                   .at_ms = host_now_ms(run->host),
                   .data = data};
-    *s = (run_sent){.next = run->sent, .run = run->parent};
-    s->statement = run_try_report(run->unit, &m, run->parked);
-    run->sent = s;
+    *s = (run_sent){.next = run->draft.sent, .run = run->parent.run};
+    s->statement = run_try_report(run->draft.unit, &m, run->draft.parked);
+    run->draft.sent = s;
     return 1;
 }

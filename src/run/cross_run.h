@@ -46,7 +46,7 @@ void cross_run_committed(pawl_run *run, int committed);
 /* The unit was cut to its first statements: what comes behind them is not sent. */
 void cross_run_cut(pawl_run *run, int count);
 
-/* The run ends, by run->parked: its parent is told, in the same unit. 0: memory is out. */
+/* The run ends, by draft.parked: its parent is told, in the same unit. 0: memory is out. */
 int cross_run_report(pawl_run *run);
 
 /* ---- Kinds of futures that ask (ops_child.c, ops_tell.c) ---- */

@@ -60,7 +60,7 @@ static slice ops_of(pawl_run *run, const pawl_future *losers, size_t *count)
         if (!f->over)
             buf_printf(&ops, "%s%" PRId64, (*count)++ ? "," : "[", f->op);
     buf_printf(&ops, "]");
-    slice text = {arena_copy(run->unit_arena, (slice){ops.at, ops.size}), ops.size};
+    slice text = {arena_copy(run->draft.arena, (slice){ops.at, ops.size}), ops.size};
     int failed = ops.failed;
     buf_free(&ops);
     if (!text.at || failed)
@@ -72,7 +72,7 @@ static void give_up(pawl_future *f, int live)
 {
     if (f->over)
         return;
-    replay_close(f->run->replay, f->op); /* RULE A6-what-is-abandoned-takes-no-answer */
+    replay_close(f->run->journal.replay, f->op); /* RULE A6-what-is-abandoned-takes-no-answer */
     if (f->kind->abandon)
         f->kind->abandon(f, live);
     future_answer(f, PAWL_CANCELLED, CANCELLED);

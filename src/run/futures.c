@@ -36,7 +36,7 @@ pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, in
     f->kind = kind;
     f->op = op;
     f->what = op_find(op_asked_as(what))->word;
-    replay_own(run->replay, op, f);
+    replay_own(run->journal.replay, op, f);
     return f;
 }
 
@@ -90,7 +90,7 @@ static int lets_go(pawl_future *f)
 
 int future_drop_value(pawl_run *run, const void *memory)
 {
-    void *owner = map_get(&run->values, (uint64_t)(uintptr_t)memory);
+    void *owner = map_get(&run->code.values, (uint64_t)(uintptr_t)memory);
     if (!owner)
         return 0;
     if (owner == memory || lets_go(owner))
@@ -188,7 +188,7 @@ void future_answer_row(pawl_future *f, const replay_row *row)
 
 void futures_arrived(pawl_run *run, const replay_row *row)
 {
-    pawl_future *f = replay_owner(run->replay);
+    pawl_future *f = replay_owner(run->journal.replay);
     if (!f || f->over)
         return;
     if (f->kind->arrived)

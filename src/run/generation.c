@@ -38,38 +38,41 @@ static db_value status_of(const run_status *status)
 
 int cleanup_add_failing(pawl_run *run)
 {
-    const run_hold *h = &run->hold;
-    const db_value values[] = {db_int(h->run),          db_int(h->owner),
-                               db_int(h->fence),        db_int(host_now_ms(run->host)),
-                               status_of(&run->status), db_int(run->status.count)};
-    run->parked = unit_guard(run->unit, &FAILING, "fence", unit_key("runs", h->run), values,
-                             DB_COUNT(values));
-    run_note(run->unit, db_int(h->run), host_now_ms(run->host));
-    run->status_rides = 1;
+    const run_lease *h = &run->lease;
+    const db_value values[] = {db_int(h->run),
+                               db_int(h->owner),
+                               db_int(h->fence),
+                               db_int(host_now_ms(run->host)),
+                               status_of(&run->draft.status),
+                               db_int(run->draft.status.count)};
+    run->draft.parked = unit_guard(run->draft.unit, &FAILING, "fence", unit_key("runs", h->run),
+                                   values, DB_COUNT(values));
+    run_note(run->draft.unit, db_int(h->run), host_now_ms(run->host));
+    run->draft.status_rides = 1;
     return 1;
 }
 
 static void add_start(pawl_run *run, int64_t generation, slice input, int64_t now_ms)
 {
-    run_entry e = {.run = run->hold.run,
+    run_entry e = {.run = run->lease.run,
                    .generation = generation,
                    .seq = 1,
                    .kind = OP_STARTED,
                    .name = SLICE_LIT(""),
                    .at_ms = now_ms,
-                   .data = {arena_copy(run->unit_arena, input), input.size}};
+                   .data = {arena_copy(run->draft.arena, input), input.size}};
     if (e.data.at)
-        run_append(run->unit, &e);
+        run_append(run->draft.unit, &e);
     else
-        run->unit->broken_build = 1;
+        run->draft.unit->broken_build = 1;
 }
 
 static slice copy_into_unit(pawl_run *run, const char *text)
 {
     slice s = slice_of(text);
-    s.at = arena_copy(run->unit_arena, s);
+    s.at = arena_copy(run->draft.arena, s);
     if (!s.at)
-        run->unit->broken_build = 1;
+        run->draft.unit->broken_build = 1;
     return s;
 }
 
@@ -78,19 +81,19 @@ static const workflow *next_workflow(pawl_run *run, const char **version)
 {
     registry *r = run->host->registry;
     const char *name = run->workflow ? run->workflow->name : "";
-    const workflow *w = registry_workflow(r, name, run->end.version);
-    *version = w ? w->version : run->end.version ? run->end.version : "";
+    const workflow *w = registry_workflow(r, name, run->code.end.version);
+    *version = w ? w->version : run->code.end.version ? run->code.end.version : "";
     return w;
 }
 
 int generation_add(pawl_run *run)
 {
-    const run_hold *h = &run->hold;
-    unit *u = run->unit;
+    const run_lease *h = &run->lease;
+    unit *u = run->draft.unit;
     int64_t now = host_now_ms(run->host);
     const char *version;
-    const workflow *w = run->end.next = next_workflow(run, &version);
-    slice input = copy_into_unit(run, run->end.value);
+    const workflow *w = run->code.end.next = next_workflow(run, &version);
+    slice input = copy_into_unit(run, run->code.end.value);
     int small = input.size <= RUN_SMALL;
     const db_value over[] = {db_int(h->run), db_int(run->generation),
                              db_text(copy_into_unit(run, run->version)), db_int(now)};
@@ -106,19 +109,19 @@ int generation_add(pawl_run *run)
                                small ? db_bytes(input) : db_null(),
                                db_int(w ? h->owner : 0),
                                db_int(now),
-                               status_of(&run->status),
-                               db_int(run->status.count)};
-    run->parked =
+                               status_of(&run->draft.status),
+                               db_int(run->draft.status.count)};
+    run->draft.parked =
         unit_guard(u, &AGAIN, "fence", unit_key("runs", h->run), values, DB_COUNT(values));
     run_note(u, db_int(h->run), now);
-    run->status_rides = 1;
+    run->draft.status_rides = 1;
     return !u->broken_build;
 }
 
 int generation_begun(pawl_run *run)
 {
-    const workflow *w = run->end.next;
-    slice input = slice_of(run->end.value);
+    const workflow *w = run->code.end.next;
+    slice input = slice_of(run->code.end.value);
     char *copy = w ? strdup(w->version) : NULL;
     char *kept = input.size <= RUN_SMALL ? strdup(input.at) : NULL;
     if (!copy || (input.size <= RUN_SMALL && !kept)) {
@@ -133,8 +136,8 @@ int generation_begun(pawl_run *run)
     run->workflow = w;
     run->generation++;
     run->failing = 0;
-    run->fresh = kept != NULL;
-    run->told = (run_spot){0, 0};
-    run->expired_op = run->expired = 0;
+    run->journal.is_fresh = kept != NULL;
+    run->code.told = (run_spot){0, 0};
+    run->attempt.expired_op = run->attempt.expired = 0;
     return 1;
 }

@@ -26,6 +26,7 @@ struct run_host {
     clock_source *clock; /* for the time limits of attempts: its monotonic time */
     const char *tenant;  /* that the runs belong to */
     const char *origin;  /* the id of the database: a part of idempotency keys */
+    size_t slot_size;    /* bytes that each run gets for the host's own use; 0: none */
 
     /* The time of the database, which is what is recorded. Called by almost every op. */
     int64_t (*now_ms)(const run_host *h);

@@ -30,34 +30,34 @@ static void drop_rows(inbox_row *l)
 
 void inbox_forget(pawl_run *run)
 {
-    run_inbox *p = run->inbox;
+    run_inbox *p = run->mail.inbox;
     if (!p)
         return;
     drop_rows(p->rest);
     for (inbox_box *b = p->boxes; b; b = b->next)
         drop_rows(b->first);
-    run->inbox = NULL;
-    atomic_store(&run->inbox_seen, 0);
+    run->mail.inbox = NULL;
+    atomic_store(&run->mail.seen, 0);
 }
 
 /* ---- Taking, on the fiber ---- */
 
 static run_inbox *inbox_of(pawl_run *run)
 {
-    if (!run->inbox)
-        run->inbox = arena_alloc(run->log, sizeof(run_inbox));
-    if (!run->inbox)
+    if (!run->mail.inbox)
+        run->mail.inbox = arena_alloc(run->journal.arena, sizeof(run_inbox));
+    if (!run->mail.inbox)
         run_nomem(run);
-    return run->inbox;
+    return run->mail.inbox;
 }
 
 static void consume_row(pawl_run *run, slice name, int64_t seq)
 {
-    name.at = arena_copy(run->unit_arena, name);
+    name.at = arena_copy(run->draft.arena, name);
     if (!name.at)
         run_nomem(run);
-    const db_value values[] = {db_int(run->hold.run), db_text(name), db_int(seq)};
-    unit_write(journal_unit(run), &TAKE, unit_key("inbox", run->hold.run), values,
+    const db_value values[] = {db_int(run->lease.run), db_text(name), db_int(seq)};
+    unit_write(journal_unit(run), &TAKE, unit_key("inbox", run->lease.run), values,
                DB_COUNT(values));
 }
 
@@ -66,7 +66,7 @@ static void consume_row(pawl_run *run, slice name, int64_t seq)
 static void take_result(pawl_run *run, const inbox_row *l)
 {
     int fits = !run->failing && l->generation == run->generation &&
-               replay_fits(run->replay, OP_DONE, l->op);
+               replay_fits(run->journal.replay, OP_DONE, l->op);
     if (fits)
         journal_arrive(run, slice_equal(l->name, SLICE_LIT("done")) ? OP_DONE : OP_FAILED, l->op,
                        l->data);
@@ -86,14 +86,14 @@ static const char *cancel_reason(pawl_run *run, slice data)
 
 static void take_rest(pawl_run *run)
 {
-    run_inbox *p = run->inbox;
+    run_inbox *p = run->mail.inbox;
     while (p->rest) {
         inbox_row *l = p->rest;
         /* RULE A7-a-cancel-stays-until-it-is-followed */
         /* RULE A7-a-cancel-beside-a-message-stays-until-it-is-followed */
         if (l->kind == INBOX_CANCEL) {
             p->cancel = l->seq;
-            run->cancelled = cancel_reason(run, l->data);
+            run->code.cancelled = cancel_reason(run, l->data);
         } else {
             consume_row(run, l->name, l->seq);
         }
@@ -106,7 +106,7 @@ static void take_rest(pawl_run *run)
 
 void inbox_take_cancel(pawl_run *run)
 {
-    run_inbox *p = run->inbox;
+    run_inbox *p = run->mail.inbox;
     if (p && p->cancel != 0)
         consume_row(run, SLICE_LIT(""), p->cancel);
     if (p)
@@ -133,7 +133,7 @@ static void deliver(pawl_run *run, const run_inbox *p)
     buf_text(&json, ",\"message\":");
     buf_add(&json, l->data);
     buf_char(&json, '}');
-    slice record = {json.failed ? NULL : arena_copy(run->unit_arena, (slice){json.at, json.size}),
+    slice record = {json.failed ? NULL : arena_copy(run->draft.arena, (slice){json.at, json.size}),
                     json.size};
     buf_free(&json);
     if (!record.at)
@@ -148,11 +148,11 @@ static void deliver(pawl_run *run, const run_inbox *p)
 static int is_wanted(pawl_run *run, const run_inbox *p)
 {
     int due = heap_due_ms(&run->futures.due) <= host_now_ms(run->host);
-    if (run->has_mail || atomic_load(&run->inbox_seen) < run->mail)
+    if (run->mail.has_more || atomic_load(&run->mail.seen) < run->mail.known)
         return 1;
     for (const inbox_box *b = p->boxes; b; b = b->next)
         /* RULE B12-before-a-time-out-counts-the-inbox-is-looked-at */
-        if (b->waiting && !b->first && (due || b->read < run->mail))
+        if (b->waiting && !b->first && (due || b->read < run->mail.known))
             return 1;
     return 0;
 }
@@ -170,7 +170,7 @@ int inbox_look(pawl_run *run)
 {
     run_inbox *p = inbox_of(run);
     if (!has_message(p) && is_wanted(run, p)) {
-        run->has_mail = 0;
+        run->mail.has_more = 0;
         run_ask(run, WANT_MAIL);
     }
     take_rest(run);
@@ -183,18 +183,18 @@ int inbox_look(pawl_run *run)
 const char *inbox_look_for_cancel(pawl_run *run)
 {
     run_inbox *p = inbox_of(run);
-    run->has_mail = 0;
+    run->mail.has_more = 0;
     do {
         run_ask(run, WANT_MAIL);
-        for (const inbox_row *l = p->rest; l && !run->cancelled; l = l->next) {
+        for (const inbox_row *l = p->rest; l && !run->code.cancelled; l = l->next) {
             if (l->kind != INBOX_CANCEL)
                 continue;
             p->cancel = l->seq;
-            run->cancelled = cancel_reason(run, l->data);
+            run->code.cancelled = cancel_reason(run, l->data);
         }
-    } while (!run->cancelled &&
-             atomic_load(&run->inbox_seen) < run->mail); /* behind many results */
-    return run->cancelled;
+    } while (!run->code.cancelled &&
+             atomic_load(&run->mail.seen) < run->mail.known); /* behind many results */
+    return run->code.cancelled;
 }
 
 void inbox_take_all(pawl_run *run)
@@ -212,8 +212,8 @@ static inbox_box *box_of(pawl_run *run, slice name)
     for (inbox_box *b = p->boxes; b; b = b->next)
         if (slice_equal(b->name, name))
             return b;
-    inbox_box *b = arena_alloc(run->log, sizeof *b);
-    char *copy = b ? arena_copy(run->log, name) : NULL;
+    inbox_box *b = arena_alloc(run->journal.arena, sizeof *b);
+    char *copy = b ? arena_copy(run->journal.arena, name) : NULL;
     if (!copy)
         run_nomem(run);
     *b = (inbox_box){.next = p->boxes, .name = {copy, name.size}};
@@ -255,10 +255,10 @@ static void received(pawl_future *f, const replay_row *row)
         return;
     }
     slice from, message;
-    run_free_value(run, run->sender);
-    run->sender = value_find(row->data, SLICE_LIT("/from"), &from) == PAWL_STRING
-                      ? run_json_text(run, from)
-                      : NULL;
+    run_free_value(run, run->code.sender);
+    run->code.sender = value_find(row->data, SLICE_LIT("/from"), &from) == PAWL_STRING
+                           ? run_json_text(run, from)
+                           : NULL;
     int found = value_find(row->data, SLICE_LIT("/message"), &message) != PAWL_NOTHING;
     future_answer(f, PAWL_OK, found ? run_text(run, message) : "null");
 }
@@ -320,5 +320,5 @@ pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, c
 /* A copy, as every value that is given out: it stays when the next message comes. */
 const char *pawl_sender(pawl_run *run)
 {
-    return run_is_inside(run) && run->sender ? run_text(run, slice_of(run->sender)) : "";
+    return run_is_inside(run) && run->code.sender ? run_text(run, slice_of(run->code.sender)) : "";
 }

@@ -1,6 +1,6 @@
 /* Jobs: work functions that other threads execute beside the workflow function. The fiber creates
- * them and records their results. The lock of the host guards what those threads touch: run->jobs,
- * run->jobs_done, run->nudged. */
+ * them and records their results. The lock of the host guards what those threads touch: the struct
+ * run_jobs, and run->nudged. */
 #include "run/jobs.h"
 
 #include <stdlib.h>
@@ -44,15 +44,15 @@ void job_free(job *j)
 /* The time for all attempts is over before this one has begun: it is told so at the next wait. */
 static void do_not_start(pawl_run *run, job *j)
 {
-    job_list_remove(&run->jobs_new, j);
-    run->jobs_new_count--;
+    job_list_remove(&run->jobs.not_queued, j);
+    run->jobs.not_queued_count--;
     work_free(j->work);
     j->work = NULL;
     j->state = JOB_EXPIRED;
     host_lock(run->host);
-    int known = map_put(&run->jobs, (uint64_t)j->op, j) == 0;
+    int known = map_put(&run->jobs.by_op, (uint64_t)j->op, j) == 0;
     if (known)
-        job_list_add(&run->jobs_done, j);
+        job_list_add(&run->jobs.returned, j);
     run->nudged = 1;
     host_unlock(run->host);
     if (known)
@@ -72,10 +72,10 @@ static void start_one(call *c)
     }
     *j = (job){.run = run, .work = w, .op = c->future->op};
     w->job = j;
-    job_list_add(&run->jobs_new, j); /* from here on it goes with the fiber */
+    job_list_add(&run->jobs.not_queued, j); /* from here on it goes with the fiber */
     j->attempt = c->kind == OP_UNTIL ? 1 : call_attempt(c);
     j->began_ms = c->began_ms;
-    run->jobs_new_count++;
+    run->jobs.not_queued_count++;
     if (!call_fill(c, w, j->attempt, j->op))
         do_not_start(run, j);
 }
@@ -83,10 +83,10 @@ static void start_one(call *c)
 /* 1 if this op has a job that was queued. */
 static int has_job(pawl_run *run, int64_t op)
 {
-    if (run->jobs.count == 0)
+    if (run->jobs.by_op.count == 0)
         return 0;
     host_lock(run->host);
-    int has = map_get(&run->jobs, (uint64_t)op) != NULL;
+    int has = map_get(&run->jobs.by_op, (uint64_t)op) != NULL;
     host_unlock(run->host);
     return has;
 }
@@ -95,7 +95,8 @@ void jobs_start(pawl_run *run)
 {
     run_futures *all = &run->futures;
     call *c;
-    while (run->jobs.count + run->jobs_new_count < JOBS_MAX && (c = call_pop(run, &all->beside)))
+    while (run->jobs.by_op.count + run->jobs.not_queued_count < JOBS_MAX &&
+           (c = call_pop(run, &all->beside)))
         if (!has_job(run, c->future->op))
             start_one(c);
 }
@@ -103,9 +104,9 @@ void jobs_start(pawl_run *run)
 static job *take_done(pawl_run *run)
 {
     host_lock(run->host);
-    job *j = run->jobs_done.first;
+    job *j = run->jobs.returned.first;
     if (j)
-        job_list_remove(&run->jobs_done, j);
+        job_list_remove(&run->jobs.returned, j);
     host_unlock(run->host);
     return j;
 }
@@ -114,7 +115,7 @@ static job *take_done(pawl_run *run)
 static void is_recorded(pawl_run *run, job *j)
 {
     host_lock(run->host);
-    map_take(&run->jobs, (uint64_t)j->op);
+    map_take(&run->jobs.by_op, (uint64_t)j->op);
     host_unlock(run->host);
     job_free(j);
 }
@@ -122,7 +123,7 @@ static void is_recorded(pawl_run *run, job *j)
 /* Is it about what the run waits for now? The fiber may have been replayed in between. */
 static void record(pawl_run *run, job *j)
 {
-    pawl_future *f = replay_owner_of(run->replay, j->op);
+    pawl_future *f = replay_owner_of(run->journal.replay, j->op);
     call *c = f && !f->over ? f->own : NULL;
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
@@ -147,9 +148,9 @@ int jobs_collect(pawl_run *run)
     job *j;
     int count = 0;
     while ((j = take_done(run)) != NULL) {
-        run->job_in_hand = j; /* it is put back if the function is left in the middle */
+        run->jobs.in_hand = j; /* it is put back if the function is left in the middle */
         record(run, j);
-        run->job_in_hand = NULL;
+        run->jobs.in_hand = NULL;
         is_recorded(run, j);
         count++;
     }
@@ -165,7 +166,7 @@ static int is_result(const job *j)
 
 int jobs_have_returned(const pawl_run *run)
 {
-    for (const job *j = run->jobs_done.first; j; j = j->next)
+    for (const job *j = run->jobs.returned.first; j; j = j->next)
         if (is_result(j))
             return 1;
     return 0;
@@ -173,7 +174,7 @@ int jobs_have_returned(const pawl_run *run)
 
 int jobs_returned(pawl_run *run)
 {
-    if (run->jobs.count == 0)
+    if (run->jobs.by_op.count == 0)
         return 0;
     host_lock(run->host);
     int returned = jobs_have_returned(run);
@@ -188,14 +189,14 @@ int jobs_run_leaves(const pawl_run *run)
 
 void jobs_leave_if_due(pawl_run *run)
 {
-    if (run->jobs.count > 0 && jobs_run_leaves(run) && jobs_returned(run))
+    if (run->jobs.by_op.count > 0 && jobs_run_leaves(run) && jobs_returned(run))
         jobs_leave(run);
 }
 
 /* What was recorded is given out at once: the memory of its rows goes with the commit. */
 void jobs_take_in(pawl_run *run)
 {
-    run->collects = 0;
+    run->code.collects = 0;
     jobs_collect(run);
     journal_arrive_all(run);
     while (journal_settle_one(run))
@@ -229,20 +230,20 @@ static void forget_one(const run_host *h, job *j)
 
 void jobs_cancel(pawl_run *run, int64_t op)
 {
-    for (job *j = run->jobs_new.first; j; j = j->next) {
+    for (job *j = run->jobs.not_queued.first; j; j = j->next) {
         if (j->op != op)
             continue;
-        job_list_remove(&run->jobs_new, j);
+        job_list_remove(&run->jobs.not_queued, j);
         job_free(j);
-        run->jobs_new_count--;
+        run->jobs.not_queued_count--;
         return;
     }
-    if (run->jobs.count == 0)
+    if (run->jobs.by_op.count == 0)
         return;
     host_lock(run->host);
-    job *j = map_get(&run->jobs, (uint64_t)op);
+    job *j = map_get(&run->jobs.by_op, (uint64_t)op);
     if (j && j->state == JOB_QUEUED) { /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
-        map_take(&run->jobs, (uint64_t)op);
+        map_take(&run->jobs.by_op, (uint64_t)op);
         forget_one(run->host, j);
     } else if (j && j->work) {
         atomic_store(&j->work->cancelled, 1);
@@ -254,18 +255,18 @@ void jobs_cancel(pawl_run *run, int64_t op)
 
 void jobs_forget_new(pawl_run *run)
 {
-    for (job *j = run->jobs_new.first, *next; j; j = next) {
+    for (job *j = run->jobs.not_queued.first, *next; j; j = next) {
         next = j->next;
         job_free(j);
     }
-    run->jobs_new = (job_list){0};
-    run->jobs_new_count = 0;
-    if (!run->job_in_hand)
+    run->jobs.not_queued = (job_list){0};
+    run->jobs.not_queued_count = 0;
+    if (!run->jobs.in_hand)
         return;
     host_lock(run->host); /* what it gave is recorded after the replay */
-    job_list_add(&run->jobs_done, run->job_in_hand);
+    job_list_add(&run->jobs.returned, run->jobs.in_hand);
     host_unlock(run->host);
-    run->job_in_hand = NULL;
+    run->jobs.in_hand = NULL;
 }
 
 void jobs_forget(pawl_run *run)
@@ -274,13 +275,13 @@ void jobs_forget(pawl_run *run)
     uint64_t key;
     void *value;
     map_free(&run->untils);
-    if (!run->jobs.slots)
+    if (!run->jobs.by_op.slots)
         return;
     host_lock(run->host); /* another thread may be asking them to stop */
-    while (map_next(&run->jobs, &cursor, &key, &value))
+    while (map_next(&run->jobs.by_op, &cursor, &key, &value))
         forget_one(run->host, value);
-    run->jobs_done = (job_list){0};
-    map_free(&run->jobs);
+    run->jobs.returned = (job_list){0};
+    map_free(&run->jobs.by_op);
     host_unlock(run->host);
 }
 
@@ -290,7 +291,7 @@ static job *find_queued(pawl_run *run)
     size_t cursor = 0;
     uint64_t key;
     void *value;
-    while (map_next(&run->jobs, &cursor, &key, &value))
+    while (map_next(&run->jobs.by_op, &cursor, &key, &value))
         if (((job *)value)->state == JOB_QUEUED)
             return value;
     return NULL;
@@ -299,13 +300,13 @@ static job *find_queued(pawl_run *run)
 int jobs_call_off(pawl_run *run)
 {
     job *j;
-    if (run->jobs.count == 0)
+    if (run->jobs.by_op.count == 0)
         return 0;
     host_lock(run->host);
     while ((j = find_queued(run)) != NULL) {
         host_unqueue_job(run->host, j);
         j->state = JOB_NOT_DONE;
-        job_list_add(&run->jobs_done, j);
+        job_list_add(&run->jobs.returned, j);
     }
     int some_run = jobs_running(run) > 0;
     host_unlock(run->host);
@@ -316,7 +317,7 @@ void jobs_forget_queued(pawl_run *run)
 {
     job *j;
     while ((j = find_queued(run)) != NULL) {
-        map_take(&run->jobs, (uint64_t)j->op);
+        map_take(&run->jobs.by_op, (uint64_t)j->op);
         forget_one(run->host, j);
     }
 }
@@ -326,7 +327,7 @@ size_t jobs_running(const pawl_run *run)
     size_t cursor = 0, count = 0;
     uint64_t key;
     void *value;
-    while (map_next(&run->jobs, &cursor, &key, &value))
+    while (map_next(&run->jobs.by_op, &cursor, &key, &value))
         count += ((const job *)value)->state == JOB_RUNS;
     return count;
 }
@@ -336,7 +337,7 @@ void jobs_ask_to_stop(pawl_run *run)
     size_t cursor = 0;
     uint64_t key;
     void *value;
-    while (map_next(&run->jobs, &cursor, &key, &value)) {
+    while (map_next(&run->jobs.by_op, &cursor, &key, &value)) {
         const job *j = value;
         if (j->work)
             atomic_store(&j->work->cancelled, 1);

@@ -15,7 +15,7 @@
  * with the replay's error as the reason. */
 static _Noreturn void hold(pawl_run *run)
 {
-    const error *why = replay_error(run->replay);
+    const error *why = replay_error(run->journal.replay);
     run_trouble(run, why->code, "%s: %s", why->message, why->detail);
 }
 
@@ -43,7 +43,7 @@ replay_result journal_start(pawl_run *run, const replay_row **row)
 {
     replay_result result;
     do
-        result = replay_start(run->replay, row);
+        result = replay_start(run->journal.replay, row);
     while (!settled(run, result, *row));
     return result;
 }
@@ -52,7 +52,7 @@ replay_result journal_ask(pawl_run *run, op_kind kind, slice name, const replay_
 {
     replay_result result;
     do
-        result = replay_op(run->replay, kind, name, row);
+        result = replay_op(run->journal.replay, kind, name, row);
     while (!settled(run, result, *row));
     return result;
 }
@@ -68,7 +68,7 @@ int journal_settle_one(pawl_run *run)
     const replay_row *row;
     replay_result result;
     do {
-        result = replay_settle(run->replay, &row);
+        result = replay_settle(run->journal.replay, &row);
         if (settled(run, result, row))
             return 0;
     } while (result != REPLAY_ARRIVED);
@@ -79,8 +79,8 @@ int journal_wait(pawl_run *run, int64_t op, const char *asked)
 {
     for (;;) {
         const replay_row *row;
-        replay_result result =
-            op ? replay_answer(run->replay, op, &row) : replay_wait(run->replay, asked, &row);
+        replay_result result = op ? replay_answer(run->journal.replay, op, &row)
+                                  : replay_wait(run->journal.replay, asked, &row);
         if (result == REPLAY_NEW)
             return 0;
         if (result == REPLAY_RECORDED)
@@ -93,7 +93,7 @@ int journal_wait(pawl_run *run, int64_t op, const char *asked)
 replay_result journal_next(pawl_run *run, const replay_row **row)
 {
     for (;;) {
-        replay_result result = replay_next(run->replay, row);
+        replay_result result = replay_next(run->journal.replay, row);
         if (result == REPLAY_ARRIVED || settled(run, result, *row))
             return result;
     }
@@ -104,7 +104,7 @@ replay_result journal_return(pawl_run *run, op_kind kind)
     replay_result result;
     const replay_row *row = NULL;
     do
-        result = replay_return(run->replay, kind, &row);
+        result = replay_return(run->journal.replay, kind, &row);
     while (!settled(run, result, row));
     return result;
 }
@@ -113,7 +113,7 @@ replay_result journal_return(pawl_run *run, op_kind kind)
 
 slice journal_keep(pawl_run *run, slice s)
 {
-    slice copy = {s.at ? arena_copy(run->unit_arena, s) : NULL, s.size};
+    slice copy = {s.at ? arena_copy(run->draft.arena, s) : NULL, s.size};
     if (s.at && !copy.at)
         run_nomem(run);
     return copy;
@@ -121,11 +121,11 @@ slice journal_keep(pawl_run *run, slice s)
 
 unit *journal_unit(pawl_run *run)
 {
-    if (!run->unit)
-        run->unit = unit_new(run->unit_arena);
-    if (!run->unit)
+    if (!run->draft.unit)
+        run->draft.unit = unit_new(run->draft.arena);
+    if (!run->draft.unit)
         run_nomem(run);
-    return run->unit;
+    return run->draft.unit;
 }
 
 /* Into the unit that is committed next. Its texts are copied: they may go before it does. */
@@ -133,7 +133,7 @@ static void write_row(pawl_run *run, const replay_row *row)
 {
     unit *u = journal_unit(run);
     run_entry e = {
-        .run = run->hold.run,
+        .run = run->lease.run,
         .generation = row->generation,
         .seq = row->seq,
         .kind = row->kind,
@@ -144,7 +144,7 @@ static void write_row(pawl_run *run, const replay_row *row)
     };
     run_append(u, &e);
     if (op_is_deed((op_kind)row->kind))
-        run->kept = u->count;
+        run->draft.kept = u->count;
     if (row->seq == RUN_LONG)
         run_log_line(run, LOG_WARNING, "its journal is long: pawl_continue_as_new() would be wise");
     if (u->broken_build)
@@ -163,7 +163,7 @@ static replay_row new_row(pawl_run *run, op_kind kind, int64_t op, slice name, s
 int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data)
 {
     replay_row row = new_row(run, kind, 0, name, data);
-    if (replay_append(run->replay, &row) != PAWL_OK)
+    if (replay_append(run->journal.replay, &row) != PAWL_OK)
         hold(run);
     write_row(run, &row);
     return row.seq;
@@ -172,7 +172,7 @@ int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data)
 void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
 {
     replay_row row = new_row(run, kind, 0, name, data);
-    if (replay_append(run->replay, &row) != PAWL_OK)
+    if (replay_append(run->journal.replay, &row) != PAWL_OK)
         hold(run);
 }
 
@@ -180,17 +180,17 @@ void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
  * committed while some are not. */
 static replay_row *new_arrival(pawl_run *run)
 {
-    if (run->arrivals == run->arrivals_room) {
-        size_t room = run->arrivals_room ? 2 * run->arrivals_room : 4;
-        replay_row *more = arena_alloc(run->unit_arena, room * sizeof *more);
+    if (run->journal.arrivals == run->journal.arrivals_room) {
+        size_t room = run->journal.arrivals_room ? 2 * run->journal.arrivals_room : 4;
+        replay_row *more = arena_alloc(run->draft.arena, room * sizeof *more);
         if (!more)
             run_nomem(run);
-        if (run->arrivals)
-            memcpy(more, run->arriving, run->arrivals * sizeof *more);
-        run->arriving = more;
-        run->arrivals_room = room;
+        if (run->journal.arrivals)
+            memcpy(more, run->journal.arriving, run->journal.arrivals * sizeof *more);
+        run->journal.arriving = more;
+        run->journal.arrivals_room = room;
     }
-    return &run->arriving[run->arrivals++];
+    return &run->journal.arriving[run->journal.arrivals++];
 }
 
 void journal_arrive(pawl_run *run, op_kind kind, int64_t op, slice data)
@@ -201,13 +201,13 @@ void journal_arrive(pawl_run *run, op_kind kind, int64_t op, slice data)
 
 int journal_arrive_all(pawl_run *run)
 {
-    replay_row *rows = run->arriving;
-    size_t count = run->arrivals;
-    run->arriving = NULL;
-    run->arrivals = run->arrivals_room = 0;
+    replay_row *rows = run->journal.arriving;
+    size_t count = run->journal.arrivals;
+    run->journal.arriving = NULL;
+    run->journal.arrivals = run->journal.arrivals_room = 0;
     if (count == 0)
         return 0;
-    size_t kept = replay_arrive(run->replay, rows, count);
+    size_t kept = replay_arrive(run->journal.replay, rows, count);
     for (size_t i = 0; i < kept; i++)
         write_row(run, &rows[i]);
     return kept > 0;

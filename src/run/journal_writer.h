@@ -9,6 +9,21 @@
 #include "journal/op.h"
 #include "journal/replay.h"
 
+/* The journal of the run as its function meets it, while the function is in memory. */
+typedef struct run_journal {
+    arena *arena; /* of the replay */
+    replay *replay;
+    arena *page;  /* the rows that were read last; NULL: none were */
+    int64_t fed;  /* seq of the last row that was read from the database … */
+    int fed_all;  /* … and there are no others */
+    int is_fresh; /* nothing is recorded of the run but its start */
+
+    replay_row
+        *arriving; /* results that were given to journal_arrive(), in the arena of the draft */
+    size_t arrivals;
+    size_t arrivals_room;
+} run_journal;
+
 /* Ask the journal, going on until the answer is RECORDED, NEW or PASSED. Rows are good until the
  * next ask. */
 replay_result journal_start(pawl_run *run, const replay_row **row);

@@ -40,8 +40,8 @@ static _Noreturn void is_null(pawl_run *run, const char *what, const char *betwe
                               const char *name)
 {
     run_trouble(run, PAWL_INVALID, "the %s%s%s is NULL; \"null\" means nothing%s%s", what, between,
-                name, run->json_wrong ? ". An earlier pawl_json() failed: " : "",
-                run->json_wrong ? run->json_wrong : "");
+                name, run->code.json_wrong ? ". An earlier pawl_json() failed: " : "",
+                run->code.json_wrong ? run->code.json_wrong : "");
 }
 
 slice ops_json(pawl_run *run, const char *json, const char *what, const char *name)

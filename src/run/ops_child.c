@@ -98,7 +98,7 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
 {
     child *own = f->own;
     int64_t now = host_now_ms(run->host);
-    run_insert *b = arena_alloc(run->unit_arena, sizeof *b);
+    run_insert *b = arena_alloc(run->draft.arena, sizeof *b);
     if (!b)
         run_nomem(run);
     const workflow *here = registry_workflow(run->host->registry, name, version);
@@ -114,7 +114,7 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
                       .by = journal_keep(run, slice_of(run->id)),
                       .here = here};
     if (!own->detached) {
-        b->parent = run->hold.run;
+        b->parent = run->lease.run;
         b->parent_generation = run->generation;
         b->parent_op = f->op;
     }
@@ -124,7 +124,7 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
     s->run_insert = b;
     s->future = f;
     s->statement = run_insert_write(u, b, 0);
-    if (++run->births >= BIRTHS_MAX)
+    if (++run->draft.births >= BIRTHS_MAX)
         run_ask(run, WANT_FLUSH);
 }
 
@@ -152,8 +152,9 @@ static pawl_future *start(pawl_run *run, const char *called, const char *input,
     int64_t op = is_new ? 0 : row->seq;
     if (is_new) {
         run_ask(run, WANT_KEY);
-        own->key = run->key;
-        own->id = o.id ? run_text(run, slice_of(o.id)) : own_id(run, replay_seq(run->replay) + 1);
+        own->key = run->code.key;
+        own->id =
+            o.id ? run_text(run, slice_of(o.id)) : own_id(run, replay_seq(run->journal.replay) + 1);
         const char *data = pawl_json(run, "{'id':%s,'run':%" PRId64 "}", own->id, own->key);
         if (!data)
             run_nomem(run);

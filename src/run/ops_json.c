@@ -43,7 +43,7 @@ const char *pawl_json(pawl_run *run, const char *format, ...)
     if (rc == PAWL_NOMEM) /* NULL would send the function another way than its replay goes */
         run_trouble(run, rc, "%s", err.message);
     if (rc != PAWL_OK)
-        run->json_wrong = run_text(run, slice_of(err.message));
+        run->code.json_wrong = run_text(run, slice_of(err.message));
     return text;
 }
 

@@ -22,9 +22,9 @@ pawl_code pawl_set_status(pawl_run *run, const char *status)
     if (journal_op(run, OP_STATUS, SLICE_LIT(""), &row) == REPLAY_RECORDED)
         return PAWL_OK;
     journal_record(run, OP_STATUS, SLICE_LIT(""), json);
-    run->status.text = (slice){arena_copy(run->unit_arena, json), json.size};
-    run->status.count++;
-    if (!run->status.text.at)
+    run->draft.status.text = (slice){arena_copy(run->draft.arena, json), json.size};
+    run->draft.status.count++;
+    if (!run->draft.status.text.at)
         run_nomem(run);
     return PAWL_OK;
 }
@@ -40,7 +40,7 @@ struct run_name {
 
 static run_name *find_name(pawl_run *run, slice name)
 {
-    run_name *n = run->names;
+    run_name *n = run->names.first;
     while (n && !slice_equal(n->name, name))
         n = n->next;
     return n;
@@ -48,20 +48,20 @@ static run_name *find_name(pawl_run *run, slice name)
 
 void run_add_name(pawl_run *run, slice name)
 {
-    run_name *n = arena_alloc(run->log, sizeof *n);
-    char *copy = n ? arena_copy(run->log, name) : NULL;
+    run_name *n = arena_alloc(run->journal.arena, sizeof *n);
+    char *copy = n ? arena_copy(run->journal.arena, name) : NULL;
     if (!copy) {
-        run->names_failed = 1;
+        run->names.failed = 1;
         return;
     }
-    *n = (run_name){run->names, {copy, name.size}, 1};
-    run->names = n;
+    *n = (run_name){run->names.first, {copy, name.size}, 1};
+    run->names.first = n;
 }
 
 static int count_names(const pawl_run *run)
 {
     int count = 0;
-    for (const run_name *n = run->names; n; n = n->next)
+    for (const run_name *n = run->names.first; n; n = n->next)
         count += n->there;
     return count;
 }
@@ -75,14 +75,14 @@ static void count_attribute(pawl_run *run, const attribute_set *a)
         n->there = a->there;
     else if (a->there)
         run_add_name(run, a->name);
-    if (run->names_failed)
+    if (run->names.failed)
         run_nomem(run);
 }
 
 /* Into the list for the unit, in the place of an earlier one of that name. */
 static void keep_attribute(pawl_run *run, attribute_set *a)
 {
-    attribute_set **at = &run->attributes;
+    attribute_set **at = &run->draft.attributes;
     while (*at && !slice_equal((*at)->name, a->name))
         at = &(*at)->next;
     a->next = *at ? (*at)->next : NULL;
@@ -93,7 +93,7 @@ static attribute_set *read_attribute(pawl_run *run, const char *name, const char
 {
     error err = {0};
     attribute_set *a = NULL;
-    if (attributes_read(&a, run->unit_arena, name, value, "value of the attribute", &err) !=
+    if (attributes_read(&a, run->draft.arena, name, value, "value of the attribute", &err) !=
         PAWL_OK)
         run_trouble(run, err.code, "%s", err.message);
     return a;
@@ -111,7 +111,7 @@ pawl_code pawl_attr(pawl_run *run, const char *name, const char *value)
     attribute_set *a = read_attribute(run, name, value);
     if (journal_op(run, OP_ATTRIBUTE, slice_of(name), &row) == REPLAY_RECORDED)
         return PAWL_OK;
-    if (!run->names_known) {
+    if (!run->names.known) {
         run_ask(run, WANT_NAMES);
         a = read_attribute(run, name, value);
     }
@@ -125,17 +125,17 @@ pawl_code pawl_attr(pawl_run *run, const char *name, const char *value)
 
 void run_write_status(pawl_run *run)
 {
-    if (run->status.count > 0 && !run->status_rides)
-        run_set_status(run->unit, &run->hold, &run->status, host_now_ms(run->host));
-    attributes_write(run->unit, run->hold.run, run->attributes);
+    if (run->draft.status.count > 0 && !run->draft.status_rides)
+        run_set_status(run->draft.unit, &run->lease, &run->draft.status, host_now_ms(run->host));
+    attributes_write(run->draft.unit, run->lease.run, run->draft.attributes);
     state_write(run);
 }
 
 void run_forget_status(pawl_run *run)
 {
-    run->status = (run_status){{NULL, 0}, 0};
-    run->status_rides = 0;
-    run->attributes = NULL;
+    run->draft.status = (run_status){{NULL, 0}, 0};
+    run->draft.status_rides = 0;
+    run->draft.attributes = NULL;
 }
 
 /* ---- Its length ---- */
@@ -147,7 +147,7 @@ int pawl_should_continue_as_new(pawl_run *run)
     const replay_row *row;
     if (journal_op(run, OP_SHOULD_CONTINUE, SLICE_LIT(""), &row) == REPLAY_RECORDED)
         return slice_equal(row->data, SLICE_LIT("true"));
-    int should = replay_seq(run->replay) >= RUN_LONG;
+    int should = replay_seq(run->journal.replay) >= RUN_LONG;
     journal_record(run, OP_SHOULD_CONTINUE, SLICE_LIT(""),
                    should ? SLICE_LIT("true") : SLICE_LIT("false"));
     return should;

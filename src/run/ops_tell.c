@@ -71,7 +71,7 @@ static void send_in_unit(pawl_future *f)
 {
     telling *t = f->own;
     pawl_run *run = f->run;
-    letter *l = arena_alloc(run->unit_arena, sizeof *l);
+    letter *l = arena_alloc(run->draft.arena, sizeof *l);
     if (!l)
         run_nomem(run);
     l->mail = (run_mail){.run = t->run,
@@ -139,7 +139,7 @@ pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const ch
     *t = (telling){.other = {.kind = &TELL_ASKS}, .id = id, .mailbox = mailbox, .message = message};
     buf b;
     buf_init_fixed(&b, t->key, sizeof t->key);
-    buf_printf(&b, "pawl.%s.%" PRId64 ".%" PRId64 ".%" PRId64, run->host->origin, run->hold.run,
+    buf_printf(&b, "pawl.%s.%" PRId64 ".%" PRId64 ".%" PRId64, run->host->origin, run->lease.run,
                generation, op);
     pawl_future *f = future_new(run, &TELL_FUTURE, OP_TELL, op);
     f->own = t;

@@ -31,12 +31,12 @@ int64_t pawl_now(pawl_run *run)
     if (!run_is_inside(run))
         return 0;
     int64_t now = host_now_ms(run->host);
-    now = now > run->now_ms ? now : run->now_ms; /* RULE B12-time-does-not-go-back */
+    now = now > run->code.now_ms ? now : run->code.now_ms; /* RULE B12-time-does-not-go-back */
     const char *text = value(run, OP_NOW, run_number(run, now));
     /* RULE B12-time-does-not-go-back-in-another-engine */
-    run->now_ms = pawl_get_int(text, "", now);
+    run->code.now_ms = pawl_get_int(text, "", now);
     run_free_value(run, text);
-    return run->now_ms;
+    return run->code.now_ms;
 }
 
 const char *pawl_uuid(pawl_run *run)
@@ -85,8 +85,8 @@ static void woken(pawl_future *f)
 static void slept(pawl_future *f, const replay_row *row)
 {
     (void)row;
-    if (f->timer.due_ms > f->run->now_ms)
-        f->run->now_ms = f->timer.due_ms;
+    if (f->timer.due_ms > f->run->code.now_ms)
+        f->run->code.now_ms = f->timer.due_ms;
     future_answer(f, PAWL_OK, "null");
 }
 
@@ -173,8 +173,8 @@ pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
         fn(arg);
         run_nomem(run);
     }
-    *d = (run_defer){run->defers, fn, arg};
-    run->defers = d;
+    *d = (run_defer){run->code.defers, fn, arg};
+    run->code.defers = d;
     return PAWL_OK;
 }
 
@@ -182,9 +182,9 @@ pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
  * line was recorded. */
 static int is_told(pawl_run *run)
 {
-    int64_t seq = replay_seq(run->replay);
-    run->line = (run_spot){seq, seq == run->line.seq ? run->line.number + 1 : 1};
-    return seq == run->told.seq && run->line.number <= run->told.number;
+    int64_t seq = replay_seq(run->journal.replay);
+    run->code.line = (run_spot){seq, seq == run->code.line.seq ? run->code.line.number + 1 : 1};
+    return seq == run->code.told.seq && run->code.line.number <= run->code.told.number;
 }
 
 /* Not recorded: a line is written where the code is for the first time, and goes out with the
@@ -193,7 +193,7 @@ pawl_code pawl_log(pawl_run *run, int level, const char *format, ...)
 {
     if (!run_is_inside(run))
         return PAWL_MISUSE;
-    if (!replay_is_new(run->replay) || is_told(run))
+    if (!replay_is_new(run->journal.replay) || is_told(run))
         return PAWL_OK;
     char text[1024];
     va_list args;

@@ -27,7 +27,7 @@ static void register_undo(pawl_run *run, const call *c, const char *undo)
     slice name = ops_own_name(run, undo, "option undo");
     if (journal_op(run, OP_UNDO_OF, name, &row) == REPLAY_NEW)
         journal_record(run, OP_UNDO_OF, name, slice_of(c->input));
-    run->cleans++;
+    run->cleanups++;
 }
 
 void ops_call_options(pawl_run *run, call *c, const pawl_call_options *given)
@@ -64,14 +64,14 @@ static const char *first_attempt(pawl_run *run, call *c)
 {
     cleanup_look(run);
     if (call_first(run, c)) {
-        slice value = slice_of(run->work->value);
+        slice value = slice_of(run->attempt.work->value);
         journal_record(run, OP_STEP, slice_of(c->name), value);
         return run_text(run, value);
     }
-    if (run->work->expired) /* perhaps because it was asked to stop, and did not */
+    if (run->attempt.work->expired) /* perhaps because it was asked to stop, and did not */
         cleanup_look(run);
-    int64_t next = call_again_ms(run, c, run->work, 1);
-    slice why = call_error(run, run->work, next);
+    int64_t next = call_again_ms(run, c, run->attempt.work, 1);
+    slice why = call_error(run, run->attempt.work, next);
     if (next < 0) {
         journal_record(run, OP_STEP_FAILED, slice_of(c->name), why);
         fail_with(run, c, why);
@@ -101,8 +101,8 @@ const char *pawl_step(pawl_run *run, const char *name, pawl_work_fn *fn, const c
     ops_call_options(run, &c, options);
     const replay_row *row;
     if (journal_op(run, OP_STEP, slice_of(name), &row) == REPLAY_NEW) {
-        if (run->expired_op == replay_seq(run->replay) + 1)
-            c.began_ms = run->expired_began_ms;
+        if (run->attempt.expired_op == replay_seq(run->journal.replay) + 1)
+            c.began_ms = run->attempt.expired_began_ms;
         return first_attempt(run, &c);
     }
     if (row->kind == OP_STEP) /* RULE 2-a-recorded-step-is-not-executed */

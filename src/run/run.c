@@ -58,44 +58,36 @@ static const arrival_source SOURCES[] = {
 
 /* ---- Making and freeing ---- */
 
-static char *copy(arena *a, slice s)
-{
-    return arena_copy(a, s);
-}
-
 pawl_run *run_new(const run_host *host, const run_facts *facts)
 {
     arena *own = arena_new(0);
     pawl_run *run = own ? arena_alloc(own, sizeof *run) : NULL;
-    if (!run) {
+    struct run_slot *slot = run ? arena_alloc(own, host->slot_size) : NULL;
+    if (!slot) {
         arena_free(own);
         return NULL;
     }
     run->own = own;
     run->host = host;
-    run->hold = facts->hold;
+    run->slot = slot;
+    run->lease = facts->lease;
     run->generation = facts->generation;
-    run->mail = facts->mail;
-    run->parent = facts->parent;
-    run->parent_generation = facts->parent_generation;
-    run->parent_op = facts->parent_op;
+    run->mail.known = facts->mail;
+    run->parent.run = facts->parent;
+    run->parent.generation = facts->parent_generation;
+    run->parent.op = facts->parent_op;
     run->deadline_ms = facts->deadline_ms ? facts->deadline_ms : RUN_NEVER;
     run->failing = facts->failing;
     run->workflow = facts->workflow;
-    run->fresh = facts->fresh;
-    run->claims = facts->claims;
-    run->noted = facts->noted;
-    run->parked = -1;
-    run->sources = SOURCES;
-    run->take_in = jobs_take_in;
-    run->want = WANT_PAGE;
-    run->id = copy(own, facts->id);
+    run->journal.is_fresh = facts->fresh;
+    run->draft.parked = -1;
+    run->code.sources = SOURCES;
+    run->code.take_in = jobs_take_in;
+    run->code.want = WANT_PAGE;
+    run->id = arena_copy(own, facts->id);
     run->version = strndup(facts->version.at, facts->version.size);
     run->input = facts->input.at ? strndup(facts->input.at, facts->input.size) : NULL;
-    if (facts->held_for.at)
-        run->held_for = (slice){copy(own, facts->held_for), facts->held_for.size};
-    if (!run->id || !run->version || (facts->input.at && !run->input) ||
-        (facts->held_for.at && !run->held_for.at)) {
+    if (!run->id || !run->version || (facts->input.at && !run->input)) {
         run_free(run);
         return NULL;
     }
@@ -108,7 +100,7 @@ void run_free(pawl_run *run)
         return;
     jobs_forget(run);
     run_cool(run);
-    work_free(run->kept_work);
+    work_free(run->attempt.saved);
     free(run->version);
     free(run->input);
     arena_free(run->own);
@@ -127,35 +119,38 @@ static void enter(fiber *f, void *arg)
     /* A large one is freed with the fiber: a run that sleeps for long should need little. */
     const char *input = run->input ? run->input : run_text(run, row->data);
     const char *value = run->workflow->fn(run, input);
+    /* A NULL after a pawl_json() that failed holds the run, as any NULL; any other NULL is the
+     * function's own decision. */
     /* RULE json-that-fails-at-the-end-holds, a-null-of-the-workflows-own-fails */
-    if (!value && !run->json_wrong) /* its own decision; otherwise it is held, as for any NULL */
+    if (!value && !run->code.json_wrong)
         cleanup_fail(run, "null", "the workflow function returned NULL", "");
     slice kept = ops_json(run, value, "result of the workflow", run->workflow->name);
-    run->end = (run_result){.phase = PHASE_DONE, .value = run_text(run, kept)};
+    run->code.end = (run_result){.phase = PHASE_DONE, .value = run_text(run, kept)};
     cleanup_leave(run);
 }
 
 int run_warm(pawl_run *run, fiber_pool *pool)
 {
-    assert(!run->fiber);
-    run->log = arena_new(0);
-    run->replay = run->log ? replay_new(run->log, run->generation) : NULL;
-    run->unit_arena = arena_new(0);
-    run->fiber = run->replay && run->unit_arena ? fiber_new(pool, enter, run) : NULL;
-    if (!run->fiber) {
+    assert(!run->code.fiber);
+    run->journal.arena = arena_new(0);
+    run->journal.replay =
+        run->journal.arena ? replay_new(run->journal.arena, run->generation) : NULL;
+    run->draft.arena = arena_new(0);
+    run->code.fiber = run->journal.replay && run->draft.arena ? fiber_new(pool, enter, run) : NULL;
+    if (!run->code.fiber) {
         run_cool(run);
         return 0;
     }
-    run->fed = 0;
-    run->fed_all = 0;
-    run->now_ms = 0;
-    run->misused = 0;
-    run->collects = 0;
-    run->handed_in = 0;
-    run->lines = NULL;
-    run->line = (run_spot){0, 0};
-    run->end = (run_result){.phase = PHASE_LIVE};
-    run->submitter = (submitter){0};
+    run->journal.fed = 0;
+    run->journal.fed_all = 0;
+    run->code.now_ms = 0;
+    run->code.misused = 0;
+    run->code.collects = 0;
+    run->draft.handed_in = 0;
+    run->draft.lines = NULL;
+    run->code.line = (run_spot){0, 0};
+    run->code.end = (run_result){.phase = PHASE_LIVE};
+    run->draft.submitter = (submitter){0};
     return 1;
 }
 
@@ -164,45 +159,45 @@ static void forget_values(pawl_run *run)
     size_t cursor = 0;
     uint64_t address;
     void *owner;
-    while (map_next(&run->values, &cursor, &address, &owner))
+    while (map_next(&run->code.values, &cursor, &address, &owner))
         free((void *)(uintptr_t)address); // NOLINT(performance-no-int-to-ptr)
-    map_free(&run->values);
+    map_free(&run->code.values);
 }
 
 void run_cool(pawl_run *run)
 {
-    fiber_free(run->fiber);
-    run->fiber = NULL;
+    fiber_free(run->code.fiber);
+    run->code.fiber = NULL;
     inbox_forget(run);
     jobs_forget_new(run);
     futures_free(&run->futures);
     cross_run_committed(run, 0);
-    run->arriving = NULL;
-    run->arrivals = run->arrivals_room = 0;
-    run->cancelled = run->sender = run->json_wrong = NULL;
-    run->cleans = run->finallys = 0;
-    run->births = 0;
-    while (run->defers) {
-        run_defer *d = run->defers;
-        run->defers = d->next;
+    run->journal.arriving = NULL;
+    run->journal.arrivals = run->journal.arrivals_room = 0;
+    run->code.cancelled = run->code.sender = run->code.json_wrong = NULL;
+    run->cleanups = run->finallys = 0;
+    run->draft.births = 0;
+    while (run->code.defers) {
+        run_defer *d = run->code.defers;
+        run->code.defers = d->next;
         d->fn(d->arg); /* RULE clean-ups-are-called-when-a-fiber-goes */
         free(d);
     }
     forget_values(run);
-    work_free(run->work);
-    run->work = NULL;
-    run->worked = 0;
+    work_free(run->attempt.work);
+    run->attempt.work = NULL;
+    run->attempt.is_called = 0;
     state_drop(run);
     host_forget_unit(run->host, run);
-    arena_free(run->log);
-    arena_free(run->unit_arena);
-    arena_free(run->page);
-    run->log = run->unit_arena = run->page = NULL;
-    run->want = WANT_PAGE;
-    run->replay = NULL;
-    run->unit = NULL;
-    run->names = NULL;
-    run->names_known = run->names_failed = 0;
+    arena_free(run->journal.arena);
+    arena_free(run->draft.arena);
+    arena_free(run->journal.page);
+    run->journal.arena = run->draft.arena = run->journal.page = NULL;
+    run->code.want = WANT_PAGE;
+    run->journal.replay = NULL;
+    run->draft.unit = NULL;
+    run->names.first = NULL;
+    run->names.known = run->names.failed = 0;
     run_forget_status(run);
-    run->kept = 0;
+    run->draft.kept = 0;
 }

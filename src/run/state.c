@@ -136,26 +136,26 @@ void state_drop(pawl_run *run)
 
 static void set_later(pawl_run *run, known *k)
 {
-    setting *s = arena_alloc(run->unit_arena, sizeof *s);
-    slice value = {s ? arena_copy(run->unit_arena, (slice){k->value, k->size}) : NULL, k->size};
+    setting *s = arena_alloc(run->draft.arena, sizeof *s);
+    slice value = {s ? arena_copy(run->draft.arena, (slice){k->value, k->size}) : NULL, k->size};
     if (!value.at)
         run_nomem(run);
-    *s = (setting){run->state->last, k, value, run->unit->count};
+    *s = (setting){run->state->last, k, value, run->draft.unit->count};
     run->state->last = s;
 }
 
 static void write_one(pawl_run *run, const setting *s)
 {
-    uint64_t key = unit_key("state", run->hold.run);
-    slice name = {arena_copy(run->unit_arena, slice_of(s->of->key)), strlen(s->of->key)};
-    const db_value values[] = {db_int(run->hold.run), db_text(name), db_int(run->generation),
+    uint64_t key = unit_key("state", run->lease.run);
+    slice name = {arena_copy(run->draft.arena, slice_of(s->of->key)), strlen(s->of->key)};
+    const db_value values[] = {db_int(run->lease.run), db_text(name), db_int(run->generation),
                                db_int(host_now_ms(run->host)), db_bytes(s->value)};
     if (!name.at)
-        run->unit->broken_build = 1;
+        run->draft.unit->broken_build = 1;
     else if (slice_equal(s->value, SLICE_LIT("null")))
-        unit_write(run->unit, &TAKE_AWAY, key, values, 2);
+        unit_write(run->draft.unit, &TAKE_AWAY, key, values, 2);
     else
-        unit_write(run->unit, &SET, key, values, DB_COUNT(values));
+        unit_write(run->draft.unit, &SET, key, values, DB_COUNT(values));
 }
 
 /* The newest first, and of each key no other. */
@@ -176,7 +176,7 @@ void state_write(pawl_run *run)
 void state_cut(pawl_run *run)
 {
     struct run_state *s = run->state;
-    while (s && s->last && s->last->row > run->kept)
+    while (s && s->last && s->last->row > run->draft.kept)
         s->last = s->last->before;
 }
 
@@ -192,14 +192,14 @@ static pawl_code take_value(void *arg, db_stmt *row, error *err)
 {
     pawl_run *run = arg;
     slice text = read_pool_text(row, 0);
-    run->state->found = (slice){arena_copy(run->unit_arena, text), text.size};
+    run->state->found = (slice){arena_copy(run->draft.arena, text), text.size};
     return run->state->found.at ? PAWL_OK : error_nomem(err);
 }
 
 pawl_code state_read(pawl_run *run, db_conn *c, error *err)
 {
     struct run_state *s = run->state;
-    const db_value own[] = {db_int(run->hold.run), db_text(s->key), db_int(run->generation)};
+    const db_value own[] = {db_int(run->lease.run), db_text(s->key), db_int(run->generation)};
     const db_value of[] = {db_text(slice_of(run->host->tenant)), db_text(slice_of(s->of)),
                            db_text(s->key)};
     s->found = SLICE_LIT("null");

@@ -17,10 +17,10 @@
 static slice visit(void *native, void *arg)
 {
     pawl_run *run = arg;
-    pawl_work *w = run->work;
+    pawl_work *w = run->attempt.work;
     clock_source *clock = run->host->clock;
     w->over_ns = w->limit_ms > 0 ? clock_deadline(clock->mono_ns(clock), w->limit_ms) : INT64_MAX;
-    run->misused = 0;
+    run->code.misused = 0;
     w->native = native;
     handle_begin_guest(&w->misuses);
     work_call(w);
@@ -29,7 +29,7 @@ static slice visit(void *native, void *arg)
     host_end_child(run->host);
     if (work_is_over(w)) /* RULE A8-too-late-is-not-at-all */
         work_expire(w);
-    if (run->misused || w->misuses)
+    if (run->code.misused || w->misuses)
         work_failed(w, 1, "misuse", "the function called pawl inside its transaction");
     return w->failed ? (slice){NULL, 0} : slice_of(w->value);
 }
@@ -40,12 +40,12 @@ static const char REFUSED[] = "transact";
 
 int transact_rides(const pawl_run *run)
 {
-    if (!run->unit)
+    if (!run->draft.unit)
         return 1;
     /* RULE A8-what-was-done-before-is-durable-before */
-    if (run->kept > 0 || run->status.count > 0 || run->jobs_new_count > 0)
+    if (run->draft.kept > 0 || run->draft.status.count > 0 || run->jobs.not_queued_count > 0)
         return 0;
-    for (const unit_stmt *s = run->unit->first; s; s = s->next)
+    for (const unit_stmt *s = run->draft.unit->first; s; s = s->next)
         if (s->kind != UNIT_WRITE)
             return 0;
     return 1;
@@ -53,23 +53,23 @@ int transact_rides(const pawl_run *run)
 
 int transact_build(pawl_run *run)
 {
-    run_transact *t = &run->transact;
-    if (!run->unit)
-        run->unit = unit_new(run->unit_arena);
-    unit *u = run->unit;
+    run_transact *t = &run->attempt.transact;
+    if (!run->draft.unit)
+        run->draft.unit = unit_new(run->draft.arena);
+    unit *u = run->draft.unit;
     if (!u)
         return 0;
     t->before = u->count;
     t->guest = (unit_guest){.call = visit, .arg = run};
     run_entry e = {
-        .run = run->hold.run,
+        .run = run->lease.run,
         .generation = run->generation,
-        .seq = run->work->op,
+        .seq = run->attempt.work->op,
         .kind = OP_TRANSACT,
-        .name = slice_of(run->work->name),
+        .name = slice_of(run->attempt.work->name),
         .at_ms = host_now_ms(run->host),
     };
-    run_check_fence(u, &run->hold); /* RULE A8-the-transaction-begins-with-the-fence */
+    run_check_fence(u, &run->lease); /* RULE A8-the-transaction-begins-with-the-fence */
     run_append_from(u, &e, db_from(unit_call(u, REFUSED, &t->guest), 0));
     if (u->broken_build)
         return 0;
@@ -87,11 +87,11 @@ static int is_its_fault(const unit *u)
 
 static void blame(pawl_run *run, const unit *u)
 {
-    pawl_work *w = run->work;
+    pawl_work *w = run->attempt.work;
     if (u->answer == UNIT_FAILED) {
         const char *why = arena_copy(w->memory, slice_of(u->message));
         work_failed(w, 0, "commit", why ? why : "the commit was refused");
-    } else if (run->transact.guest.misused) {
+    } else if (run->attempt.transact.guest.misused) {
         work_failed(w, 1, "misuse",
                     "the function ended the transaction, or left a statement in it open or failed");
     }
@@ -100,20 +100,20 @@ static void blame(pawl_run *run, const unit *u)
 /* What it had recorded before is to be committed with the failure. */
 static void take_back(pawl_run *run)
 {
-    unit_cut(run->unit, run->transact.before);
-    run->submitter = (submitter){0};
-    run->handed_in = 0;
-    if (run->transact.before == 0)
-        run->unit = NULL;
+    unit_cut(run->draft.unit, run->attempt.transact.before);
+    run->draft.submitter = (submitter){0};
+    run->draft.handed_in = 0;
+    if (run->attempt.transact.before == 0)
+        run->draft.unit = NULL;
 }
 
 int transact_has_failed(pawl_run *run)
 {
-    if (!is_its_fault(run->unit))
+    if (!is_its_fault(run->draft.unit))
         return 0;
-    blame(run, run->unit);
+    blame(run, run->draft.unit);
     take_back(run);
-    run->transact.state = TRANSACT_FAILED;
+    run->attempt.transact.state = TRANSACT_FAILED;
     return 1;
 }
 
@@ -131,12 +131,12 @@ static const char *try_now(pawl_run *run, const call *c, int64_t number, int64_t
     slice name = slice_of(c->name);
     cleanup_look(run);
     if (call_in_transaction(run, c, number)) {
-        const char *value = run_text(run, slice_of(run->work->value));
+        const char *value = run_text(run, slice_of(run->attempt.work->value));
         journal_note(run, OP_TRANSACT, name, slice_of(value));
         return value;
     }
-    *next_ms = call_again_ms(run, c, run->work, number);
-    slice why = call_error(run, run->work, *next_ms);
+    *next_ms = call_again_ms(run, c, run->attempt.work, number);
+    slice why = call_error(run, run->attempt.work, *next_ms);
     journal_record(run, *next_ms < 0 ? OP_TRANSACT_FAILED : OP_TRANSACT_AGAIN, name, why);
     if (*next_ms < 0)
         fail_with(run, c, why);

@@ -30,14 +30,14 @@ int wait_fire(pawl_run *run)
 /* Nothing more is recorded: let something arrive, or park. */
 static void go_live(pawl_run *run)
 {
-    if (run->unit && run->unit->count >= UNIT_MAX) /* a loop of receives that never parks commits
-                                                      now and then */
+    /* A loop of receives that never parks commits now and then. */
+    if (run->draft.unit && run->draft.unit->count >= UNIT_MAX)
         run_ask(run, WANT_FLUSH);
-    for (const arrival_source *s = run->sources; s->look; s++)
+    for (const arrival_source *s = run->code.sources; s->look; s++)
         if (s->look(run))
             return;
     int64_t until = heap_due_ms(&run->futures.due);
-    run->until_ms = run->failing || until < run->deadline_ms ? until : run->deadline_ms;
+    run->code.until_ms = run->failing || until < run->deadline_ms ? until : run->deadline_ms;
     run_ask(run, WANT_WAIT);
 }
 
@@ -54,7 +54,7 @@ static int is_reached(const pawl_run *run, const goal *g)
         return g->one->over;
     if (g->all)
         return g->all->left == 0 || g->all->failed;
-    return g->first ? g->first->first != NULL : run->jobs.count == 0;
+    return g->first ? g->first->first != NULL : run->jobs.by_op.count == 0;
 }
 
 static void wait_for(pawl_run *run, const goal *g, const char *asked)
@@ -146,9 +146,9 @@ const pawl_outcome *pawl_try(pawl_run *run, pawl_future *future)
     if (f->code == PAWL_OK)
         parts.value = slice_of(future_value(f));
     else if (f->failed)
-        if (outcome_read_error(&parts, run->log, slice_of(f->value)) != 0)
+        if (outcome_read_error(&parts, run->journal.arena, slice_of(f->value)) != 0)
             run_nomem(run);
-    f->outcome = outcome_make(run->log, &parts);
+    f->outcome = outcome_make(run->journal.arena, &parts);
     if (!f->outcome)
         run_nomem(run);
     return f->outcome;
@@ -166,7 +166,7 @@ pawl_code pawl_future_cancel(pawl_run *run, pawl_future *future)
 /* Asked of a future alone, as a field is: so it is looked at as it is. */
 const char *pawl_value(pawl_future *future)
 {
-    if (!future || !future->run->fiber || !fiber_is_inside(future->run->fiber))
+    if (!future || !future->run->code.fiber || !fiber_is_inside(future->run->code.fiber))
         return NULL;
     pawl_future *f = future_known(future->run, future);
     return f->over && !f->failed ? f->value : NULL;

@@ -38,7 +38,7 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
                  (int)PAWL_TIMEOUT);
     else
         put_text(&b, "{'name':%s,'message':%s}", w->error_name, w->error_message);
-    slice out = {arena_copy(run->unit_arena, (slice){b.at, b.size}), b.size};
+    slice out = {arena_copy(run->draft.arena, (slice){b.at, b.size}), b.size};
     buf_free(&b);
     return out;
 }
@@ -48,7 +48,7 @@ slice work_not_begun(pawl_run *run, int64_t next_ms, int64_t began_ms)
     buf b;
     buf_init(&b, PAWL_MAX_PAYLOAD);
     put_text(&b, "{'attempts':0,'next':%" PRId64 ",'began':%" PRId64 "}", next_ms, began_ms);
-    slice out = {b.failed ? NULL : arena_copy(run->unit_arena, (slice){b.at, b.size}), b.size};
+    slice out = {b.failed ? NULL : arena_copy(run->draft.arena, (slice){b.at, b.size}), b.size};
     buf_free(&b);
     return out;
 }
@@ -66,7 +66,7 @@ void work_failed(pawl_work *w, int permanent, const char *name, const char *mess
 static void clear(pawl_work *w, pawl_run *run, arena *memory)
 {
     *w = (pawl_work){.run = run, .host = run->host, .memory = memory, .after_ms = -1};
-    w->fence = run->hold.fence;
+    w->fence = run->lease.fence;
 }
 
 pawl_work *work_new(pawl_run *run)
@@ -82,14 +82,14 @@ pawl_work *work_new(pawl_run *run)
 
 int work_open(pawl_run *run)
 {
-    pawl_work *w = run->work;
+    pawl_work *w = run->attempt.work;
     if (w) {
         arena_reset(w->memory);
         clear(w, run, w->memory);
     } else {
-        run->work = work_new(run);
+        run->attempt.work = work_new(run);
     }
-    return run->work != NULL;
+    return run->attempt.work != NULL;
 }
 
 void work_free(pawl_work *w)
@@ -156,7 +156,7 @@ int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
     w->name = arena_copy(w->memory, slice_of(name));
     w->input = arena_copy(w->memory, slice_of(input));
     w->run_id = arena_copy(w->memory, slice_of(run->id));
-    w->key.run = run->hold.run;
+    w->key.run = run->lease.run;
     w->key.generation = run->generation;
     return w->name && w->input && w->run_id;
 }

@@ -54,7 +54,7 @@ struct pawl_work {
     const char *json_wrong; /* why its last pawl_work_json() that failed did; NULL: none has */
 };
 
-/* Prepare run->work for its next attempt: forget the last one. 0: memory is out. */
+/* Prepare attempt.work for its next attempt: forget the last one. 0: memory is out. */
 int work_open(pawl_run *run);
 pawl_work *work_new(pawl_run *run);
 void work_free(pawl_work *w);

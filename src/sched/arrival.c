@@ -17,7 +17,7 @@ static pawl_run *has_arrived(sched *d, int64_t key)
 {
     pawl_run *run = map_get(&d->runs, (uint64_t)key);
     if (run) {
-        run->has_mail = 1;
+        run->mail.has_more = 1;
         run_queue_nudge(d, run);
     }
     return run;
@@ -60,7 +60,7 @@ static void tell_run(sched *d, int64_t key, int64_t mail, int cancel)
 {
     pthread_mutex_lock(&d->lock);
     const pawl_run *run = map_get(&d->runs, (uint64_t)key);
-    int news = run && atomic_load(&run->inbox_seen) < mail;
+    int news = run && atomic_load(&run->mail.seen) < mail;
     pthread_mutex_unlock(&d->lock);
     if (news && cancel)
         arrival_cancel(d, key);

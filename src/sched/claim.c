@@ -50,7 +50,7 @@ claim *claim_read(sched *d, db_stmt *row)
     c->sched = d;
     c->arena = a;
     c->unit = unit_new(a);
-    c->facts.hold.run = c->found.run = db_column(row, 0).i;
+    c->facts.lease.run = c->found.run = db_column(row, 0).i;
     c->facts.id = copy(a, db_column(row, 1));
     c->workflow = copy(a, db_column(row, 2));
     c->version = copy(a, db_column(row, 3));
@@ -59,7 +59,7 @@ claim *claim_read(sched *d, db_stmt *row)
     c->found.held = db_column(row, 6).i;
     c->wake_ms = db_column(row, 7).i;
     c->claims = db_column(row, 8).i;
-    c->facts.held_for = copy(a, held_for);
+    c->held_for = copy(a, held_for);
     c->found.seq = db_column(row, 10).i;
     c->facts.failing = db_column(row, 11).i == PHASE_FAILING;
     c->facts.parent = number(row, 12);
@@ -67,10 +67,10 @@ claim *claim_read(sched *d, db_stmt *row)
     c->facts.parent_op = number(row, 14);
     c->facts.deadline_ms = number(row, 15);
     c->found.generation = number(row, 16);
-    c->facts.noted = number(row, 17) != 0;
+    c->noted = number(row, 17) != 0;
     if (!c->unit || !c->facts.id.at || !c->workflow.at || !c->version.at ||
         (input.type != DB_NULL && !c->facts.input.at) ||
-        (held_for.type != DB_NULL && !c->facts.held_for.at)) {
+        (held_for.type != DB_NULL && !c->held_for.at)) {
         claim_free(c);
         return NULL;
     }
@@ -100,11 +100,12 @@ static void take_over(claim *c)
     const unit_row *row = unit_rows(c->unit, c->row);
     pawl_run *run = c->run;
     c->run = NULL;
-    run->hold.fence = row->values[CLAIM_FENCE].i;
-    run->hold.owner = d->node.id;
+    run->lease.fence = row->values[CLAIM_FENCE].i;
+    run->lease.owner = d->node.id;
     run->generation = row->values[CLAIM_GENERATION].i;
-    run->mail = row->values[CLAIM_MAIL].i;
-    run->claims = row->values[CLAIM_CLAIMS].i;
+    run->mail.known = row->values[CLAIM_MAIL].i;
+    run->slot->claims = row->values[CLAIM_CLAIMS].i;
+    run->slot->noted = c->noted;
     run->failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
     quarantine_begin(d, run, c->found.seq);
     run_queue_enter(d, run);
@@ -175,12 +176,25 @@ static void tell_memory(const claim *c, int is_out)
     d->node_ready.starves = is_out;
 }
 
+/* The run, as its row says. NULL: memory is out. */
+static pawl_run *make_run(const claim *c)
+{
+    pawl_run *run = run_new(&c->sched->run_host, &c->facts);
+    if (!run || !c->held_for.at)
+        return run;
+    run->slot->held_for = (slice){arena_copy(run->own, c->held_for), c->held_for.size};
+    if (run->slot->held_for.at)
+        return run;
+    run_free(run);
+    return NULL;
+}
+
 int claim_reserve(claim *c)
 {
     sched *d = c->sched;
     if (c->run)
         return 1;
-    pawl_run *run = run_new(&d->run_host, &c->facts);
+    pawl_run *run = make_run(c);
     pthread_mutex_lock(&d->lock);
     int has = run && run_queue_reserve(d);
     d->claiming += has;

@@ -25,6 +25,8 @@ typedef struct claim {
     slice version;  /* as its row has it: perhaps none yet */
     int64_t wake_ms;
     int64_t claims; /* so far */
+    slice held_for; /* at NULL: it was never held */
+    int noted;      /* its row tells of trouble */
     run_found found;
     run_facts facts; /* without a workflow: that is not registered here */
     pawl_run *run;   /* made of them before it is claimed; NULL: not yet, or it is in the queue */

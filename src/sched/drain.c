@@ -21,18 +21,18 @@ static const int64_t RECORD_MS = 1000;
  * decided where the run is taken in hand. */
 static int has_failed(const pawl_run *run)
 {
-    return run->handed_in && run->unit && run->unit->answer == UNIT_FAILED;
+    return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_FAILED;
 }
 
 static int has_to_record(const pawl_run *run)
 {
-    if (run->worked) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
+    if (run->attempt.is_called) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
         return 1;
     /* RULE 2-a-unit-that-fails-while-the-node-drains-is-tried-again */
     /* RULE L5-the-simulator-sees-what-a-stop-or-a-finish-loses */
     /* RULE L5-the-simulator-sees-what-fails-in-a-drain */
     return unit_retry_wants_try(run) || has_failed(run) ||
-           (run->jobs.count > 0 && jobs_have_returned(run));
+           (run->jobs.by_op.count > 0 && jobs_have_returned(run));
 }
 
 /* Every run that can be reached becomes ready. */
@@ -46,7 +46,7 @@ static void wake_all(sched *d)
     work_limit_let_go(d);
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        if (run->where == PLACE_SLEEPS && has_to_record(run))
+        if (run->slot->place == PLACE_SLEEPS && has_to_record(run))
             run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
     }
 }
@@ -60,17 +60,17 @@ static pawl_run *gather(sched *d)
     for (int i = 0; i < SCHED_RUNNERS; i++) {
         while ((run = run_queue_take(&d->runners[i])) != NULL) {
             pawl_run **list = has_to_record(run) ? &found : &others;
-            run->next = *list;
+            run->slot->next = *list;
             *list = run;
         }
     }
     /* RULE L5-a-suspect-records-before-the-end */
     while ((run = quarantine_take_if(d, has_to_record)) != NULL) {
-        run->next = found;
+        run->slot->next = found;
         found = run;
     }
     while ((run = others) != NULL) {
-        others = run->next;
+        others = run->slot->next;
         run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
     }
     return found;
@@ -84,8 +84,8 @@ static int record_all(sched *d)
     pawl_run *list = gather(d), *run;
     pthread_mutex_unlock(&d->lock);
     while ((run = list) != NULL) {
-        list = run->next;
-        run->next = NULL;
+        list = run->slot->next;
+        run->slot->next = NULL;
         runner_take(&d->runners[SCHED_HAND], run);
         count++;
     }
@@ -109,7 +109,7 @@ static void tell_what_is_left(sched *d)
     pthread_mutex_lock(&d->lock);
     while (map_next(&d->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        if (run->jobs.count > 0 && jobs_have_returned(run))
+        if (run->jobs.by_op.count > 0 && jobs_have_returned(run))
             LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
                 LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
     }

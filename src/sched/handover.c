@@ -7,19 +7,21 @@ enum { LOCAL_MAX = 4096 }; /* runs that are awake, up to which a start stays her
 /* The run as it will be when it is inserted. NULL: memory is out. */
 static pawl_run *make_run(sched *d, const run_insert *b)
 {
-    run_facts facts = {.hold = {b->run, b->owner, 1},
+    run_facts facts = {.lease = {b->run, b->owner, 1},
                        .generation = 1,
                        .id = b->id,
                        .version = b->version,
                        .input = run_insert_is_small(b) ? b->input : (slice){0},
                        .fresh = run_insert_is_small(b),
-                       .claims = 1,
                        .parent = b->parent,
                        .parent_generation = b->parent_generation,
                        .parent_op = b->parent_op,
                        .deadline_ms = b->deadline_ms,
                        .workflow = b->here};
-    return run_new(&d->run_host, &facts);
+    pawl_run *run = run_new(&d->run_host, &facts);
+    if (run)
+        run->slot->claims = 1;
+    return run;
 }
 
 /* This engine may cease to be a node, as far as this start is concerned: its run, if it was made,

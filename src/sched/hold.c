@@ -123,7 +123,7 @@ void hold_stop_driving(sched *d, int64_t key)
     pawl_run *run = map_get(&d->runs, (uint64_t)key);
     if (run) {
         atomic_store(&run->hold_requested, 1);
-        if (run->where ==
+        if (run->slot->place ==
             PLACE_SLEEPS) /* perhaps it fell asleep only now, without having seen it */
             run_queue_ready(d, run);
     }
@@ -225,7 +225,7 @@ enum { ROUNDS = 6 };
 
 int hold_ends_here(sched *d, const claim *c)
 {
-    slice what = c->facts.held_for;
+    slice what = c->held_for;
     if (!claim_is_for_us(c))
         return 0;
     switch (c->found.held) {

@@ -37,7 +37,7 @@ static void call_work(runner *r, job *j)
     if (work_is_over(w))
         work_expire(w);
     pthread_mutex_lock(&d->lock);
-    if (j->run && atomic_exchange(&j->run->misused, 0))
+    if (j->run && atomic_exchange(&j->run->code.misused, 0))
         work_misused(w);
     job_queue_give_back(d, j, JOB_DONE);
     pthread_mutex_unlock(&d->lock);
@@ -82,7 +82,7 @@ void job_call_end_all(pawl_run *run)
 {
     sched *d = run->host->sched;
     map_free(&run->untils);
-    if (run->jobs.count == 0)
+    if (run->jobs.by_op.count == 0)
         return;
     pthread_mutex_lock(&d->lock);
     jobs_forget_queued(run);

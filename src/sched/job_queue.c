@@ -10,13 +10,13 @@ void job_queue_add(pawl_run *run)
 {
     sched *d = run->host->sched;
     job *j;
-    if (!run->jobs_new.first || jobs_run_leaves(run)) /* then they go with the fiber */
+    if (!run->jobs.not_queued.first || jobs_run_leaves(run)) /* then they go with the fiber */
         return;
     pthread_mutex_lock(&d->lock);
-    run->jobs_new_count = 0;
-    while ((j = run->jobs_new.first) != NULL) {
-        job_list_remove(&run->jobs_new, j);
-        if (map_put(&run->jobs, (uint64_t)j->op, j) != 0) {
+    run->jobs.not_queued_count = 0;
+    while ((j = run->jobs.not_queued.first) != NULL) {
+        job_list_remove(&run->jobs.not_queued, j);
+        if (map_put(&run->jobs.by_op, (uint64_t)j->op, j) != 0) {
             job_free(j); /* memory is out: the run asks for it again after a replay */
             continue;
         }
@@ -85,6 +85,6 @@ void job_queue_give_back(sched *d, job *j, job_state state)
         return;
     }
     j->state = state;
-    job_list_add(&run->jobs_done, j);
+    job_list_add(&run->jobs.returned, j);
     run_queue_nudge(d, run);
 }

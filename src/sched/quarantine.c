@@ -28,22 +28,23 @@ static quarantine_level level_of(const struct sched *d, int64_t claims)
 
 void quarantine_begin(struct sched *d, pawl_run *run, int64_t seq)
 {
-    run->claimed_seq = seq;
-    run->suspect = level_of(d, run->claims);
+    run->slot->claimed_seq = seq;
+    run->quarantine_level = level_of(d, run->slot->claims);
     /* RULE B8-a-suspect-waits-while-others-may-kill */
-    run->quiet_ns =
-        run->suspect == SUSPECT_ALONE && !d->only ? clock_deadline(now_ns(d), ALONE_MS) : 0;
+    run->slot->quiet_ns = run->quarantine_level == SUSPECT_ALONE && !d->only
+                              ? clock_deadline(now_ns(d), ALONE_MS)
+                              : 0;
 }
 
 static int lacks_mark(const struct sched *d, const pawl_run *run)
 {
     /* RULE B8-where-there-is-no-list-it-is-marked */
-    return run->suspect >= SUSPECT_MARKED && !d->quarantine.running && !run->marked;
+    return run->quarantine_level >= SUSPECT_MARKED && !d->quarantine.running && !run->slot->marked;
 }
 
 int quarantine_needs_mark(struct sched *d, pawl_run *run)
 {
-    if (run->suspect < SUSPECT_MARKED || d->quarantine.running)
+    if (run->quarantine_level < SUSPECT_MARKED || d->quarantine.running)
         return 0;
     pthread_mutex_lock(&d->lock);
     int needs = lacks_mark(d, run);
@@ -58,7 +59,7 @@ int quarantine_needs_mark(struct sched *d, pawl_run *run)
 static void push(quarantine_queue *q, pawl_run *run)
 {
     if (q->last)
-        q->last->next = run;
+        q->last->slot->next = run;
     else
         q->first = run;
     q->last = run;
@@ -67,10 +68,10 @@ static void push(quarantine_queue *q, pawl_run *run)
 static pawl_run *pop(quarantine_queue *q)
 {
     pawl_run *run = q->first;
-    q->first = run->next;
+    q->first = run->slot->next;
     if (!q->first)
         q->last = NULL;
-    run->next = NULL;
+    run->slot->next = NULL;
     run_move(run, PLACE_IN_HAND);
     return run;
 }
@@ -80,7 +81,7 @@ int quarantine_add(struct sched *d, pawl_run *run)
     quarantine *s = &d->quarantine;
     if (run == s->out || run == s->marking) {
         push(&s->next, run);
-    } else if (run->suspect == SUSPECT_ALONE) {
+    } else if (run->quarantine_level == SUSPECT_ALONE) {
         push(&s->alone, run);
     } else if (lacks_mark(d, run)) {
         push(&s->beside, run);
@@ -102,7 +103,7 @@ static int is_marking(const quarantine *s)
 /* When the first one may be let out. */
 static int64_t let_out_ns(const quarantine *s)
 {
-    int64_t quiet = s->alone.first->quiet_ns;
+    int64_t quiet = s->alone.first->slot->quiet_ns;
     /* RULE L4-a-suspect-that-hangs-stops-no-other-suspect */
     return s->out && s->until_ns > quiet ? s->until_ns : quiet;
 }
@@ -115,11 +116,11 @@ static int may_let_out(const quarantine *s, int64_t now)
 static void owe_unmark(struct sched *d, pawl_run *run)
 {
     quarantine *s = &d->quarantine;
-    if (!run->marked)
+    if (!run->slot->marked)
         return;
-    run->marked = 0;
+    run->slot->marked = 0;
     s->has_unmark = 1; /* RULE B8-who-was-watched-is-unmarked */
-    s->unmark = run->hold;
+    s->unmark = run->lease;
     run_queue_call_keeper(d);
 }
 
@@ -130,11 +131,11 @@ static void end_turn_of(struct sched *d, pawl_run *run)
     quarantine *s = &d->quarantine;
     s->out = NULL;
     owe_unmark(d, run);
-    if (run->where != PLACE_IN_HAND)
+    if (run->slot->place != PLACE_IN_HAND)
         return;
-    run->suspect = SUSPECT_NOT;
-    run->cleared = 1;
-    inflight_clear(s->running, run->hold.run); /* RULE B8-who-was-watched-is-not-counted */
+    run->quarantine_level = SUSPECT_NOT;
+    run->slot->cleared = 1;
+    inflight_clear(s->running, run->lease.run); /* RULE B8-who-was-watched-is-not-counted */
 }
 
 static pawl_run *let_out(struct sched *d, int64_t now)
@@ -146,7 +147,8 @@ static pawl_run *let_out(struct sched *d, int64_t now)
         return NULL;
     pawl_run *run = s->out = pop(&s->alone);
     s->until_ns = clock_deadline(now, ALONE_MS);
-    LOG(&d->log, LOG_WARNING, "suspect", LOG_TEXT("run", run->id), LOG_NUM("claims", run->claims));
+    LOG(&d->log, LOG_WARNING, "suspect", LOG_TEXT("run", run->id),
+        LOG_NUM("claims", run->slot->claims));
     return run;
 }
 
@@ -203,7 +205,7 @@ void quarantine_marked(struct sched *d, pawl_run *run)
 {
     quarantine *s = &d->quarantine;
     pthread_mutex_lock(&d->lock);
-    run->marked = 1;
+    run->slot->marked = 1;
     if (s->marking == run)
         s->marking = NULL;
     if (s->out == run)
@@ -228,11 +230,11 @@ void quarantine_put_back(struct sched *d, pawl_run *run)
 
 void quarantine_acquit(struct sched *d, pawl_run *run)
 {
-    run->cleared = 0;
-    if (run->suspect == SUSPECT_NOT)
+    run->slot->cleared = 0;
+    if (run->quarantine_level == SUSPECT_NOT)
         return;
-    run->suspect = SUSPECT_NOT;
-    run->marked = 0; /* a journal of another length begins a new count */
+    run->quarantine_level = SUSPECT_NOT;
+    run->slot->marked = 0; /* a journal of another length begins a new count */
     quarantine_put_back(d, run);
 }
 
@@ -243,14 +245,14 @@ static pawl_run *take_from(quarantine_queue *q, int (*wanted)(const pawl_run *ru
     pawl_run *before = NULL, *run = q->first;
     while (run && !wanted(run)) {
         before = run;
-        run = run->next;
+        run = run->slot->next;
     }
     if (!run || !before)
         return run ? pop(q) : NULL;
-    before->next = run->next;
+    before->slot->next = run->slot->next;
     if (q->last == run)
         q->last = before;
-    run->next = NULL;
+    run->slot->next = NULL;
     run_move(run, PLACE_IN_HAND);
     return run;
 }
@@ -291,7 +293,7 @@ static void answered(unit *u, void *arg)
 }
 
 /* It was counted in `unmarking`. Without memory the mark stays, once. */
-static void unmark(struct sched *d, const run_hold *h)
+static void unmark(struct sched *d, const run_lease *h)
 {
     arena *a = arena_new(0);
     unmarking *m = a ? arena_alloc(a, sizeof *m) : NULL;
@@ -313,8 +315,8 @@ static void unmark(struct sched *d, const run_hold *h)
  * know that yet. */
 static int got_further(const pawl_run *run)
 {
-    return run->want == WANT_TRANSACT || run->want == WANT_END ||
-           (run->replay && replay_seq(run->replay) > run->claimed_seq);
+    return run->code.want == WANT_TRANSACT || run->code.want == WANT_END ||
+           (run->journal.replay && replay_seq(run->journal.replay) > run->slot->claimed_seq);
 }
 
 void quarantine_committed(struct sched *d, pawl_run *run, int hold_requested)
@@ -324,14 +326,14 @@ void quarantine_committed(struct sched *d, pawl_run *run, int hold_requested)
     if (got_further(run)) {
         quarantine_acquit(d, run);
     } else if (hold_requested) {
-        marked = run->marked; /* RULE B8-who-rests-is-unmarked */
-        run->marked = 0;
+        marked = run->slot->marked; /* RULE B8-who-rests-is-unmarked */
+        run->slot->marked = 0;
         d->quarantine.unmarking += marked;
         quarantine_put_back(d, run);
     }
     pthread_mutex_unlock(&d->lock);
     if (marked)
-        unmark(d, &run->hold);
+        unmark(d, &run->lease);
 }
 
 void quarantine_unmark(struct sched *d)
@@ -339,7 +341,7 @@ void quarantine_unmark(struct sched *d)
     quarantine *s = &d->quarantine;
     pthread_mutex_lock(&d->lock);
     int owed = s->has_unmark;
-    run_hold h = s->unmark;
+    run_lease h = s->unmark;
     s->has_unmark = 0;
     s->unmarking += owed;
     pthread_mutex_unlock(&d->lock);
@@ -355,7 +357,7 @@ static pawl_run *next_marked(struct sched *d, size_t *cursor)
     uint64_t key;
     void *run;
     while (map_next(&d->runs, cursor, &key, &run))
-        if (((pawl_run *)run)->marked)
+        if (((pawl_run *)run)->slot->marked)
             return run;
     return NULL;
 }
@@ -368,12 +370,12 @@ void quarantine_leave(struct sched *d)
         return;
     quarantine_unmark(d);
     for (;;) {
-        run_hold h = {0};
+        run_lease h = {0};
         pthread_mutex_lock(&d->lock);
         pawl_run *run = next_marked(d, &cursor);
         if (run) {
-            h = run->hold;
-            run->marked = 0;
+            h = run->lease;
+            run->slot->marked = 0;
             d->quarantine.unmarking++;
         }
         pthread_mutex_unlock(&d->lock);

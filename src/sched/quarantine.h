@@ -71,7 +71,7 @@ typedef struct quarantine {
     pawl_run *marking;       /* to be marked, and not executed yet; NULL: none */
     int64_t unmarking;       /* marks that are being taken back */
     int has_unmark;          /* one is to be, by the keeper: */
-    run_hold unmark;
+    run_lease unmark;
     int64_t turns; /* so that others have theirs */
 } quarantine;
 

@@ -85,6 +85,7 @@ void run_host_init(sched *d, random_source *random)
                              .clock = d->host,
                              .tenant = d->options.tenant,
                              .origin = d->origin,
+                             .slot_size = sizeof(run_slot),
                              .now_ms = now_ms,
                              .chance = chance,
                              .is_stopping = is_stopping,

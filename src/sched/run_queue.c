@@ -34,14 +34,14 @@ static void call(sched *d, runner *r)
 void run_queue_ready_on(sched *d, runner *r, pawl_run *run)
 {
     sched_assert_locked(d);
-    heap_take(&d->heap, &run->timer);
+    heap_take(&d->heap, &run->slot->timer);
     storage_backoff_end(run);
     run_move(run, PLACE_READY);
-    run->next = NULL;
-    if (run->suspect && quarantine_add(d, run))
+    run->slot->next = NULL;
+    if (run->quarantine_level && quarantine_add(d, run))
         return;
     if (r->last)
-        r->last->next = run;
+        r->last->slot->next = run;
     else
         r->first = run;
     r->last = run;
@@ -51,7 +51,7 @@ void run_queue_ready_on(sched *d, runner *r, pawl_run *run)
 
 void run_queue_ready(sched *d, pawl_run *run)
 {
-    run_queue_ready_on(d, run->fiber ? &d->runners[run->runner] : shortest(d), run);
+    run_queue_ready_on(d, run->code.fiber ? &d->runners[run->slot->runner] : shortest(d), run);
 }
 
 /* The answers of a batch come one after the other, from the leader of the group commit. If each of
@@ -61,10 +61,10 @@ void run_queue_ready(sched *d, pawl_run *run)
  *   3. The runner takes the whole list and makes its runs ready, all at once. */
 void run_queue_answered(sched *d, pawl_run *run)
 {
-    runner *r = &d->runners[run->runner];
+    runner *r = &d->runners[run->slot->runner];
     pawl_run *first = atomic_load(&r->answered);
     do
-        run->next = first;
+        run->slot->next = first;
     while (!atomic_compare_exchange_weak(&r->answered, &first, run));
     if (first)
         return;
@@ -80,15 +80,15 @@ void run_queue_collect(runner *r)
         return;
     pawl_run *newest = atomic_exchange(&r->answered, NULL), *oldest = NULL;
     while (newest) {
-        pawl_run *next = newest->next;
-        newest->next = oldest;
+        pawl_run *next = newest->slot->next;
+        newest->slot->next = oldest;
         oldest = newest;
         newest = next;
     }
     for (pawl_run *run = oldest, *next; run; run = next) {
-        next = run->next;
-        if (run->unit->answer == UNIT_COMMITTED) {
-            if (run->want == WANT_END || run->status.count > 0)
+        next = run->slot->next;
+        if (run->draft.unit->answer == UNIT_COMMITTED) {
+            if (run->code.want == WANT_END || run->draft.status.count > 0)
                 run_queue_tell_end(d, run);
             storage_backoff_committed(d);
         }
@@ -100,13 +100,14 @@ void run_queue_sleep(sched *d, pawl_run *run, int64_t due_ms)
 {
     sched_assert_locked(d);
     run_move(run, PLACE_SLEEPS);
+    /* Neighbours in the tables are read and written together. */
     /* RULE L2-of-those-due-at-one-moment-neighbours-come-together */
-    run->timer.rank = run->hold.run; /* neighbours in the tables are read and written together */
-    if (!heap_put(&d->heap, &run->timer, run, due_ms)) {
+    run->slot->timer.rank = run->lease.run;
+    if (!heap_put(&d->heap, &run->slot->timer, run, due_ms)) {
         run_queue_ready(d, run); /* then it looks at the clock too often, which is not wrong */
         return;
     }
-    for (int i = 0; run->timer.place == 1 && i < d->thread_count; i++) {
+    for (int i = 0; run->slot->timer.place == 1 && i < d->thread_count; i++) {
         if (!d->runners[i].waits)
             continue;
         pthread_cond_signal(&d->runners[i].cond); /* it may have to wake earlier than it thinks */
@@ -117,7 +118,7 @@ void run_queue_sleep(sched *d, pawl_run *run, int64_t due_ms)
 void run_queue_nudge(sched *d, pawl_run *run)
 {
     run->nudged = 1;
-    if (run->where == PLACE_SLEEPS && !run->put_off)
+    if (run->slot->place == PLACE_SLEEPS && !run->slot->put_off)
         run_queue_ready(d, run);
 }
 
@@ -145,7 +146,7 @@ int run_queue_reserve(sched *d)
 
 void run_queue_enter(sched *d, pawl_run *run)
 {
-    int entered = map_put(&d->runs, (uint64_t)run->hold.run, run) == 0;
+    int entered = map_put(&d->runs, (uint64_t)run->lease.run, run) == 0;
     assert(entered);
     (void)entered;
     run_queue_ready(d, run);
@@ -154,10 +155,10 @@ void run_queue_enter(sched *d, pawl_run *run)
 void run_queue_forget(sched *d, pawl_run *run)
 {
     sched_assert_locked(d);
-    heap_take(&d->heap, &run->timer);
+    heap_take(&d->heap, &run->slot->timer);
     quarantine_acquit(d, run);
     run_move(run, PLACE_GONE);
-    map_take(&d->runs, (uint64_t)run->hold.run);
+    map_take(&d->runs, (uint64_t)run->lease.run);
 }
 
 void run_queue_call_keeper(sched *d)
@@ -227,8 +228,9 @@ static int is_quiet(sched *d)
                 !atomic_load(&d->runners[i].busy);
     while (quiet && map_next(&d->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        int waits = run->where == PLACE_READY && run->suspect; /* in quarantine, for its time */
-        quiet = run->where == PLACE_SLEEPS || run->where == PLACE_CROWDED || waits;
+        /* One in quarantine waits for its time. */
+        int waits = run->slot->place == PLACE_READY && run->quarantine_level;
+        quiet = run->slot->place == PLACE_SLEEPS || run->slot->place == PLACE_AT_LIMIT || waits;
     }
     return quiet;
 }
@@ -249,11 +251,11 @@ pawl_run *run_queue_take(runner *r)
     pawl_run *run = r->first;
     if (!run)
         return NULL;
-    r->first = run->next;
+    r->first = run->slot->next;
     if (!r->first)
         r->last = NULL;
     r->count--;
-    run->next = NULL;
+    run->slot->next = NULL;
     sched_assert_locked(r->sched);
     run_move(run, PLACE_IN_HAND);
     return run;

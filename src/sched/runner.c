@@ -31,9 +31,9 @@ enum { LOOK_AGAIN_MS = 60000, TAKEN_MAX = 1024 };
 /* The function is over: it has ended, or was left because of trouble that is not its fault. */
 void runner_end_turn(pawl_run *run)
 {
-    pawl_code trouble = run->end.phase == PHASE_LIVE ? run->end.trouble : PAWL_OK;
+    pawl_code trouble = run->code.end.phase == PHASE_LIVE ? run->code.end.trouble : PAWL_OK;
     if (trouble == PAWL_NOMEM || !runner_need_unit(run)) {
-        runner_starve(run, trouble == PAWL_NOMEM ? run->end.note : "the end of a turn");
+        runner_starve(run, trouble == PAWL_NOMEM ? run->code.end.note : "the end of a turn");
         return;
     }
     int added = 1;
@@ -43,7 +43,7 @@ void runner_end_turn(pawl_run *run)
         runner_cut(run);
         added = runner_add_hold(run);
     }
-    if (!added || run->unit->broken_build)
+    if (!added || run->draft.unit->broken_build)
         runner_starve(run, "the end of a turn");
     else
         runner_hand_in(run);
@@ -54,12 +54,12 @@ void runner_end_turn(pawl_run *run)
 static int64_t wake_of(const pawl_run *run, int64_t now)
 {
     /* RULE A2-a-run-with-work-beside-it-is-due-for-the-next */
-    if (run->jobs.count > 0 || run->jobs_new_count > 0)
+    if (run->jobs.by_op.count > 0 || run->jobs.not_queued_count > 0)
         return now;
     /* RULE A2-a-parent-looks-for-its-child-again */
-    if (run->sent && run->until_ms > now + LOOK_AGAIN_MS)
+    if (run->draft.sent && run->code.until_ms > now + LOOK_AGAIN_MS)
         return now + LOOK_AGAIN_MS;
-    return run->until_ms;
+    return run->code.until_ms;
 }
 
 /* Everything it has recorded, and until when it sleeps. */
@@ -69,11 +69,11 @@ static void park(pawl_run *run)
         runner_starve(run, "a park");
         return;
     }
-    int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->inbox_seen);
-    run->parked = (run->jobs.count > 0 ? run_park_kept : run_park)(
-        run->unit, &run->hold, inbox_seen, wake_of(run, now), &run->status, now);
-    run->status_rides = 1;
-    if (run->unit->broken_build)
+    int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->mail.seen);
+    run->draft.parked = (run->jobs.by_op.count > 0 ? run_park_kept : run_park)(
+        run->draft.unit, &run->lease, inbox_seen, wake_of(run, now), &run->draft.status, now);
+    run->draft.status_rides = 1;
+    if (run->draft.unit->broken_build)
         runner_starve(run, "a park");
     else
         runner_hand_in(run);
@@ -105,7 +105,7 @@ static int waits_for_storage(pawl_run *run)
     work_limit_pass(d, run);
     pthread_mutex_lock(&d->lock);
     quarantine_put_back(d, run);
-    run->put_off = 1;
+    run->slot->put_off = 1;
     storage_backoff_wait(d, run);
     pthread_mutex_unlock(&d->lock);
     return 1;
@@ -114,8 +114,8 @@ static int waits_for_storage(pawl_run *run)
 int runner_call_work(runner *r, pawl_run *run)
 {
     sched *d = r->sched;
-    pawl_work *w = run->work;
-    run->misused = 0;
+    pawl_work *w = run->attempt.work;
+    run->code.misused = 0;
     sched_enter_work(r, w);
     work_call(w);
     sched_end_child(d);
@@ -127,7 +127,7 @@ int runner_call_work(runner *r, pawl_run *run)
     }
     if (work_is_over(w)) /* RULE an-attempt-that-is-over-is-over */
         work_expire(w);
-    if (run->misused) /* RULE C9-a-step-that-uses-the-run-fails */
+    if (run->code.misused) /* RULE C9-a-step-that-uses-the-run-fails */
         work_misused(w);
     return 1;
 }
@@ -135,16 +135,16 @@ int runner_call_work(runner *r, pawl_run *run)
 /* The attempt that it asks for was begun, and its time is over. */
 static int is_expired(const pawl_run *run)
 {
-    const pawl_work *w = run->work;
-    return run->expired_op == w->op && run->expired == w->attempt;
+    const pawl_work *w = run->attempt.work;
+    return run->attempt.expired_op == w->op && run->attempt.expired == w->attempt;
 }
 
 /* Everything before is durable. 0: the run is not in hand any more. */
 static int do_work(runner *r, pawl_run *run)
 {
     if (is_expired(run)) {
-        run->expired_op = run->expired = 0;
-        work_expire(run->work);
+        run->attempt.expired_op = run->attempt.expired = 0;
+        work_expire(run->attempt.work);
         return 1;
     }
     /* A queued unit never waits for code of the user. By hand it is committed here, which may take
@@ -171,7 +171,7 @@ static int do_transact(runner *r, pawl_run *run)
 {
     if (!transact_rides(run))
         return runner_hand_in(run);
-    if (!run->unit)
+    if (!run->draft.unit)
         job_queue_add(run);
     committers_leave(r->sched->options.committers);
     if (may_begin(r->sched) && waits_for_storage(run))
@@ -203,7 +203,7 @@ static int is_nudged(pawl_run *run)
 
 int runner_is_flushed(pawl_run *run)
 {
-    if (!run->unit)
+    if (!run->draft.unit)
         return 1;
     runner_hand_in(run);
     return 0;
@@ -218,7 +218,8 @@ static int read_wanted(runner *r, pawl_run *run)
     if (!runner_is_flushed(run))
         return 0;
     /* RULE L3-what-cannot-be-read-is-given-back */
-    if (err.code == PAWL_UNREACHABLE && run->jobs.count == 0 && node_ready_gives_back(r->sched)) {
+    if (err.code == PAWL_UNREACHABLE && run->jobs.by_op.count == 0 &&
+        node_ready_gives_back(r->sched)) {
         LOG(&r->sched->log, LOG_WARNING, "run-given-back", LOG_TEXT("run", run->id),
             LOG_TEXT("why", "there is no connection to read its journal with"));
         runner_give_back(run);
@@ -233,7 +234,7 @@ static int read_wanted(runner *r, pawl_run *run)
 /* 1: it has what it wants. 0: it is not in hand any more. */
 static int serve_want(runner *r, pawl_run *run)
 {
-    switch (run->want) {
+    switch (run->code.want) {
     case WANT_PAGE:
     case WANT_NAMES:
     case WANT_STATE:
@@ -251,7 +252,7 @@ static int serve_want(runner *r, pawl_run *run)
         job_queue_add(run);
         return do_work(r, run);
     case WANT_TRANSACT:
-        if (run->transact.state != TRANSACT_ASKED)
+        if (run->attempt.transact.state != TRANSACT_ASKED)
             return 1;
         return runner_leaves_here(run) ? runner_leave(run) : do_transact(r, run);
     case WANT_FLUSH:
@@ -262,7 +263,7 @@ static int serve_want(runner *r, pawl_run *run)
         /* RULE a-hold-by-hand-is-heard-before-the-next-step */
         if (atomic_load(&run->hold_requested))
             return runner_leave(run);
-        if (run->until_ms <= sched_now_ms(run->host->sched) || is_nudged(run))
+        if (run->code.until_ms <= sched_now_ms(run->host->sched) || is_nudged(run))
             return 1;
         park(run);
         return 0;
@@ -282,7 +283,7 @@ static int resume(runner *r, pawl_run *run)
 {
     sched *d = r->sched;
     atomic_store_explicit(&r->in_function, run, memory_order_release);
-    fiber_resume(run->fiber);
+    fiber_resume(run->code.fiber);
     sched_end_child(d);
     /* RULE L9-a-function-that-was-left-is-dropped-when-it-comes-back */
     if (atomic_exchange(&r->in_function, NULL) == run)
@@ -302,49 +303,51 @@ static void go_on(runner *r, pawl_run *run)
 /* It has parked, and was held before that: it has no owner now. */
 static int was_held(const pawl_run *run)
 {
-    const unit_row *row =
-        run->want == WANT_WAIT && run->parked >= 0 ? unit_rows(run->unit, run->parked) : NULL;
+    const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
+                              ? unit_rows(run->draft.unit, run->draft.parked)
+                              : NULL;
     return row && row->values[PARK_HELD].i != 0;
 }
 
 /* That the unit was undecided for a while must not cost the next one: it begins anew. */
 static void take_back(pawl_run *run)
 {
-    run->unit = NULL;
-    run->handed_in = run->guarded = 0;
-    run->submitter = (submitter){0};
+    run->draft.unit = NULL;
+    run->draft.handed_in = run->slot->guarded = 0;
+    run->draft.submitter = (submitter){0};
     run_forget_status(run);
     state_forget(run);
-    run->kept = 0;
-    run->births = 0;
-    arena_reset(run->unit_arena);
+    run->draft.kept = 0;
+    run->draft.births = 0;
+    arena_reset(run->draft.arena);
 }
 
 /* What a unit that ends its function has made of it. 1: it goes on, from the journal. */
 static int ended(pawl_run *run)
 {
     sched *d = run->host->sched;
-    const unit_row *row = run->end.phase != PHASE_LIVE ? unit_rows(run->unit, run->parked) : NULL;
+    const unit_row *row =
+        run->code.end.phase != PHASE_LIVE ? unit_rows(run->draft.unit, run->draft.parked) : NULL;
     if (row && row->values[FINISH_WATCHED].i)
         sched_tell_others(d);
-    int goes_on = run->end.phase == PHASE_FAILING;
-    if (run->end.again && run->end.phase == PHASE_DONE)
-        goes_on = run->end.next && generation_begun(run);
-    if (run->end.again && !run->end.next) /* another node has that version */
+    int goes_on = run->code.end.phase == PHASE_FAILING;
+    if (run->code.end.again && run->code.end.phase == PHASE_DONE)
+        goes_on = run->code.end.next && generation_begun(run);
+    if (run->code.end.again && !run->code.end.next) /* another node has that version */
         handover_offer(d);
     if (!goes_on) {
         runner_forget(run);
         return 0;
     }
-    if (run->end.phase == PHASE_FAILING) {
+    if (run->code.end.phase == PHASE_FAILING) {
         run->failing = 1;
         job_call_end_all(run); /* RULE A7-what-is-undone-has-returned */
     } else {
         jobs_forget(run);
     }
     run_cool(run);
-    run->handed_in = 0;
-    run->parked = -1;
+    run->draft.handed_in = 0;
+    run->draft.parked = -1;
     return 1;
 }
 
@@ -356,7 +359,7 @@ static void fall_asleep(pawl_run *run)
     if (run->nudged)
         run_queue_ready(d, run);
     else
-        run_queue_sleep(d, run, run->until_ms);
+        run_queue_sleep(d, run, run->code.until_ms);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -366,47 +369,48 @@ static int committed(pawl_run *run)
     sched *d = run->host->sched;
     run_tell_lines(run);
     unit_retry_committed(run);
-    run->noted = run->starves;
-    run->trouble_ms = 0;
+    run->slot->noted = run->slot->starves;
+    run->slot->trouble_ms = 0;
     cross_run_committed(run, 1);
-    if (run->starves) {
+    if (run->slot->starves) {
         runner_starved(run);
         return 0;
     }
-    if (run->starved > 0 && !runner_is_to_be_held(run)) {
+    if (run->slot->starved > 0 && !runner_is_to_be_held(run)) {
         LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
-        run->starved = 0;
+        run->slot->starved = 0;
     }
-    if (run->marks) {
-        run->marks = 0;
+    if (run->slot->marks) {
+        run->slot->marks = 0;
         quarantine_marked(d, run);
         take_back(run);
         return 1;
     }
     int held = was_held(run);
-    if (run->is_returning || (held && run->jobs.count == 0)) {
+    if (run->slot->is_returning || (held && run->jobs.by_op.count == 0)) {
         runner_forget(run);
         return 0;
     }
     if (held) /* its owner keeps it, until what is done beside its function has returned */
         atomic_store(&run->hold_requested, 1);
-    if (run->suspect || run->cleared)
+    if (run->quarantine_level || run->slot->cleared)
         quarantine_committed(d, run, 0);
-    if (run->want == WANT_END)
+    if (run->code.want == WANT_END)
         return ended(run);
-    const unit_row *row =
-        run->want == WANT_WAIT && run->parked >= 0 ? unit_rows(run->unit, run->parked) : NULL;
-    if (row && row->values[PARK_MAIL].i > run->mail)
-        run->mail = row->values[PARK_MAIL].i;
+    const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
+                              ? unit_rows(run->draft.unit, run->draft.parked)
+                              : NULL;
+    if (row && row->values[PARK_MAIL].i > run->mail.known)
+        run->mail.known = row->values[PARK_MAIL].i;
     int arrived =
-        row && (row->values[PARK_MAIL].i > atomic_load(&run->inbox_seen) || run->futures.asking);
-    run->parked = -1;
+        row && (row->values[PARK_MAIL].i > atomic_load(&run->mail.seen) || run->futures.asking);
+    run->draft.parked = -1;
     take_back(run);
     job_queue_add(run);
     if (arrived)
         nudge(run);
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
-    int waits = run->want == WANT_WAIT && run->until_ms > sched_now_ms(d) && !arrived &&
+    int waits = run->code.want == WANT_WAIT && run->code.until_ms > sched_now_ms(d) && !arrived &&
                 !atomic_load(&run->hold_requested);
     int drops = d->options.drops && d->options.drops(d->options.drops_arg);
     /* RULE warm-runs-have-a-bound */
@@ -414,7 +418,7 @@ static int committed(pawl_run *run)
         run_cool(run);
     if (!waits)
         return 1;
-    if (run->suspect)
+    if (run->quarantine_level)
         quarantine_committed(d, run, 1);
     fall_asleep(run);
     return 0;
@@ -423,15 +427,15 @@ static int committed(pawl_run *run)
 /* Process after process has died of it. */
 static void hold_poison(pawl_run *run)
 {
-    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
+    run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
     buf b;
-    buf_init_fixed(&b, run->end.note, sizeof run->end.note);
+    buf_init_fixed(&b, run->code.end.note, sizeof run->code.end.note);
     buf_printf(&b, "%d times in a row the process died while it executed this run", POISON_DEATHS);
     buf_printf(&b, ", in the workflow function %.64s or in work that it calls",
                run->workflow->name);
     /* RULE a-hold-after-deaths-says-where-to-look */
     buf_text(&b, ": a crash, perhaps an overflow of the stack (256 KiB of a workflow function)");
-    run->want = WANT_END;
+    run->code.want = WANT_END;
     runner_end_turn(run);
 }
 
@@ -440,12 +444,12 @@ static void hold_poison(pawl_run *run)
 static void mark(pawl_run *run)
 {
     if (runner_need_unit(run))
-        run_mark(run->unit, &run->hold, 1);
-    if (!run->unit || run->unit->broken_build) {
+        run_mark(run->draft.unit, &run->lease, 1);
+    if (!run->draft.unit || run->draft.unit->broken_build) {
         runner_put_off(run);
         return;
     }
-    run->marks = 1;
+    run->slot->marks = 1;
     runner_hand_in(run);
 }
 
@@ -454,27 +458,27 @@ static void mark(pawl_run *run)
 static int is_stranded(const pawl_run *run)
 {
     /* RULE B9-a-fiber-stays-with-its-thread */
-    return run->fiber &&
-           (!fiber_is_here(run->fiber) || (run->want == WANT_WORK && run->work == NULL));
+    return run->code.fiber && (!fiber_is_here(run->code.fiber) ||
+                               (run->code.want == WANT_WORK && run->attempt.work == NULL));
 }
 
 /* What a worker has done for it is recorded before anything else. */
 static int has_result(const pawl_run *run)
 {
-    return run->worked || run->kept_work;
+    return run->attempt.is_called || run->attempt.saved;
 }
 
 static void take_in_hand(runner *r, pawl_run *run)
 {
-    run->put_off = 0;
-    if (run->keeps != KEPT_NOT) {
+    run->slot->put_off = 0;
+    if (run->slot->keeps != KEPT_NOT) {
         const unit *refused = unit_retry_go_on(run);
         if (refused)
             runner_lost(run, refused);
         return;
     }
-    if (run->handed_in) {
-        if (run->unit->answer != UNIT_COMMITTED) {
+    if (run->draft.handed_in) {
+        if (run->draft.unit->answer != UNIT_COMMITTED) {
             runner_not_committed(run);
             return;
         }
@@ -485,12 +489,12 @@ static void take_in_hand(runner *r, pawl_run *run)
         work_threads_keep(run);
         run_cool(run);
     }
-    run->runner = r->index;
-    if (!run->fiber && !run_warm(run, r->sched->pool)) {
+    run->slot->runner = r->index;
+    if (!run->code.fiber && !run_warm(run, r->sched->pool)) {
         runner_starve_cold(run);
         return;
     }
-    if (quarantine_is_poison(run->claims))
+    if (quarantine_is_poison(run->slot->claims))
         hold_poison(run);
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
     /* RULE L5-what-a-worker-has-done-is-recorded-before-a-hold */
@@ -518,7 +522,7 @@ void runner_take(runner *r, pawl_run *run)
 {
     running *list = r->sched->quarantine.running;
     /* RULE B8-who-is-in-hand-is-written-down */
-    inflight_set(list, r->index, run->cleared ? 0 : run->hold.run);
+    inflight_set(list, r->index, run->slot->cleared ? 0 : run->lease.run);
     take_in_hand(r, run);
     if (r->lost) /* then its list belongs to no thread any more */
         return;

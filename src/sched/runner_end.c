@@ -22,20 +22,21 @@ static slice error_text(pawl_run *run)
     buf b;
     buf_init(&b, PAWL_MAX_PAYLOAD);
     char message[512];
-    text_clip(message, sizeof message, slice_of(run->end.message));
-    put_json(&b, "{'name':%s,'message':%s,'where':%s}", run->end.name, message, run->end.where);
-    slice s = {arena_copy(run->unit_arena, (slice){b.at, b.size}), b.size};
+    text_clip(message, sizeof message, slice_of(run->code.end.message));
+    put_json(&b, "{'name':%s,'message':%s,'where':%s}", run->code.end.name, message,
+             run->code.end.where);
+    slice s = {arena_copy(run->draft.arena, (slice){b.at, b.size}), b.size};
     buf_free(&b);
     return s;
 }
 
 static int add_end(pawl_run *run)
 {
-    run_end end = {.phase = run->end.phase};
+    run_end end = {.phase = run->code.end.phase};
     if (end.phase == PHASE_DONE) {
-        slice value = slice_of(run->end.value);
+        slice value = slice_of(run->code.end.value);
         if (value.size <= RUN_SMALL) {
-            end.output = (slice){arena_copy(run->unit_arena, value), value.size};
+            end.output = (slice){arena_copy(run->draft.arena, value), value.size};
             if (!end.output.at)
                 return 0;
         }
@@ -44,36 +45,36 @@ static int add_end(pawl_run *run)
         if (!end.error.at)
             return 0;
     }
-    run->parked =
-        run_finish(run->unit, &run->hold, &end, &run->status, sched_now_ms(run->host->sched));
-    run->status_rides = 1;
+    run->draft.parked = run_finish(run->draft.unit, &run->lease, &end, &run->draft.status,
+                                   sched_now_ms(run->host->sched));
+    run->draft.status_rides = 1;
     return cross_run_report(run);
 }
 
 /* How it goes on, or does not. */
 int runner_add_outcome(pawl_run *run)
 {
-    if (run->end.phase == PHASE_FAILING)
+    if (run->code.end.phase == PHASE_FAILING)
         return cleanup_add_failing(run);
-    return run->end.again ? generation_add(run) : add_end(run);
+    return run->code.end.again ? generation_add(run) : add_end(run);
 }
 
 /* Why it is held, for people and for the nodes that could let it go on. */
 int runner_add_hold(pawl_run *run)
 {
     sched *d = run->host->sched;
-    run_held why = {.reason = run->end.held ? run->end.held : HELD_MISMATCH};
-    slice note = slice_of(run->end.note);
-    why.words = (slice){arena_copy(run->unit_arena, note), note.size};
+    run_held why = {.reason = run->code.end.held ? run->code.end.held : HELD_MISMATCH};
+    slice note = slice_of(run->code.end.note);
+    why.words = (slice){arena_copy(run->draft.arena, note), note.size};
     if (why.reason == HELD_VERSION) {
-        slice lacks = slice_of(run->end.lacks);
-        why.what = (slice){arena_copy(run->unit_arena, lacks), lacks.size};
+        slice lacks = slice_of(run->code.end.lacks);
+        why.what = (slice){arena_copy(run->draft.arena, lacks), lacks.size};
     } else {
-        why.what = hold_tried(run->unit_arena, run->held_for, d->options.build);
+        why.what = hold_tried(run->draft.arena, run->slot->held_for, d->options.build);
     }
     if (!why.words.at || !why.what.at)
         return 0;
     LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id), LOG_TEXT("why", why.words.at));
-    run_set_held(run->unit, &run->hold, &why, sched_now_ms(d));
+    run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(d));
     return 1;
 }

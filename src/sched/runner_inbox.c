@@ -91,38 +91,38 @@ static pawl_code read_rows(db_conn *c, const db_sql *sql, const db_value *values
 static pawl_code read_box(db_conn *c, const pawl_run *run, inbox_box *b, error *err)
 {
     int full;
-    const db_value values[] = {db_int(run->hold.run), db_int(b->read), db_int(MESSAGES_MAX),
+    const db_value values[] = {db_int(run->lease.run), db_int(b->read), db_int(MESSAGES_MAX),
                                db_text(b->name)};
     pawl_code rc =
         read_rows(c, &MESSAGES, values, DB_COUNT(values), &b->first, &b->last, &full, err);
     if (rc == PAWL_OK)
-        b->read = full ? b->last->seq : run->mail;
+        b->read = full ? b->last->seq : run->mail.known;
     return rc;
 }
 
 static pawl_code read_rest(db_conn *c, pawl_run *run, error *err)
 {
     int full;
-    run_inbox *p = run->inbox;
-    const db_value values[] = {db_int(run->hold.run), db_int(atomic_load(&run->inbox_seen)),
+    run_inbox *p = run->mail.inbox;
+    const db_value values[] = {db_int(run->lease.run), db_int(atomic_load(&run->mail.seen)),
                                db_int(REST_MAX)};
     pawl_code rc =
         read_rows(c, &REST, values, DB_COUNT(values), &p->rest, &p->rest_last, &full, err);
     if (rc == PAWL_OK)
         /* RULE A2-a-park-names-the-mail-that-was-applied */
-        atomic_store(&run->inbox_seen, full ? p->rest_last->seq : run->mail);
+        atomic_store(&run->mail.seen, full ? p->rest_last->seq : run->mail.known);
     return rc;
 }
 
 pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err)
 {
     int found = 0;
-    const db_value key = db_int(run->hold.run);
-    pawl_code rc = db_number(c, &COUNT, &key, 1, &run->mail, &found, err);
-    if (rc == PAWL_OK && atomic_load(&run->inbox_seen) < run->mail)
+    const db_value key = db_int(run->lease.run);
+    pawl_code rc = db_number(c, &COUNT, &key, 1, &run->mail.known, &found, err);
+    if (rc == PAWL_OK && atomic_load(&run->mail.seen) < run->mail.known)
         rc = read_rest(c, run, err);
-    for (inbox_box *b = run->inbox->boxes; b && rc == PAWL_OK; b = b->next)
-        if (b->waiting && !b->first && b->read < run->mail)
+    for (inbox_box *b = run->mail.inbox->boxes; b && rc == PAWL_OK; b = b->next)
+        if (b->waiting && !b->first && b->read < run->mail.known)
             rc = read_box(c, run, b, err);
     return rc;
 }

@@ -8,12 +8,12 @@
 void runner_give_back(pawl_run *run)
 {
     if (runner_need_unit(run))
-        run_give_back(run->unit, &run->hold, sched_now_ms(run->host->sched));
-    if (!run->unit || run->unit->broken_build) {
+        run_give_back(run->draft.unit, &run->lease, sched_now_ms(run->host->sched));
+    if (!run->draft.unit || run->draft.unit->broken_build) {
         runner_starve(run, "a run is given back");
         return;
     }
-    run->is_returning = 1;
+    run->slot->is_returning = 1;
     runner_hand_in(run);
 }
 
@@ -27,8 +27,8 @@ int runner_leaves_here(const pawl_run *run)
 /* Was its function left because of trouble for which the run is held? */
 int runner_is_to_be_held(const pawl_run *run)
 {
-    return run->end.phase == PHASE_LIVE && run->end.trouble != PAWL_OK &&
-           run->end.trouble != PAWL_NOMEM;
+    return run->code.end.phase == PHASE_LIVE && run->code.end.trouble != PAWL_OK &&
+           run->code.end.trouble != PAWL_NOMEM;
 }
 
 /* What has begun beside its function is waited for, what has returned is recorded and committed,
@@ -41,16 +41,17 @@ int runner_leave(pawl_run *run)
     int held = runner_is_to_be_held(run), waits = held || atomic_load(&run->hold_requested);
     /* RULE 2-a-run-is-kept-while-its-jobs-run, L5-the-simulator-sees-what-a-hold-loses */
     while (waits && jobs_call_off(run) && !jobs_returned(run)) {
-        run->want = WANT_LEAVE; /* what it wanted before is not done any more */
+        run->code.want = WANT_LEAVE; /* what it wanted before is not done any more */
         if (!runner_is_flushed(run) || job_queue_await(run))
             return 0;
     }
-    if (jobs_returned(run) && replay_may_arrive(run->replay)) {
-        run->collects = 1; /* RULE 2-results-are-recorded-where-another-step-was-about-to-begin */
+    if (jobs_returned(run) && replay_may_arrive(run->journal.replay)) {
+        /* RULE 2-results-are-recorded-where-another-step-was-about-to-begin */
+        run->code.collects = 1;
         return 1;
     }
     if (held) {
-        run->want = WANT_END;
+        run->code.want = WANT_END;
         runner_end_turn(run);
     } else if (waits) {
         runner_give_back(run);

@@ -21,7 +21,7 @@ static const db_sql PAGE = {"SELECT seq, kind, op, name, at, data FROM {journal}
 static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
 {
     db_stmt *s;
-    db_value values[] = {db_int(run->hold.run), db_int(run->generation), db_int(run->fed),
+    db_value values[] = {db_int(run->lease.run), db_int(run->generation), db_int(run->journal.fed),
                          db_int(PAGE_ROWS)};
     pawl_code rc = db_prepare(r->reader, &PAGE, &s, err);
     if (rc != PAWL_OK)
@@ -36,9 +36,9 @@ static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *c
                             .kind = db_column(s, 1).i,
                             .op = db_column(s, 2).i,
                             .at_ms = db_column(s, 4).i};
-        row->name = (slice){arena_copy(run->page, name.s), name.s.size};
+        row->name = (slice){arena_copy(run->journal.page, name.s), name.s.size};
         if (data.type != DB_NULL)
-            row->data = (slice){arena_copy(run->page, data.s), data.s.size};
+            row->data = (slice){arena_copy(run->journal.page, data.s), data.s.size};
         if (!row->name.at || (data.type != DB_NULL && !row->data.at))
             rc = error_nomem(err);
     }
@@ -76,11 +76,11 @@ static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *c
 /* As many as there are, and not as many as there might be: most runs are short. */
 static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, error *err)
 {
-    replay_row *copy = arena_alloc(run->page, count * sizeof *copy);
+    replay_row *copy = arena_alloc(run->journal.page, count * sizeof *copy);
     if (!copy)
         return error_nomem(err);
     memcpy(copy, rows, count * sizeof *copy);
-    replay_feed(run->replay, copy, count);
+    replay_feed(run->journal.replay, copy, count);
     return PAWL_OK;
 }
 
@@ -90,34 +90,34 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
 {
     replay_row rows[PAGE_ROWS + 1];
     size_t first = 0, count = 0;
-    if (!run->page)
-        run->page = arena_new(0);
+    if (!run->journal.page)
+        run->journal.page = arena_new(0);
     else
-        arena_reset(run->page);
-    if (!run->page)
+        arena_reset(run->journal.page);
+    if (!run->journal.page)
         return error_nomem(err);
-    if (run->fed == 0 && run->input) {
+    if (run->journal.fed == 0 && run->input) {
         rows[first++] = (replay_row){.seq = 1,
                                      .generation = run->generation,
                                      .kind = OP_STARTED,
                                      .name = SLICE_LIT(""),
                                      .data = slice_of(run->input)};
-        run->fed = 1;
+        run->journal.fed = 1;
     }
-    pawl_code rc = run->fresh ? PAWL_OK : read_rows(r, run, rows + first, &count, err);
+    pawl_code rc = run->journal.is_fresh ? PAWL_OK : read_rows(r, run, rows + first, &count, err);
     if (rc != PAWL_OK)
         return rc;
     if (count > 0)
-        run->fed = rows[first + count - 1].seq;
+        run->journal.fed = rows[first + count - 1].seq;
     if (first + count > 0)
         rc = give_rows(run, rows, first + count, err);
     if (rc != PAWL_OK)
         return rc;
     if (count < PAGE_ROWS) {
-        run->fed_all = 1;
-        replay_fed_all(run->replay, 0);
+        run->journal.fed_all = 1;
+        replay_fed_all(run->journal.replay, 0);
     }
-    run->fresh = 0;
+    run->journal.is_fresh = 0;
     return PAWL_OK;
 }
 
@@ -127,7 +127,7 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
 static pawl_code read_names(runner *r, pawl_run *run, error *err)
 {
     db_stmt *s;
-    const db_value key = db_int(run->hold.run);
+    const db_value key = db_int(run->lease.run);
     pawl_code rc = begin_reading(r, err);
     if (rc != PAWL_OK)
         return rc;
@@ -142,9 +142,9 @@ static pawl_code read_names(runner *r, pawl_run *run, error *err)
     if (rc == PAWL_OK)
         db_reset(s);
     end_reading(r);
-    run->names_known = rc == PAWL_OK;
+    run->names.known = rc == PAWL_OK;
     if (rc != PAWL_OK)
-        run->names = NULL;
+        run->names.first = NULL;
     return rc;
 }
 
@@ -183,7 +183,7 @@ static pawl_code read_with(runner *r, pawl_run *run,
 
 pawl_code runner_read(runner *r, pawl_run *run, error *err)
 {
-    switch (run->want) {
+    switch (run->code.want) {
     case WANT_PAGE:
         return feed(r, run, err);
     case WANT_NAMES:
@@ -193,7 +193,7 @@ pawl_code runner_read(runner *r, pawl_run *run, error *err)
     case WANT_MAIL:
         return read_with(r, run, runner_read_inbox, err);
     case WANT_KEY:
-        return key_block_next(&r->sched->run_keys, &run->key, err);
+        return key_block_next(&r->sched->run_keys, &run->code.key, err);
     default:
         return read_with(r, run, read_others, err);
     }

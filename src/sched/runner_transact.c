@@ -18,10 +18,10 @@ static void enter(runner *r)
 int runner_transact(runner *r, pawl_run *run)
 {
     sched *d = r->sched;
-    run_transact *t = &run->transact;
+    run_transact *t = &run->attempt.transact;
     t->here = 1;
     enter(r);
-    pawl_code rc = committers_apply(d->options.committers, run->unit);
+    pawl_code rc = committers_apply(d->options.committers, run->draft.unit);
     atomic_store(&r->busy, 0);
     if (rc == PAWL_UNDECIDED)
         return 0; /* by now it may be in other hands */
@@ -37,6 +37,6 @@ int runner_transact(runner *r, pawl_run *run)
 int runner_transact_answered(pawl_run *run, const unit *u)
 {
     if (u->answer == UNIT_UNDECIDED)
-        run->transact.here = 0;
-    return run->transact.here;
+        run->attempt.transact.here = 0;
+    return run->attempt.transact.here;
 }

@@ -30,7 +30,7 @@ static void answered(unit *u, void *arg)
     if (runner_transact_answered(run, u))
         return;
     if (u->answer != UNIT_UNDECIDED) { /* RULE A5-an-undecided-unit-keeps-its-run */
-        if (run->where == PLACE_IN_DOUBT)
+        if (run->slot->place == PLACE_IN_DOUBT)
             atomic_fetch_sub(&d->doubts, 1);
         run_queue_answered(d, run);
         return;
@@ -45,41 +45,41 @@ static void answered(unit *u, void *arg)
 int runner_hand_in(pawl_run *run)
 {
     sched *d = run->host->sched;
-    unit *u = run->unit;
-    u->submitter = &run->submitter;
+    unit *u = run->draft.unit;
+    u->submitter = &run->draft.submitter;
     u->class = UNIT_OF_RUN;
     u->done = answered;
     u->done_arg = run;
     u->name = run->id;
     run_write_status(run); /* RULE 1-what-is-said-goes-with-the-flush */
-    if (run->noted && !run->starves)
-        run_set_trouble(u, &run->hold, (slice){0}, sched_now_ms(d));
+    if (run->slot->noted && !run->slot->starves)
+        run_set_trouble(u, &run->lease, (slice){0}, sched_now_ms(d));
     if (u->broken_build) { /* of what was recorded nothing is missing */
-        if (run->starves)
+        if (run->slot->starves)
             runner_starved(run);
         else
             runner_starve(run, "what the run says about itself");
         return 0;
     }
-    unit_guards_first(u);                             /* there is one at most */
-    if (run->page && replay_left(run->replay) == 0) { /* it may wait for long */
-        arena_free(run->page);
-        run->page = NULL;
+    unit_guards_first(u);                                             /* there is one at most */
+    if (run->journal.page && replay_left(run->journal.replay) == 0) { /* it may wait for long */
+        arena_free(run->journal.page);
+        run->journal.page = NULL;
     }
-    run->handed_in = 1;
+    run->draft.handed_in = 1;
     work_limit_pass(d, run);
     run_move(run, PLACE_COMMITS);
-    if (run->want == WANT_TRANSACT && run->transact.state == TRANSACT_GOES)
-        return runner_transact(&d->runners[run->runner], run);
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), u);
+    if (run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES)
+        return runner_transact(&d->runners[run->slot->runner], run);
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run), u);
     return 0;
 }
 
 int runner_need_unit(pawl_run *run)
 {
-    if (!run->unit)
-        run->unit = unit_new(run->unit_arena);
-    return run->unit != NULL;
+    if (!run->draft.unit)
+        run->draft.unit = unit_new(run->draft.arena);
+    return run->draft.unit != NULL;
 }
 
 /* ---- Dropping ---- */
@@ -100,11 +100,11 @@ static void put_off(pawl_run *run, int64_t ms)
 {
     sched *d = run->host->sched;
     run_cool(run);
-    run->handed_in = run->starves = 0;
+    run->draft.handed_in = run->slot->starves = 0;
     work_limit_pass(d, run);
     pthread_mutex_lock(&d->lock);
     quarantine_put_back(d, run);
-    run->put_off = 1;
+    run->slot->put_off = 1;
     if (ms < 0)
         storage_backoff(d, run);
     else
@@ -132,7 +132,7 @@ void runner_lost(pawl_run *run, const unit *u)
     cross_run_committed(run, 0);
     if (unit_shut_out(u, u->code) != PAWL_REWOUND)
         /* RULE what-a-deleted-run-leaves-is-noted */
-        orphan_notes_add(d, run->hold.run); /* it may have been deleted */
+        orphan_notes_add(d, run->lease.run); /* it may have been deleted */
     runner_forget(run);
 }
 
@@ -141,7 +141,7 @@ void runner_lost(pawl_run *run, const unit *u)
 void runner_not_committed(pawl_run *run)
 {
     sched *d = run->host->sched;
-    const unit *u = run->unit;
+    const unit *u = run->draft.unit;
     /* RULE L5-what-was-done-is-kept-over-a-failed-commit, L5-the-same-over-sessions-that-end */
     /* RULE L5-the-simulator-sees-what-failing-storage-loses */
     if (unit_retry_may(run)) {
@@ -155,7 +155,7 @@ void runner_not_committed(pawl_run *run)
     LOG(&d->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
         LOG_TEXT("code", pawl_code_name(u->code)));
     cross_run_committed(run, 0);
-    run->marks = run->is_returning = 0;
+    run->slot->marks = run->slot->is_returning = 0;
     runner_put_off_for(run, 1);
 }
 
@@ -163,16 +163,16 @@ void runner_not_committed(pawl_run *run)
 
 void runner_cut(pawl_run *run)
 {
-    if (run->unit) {
+    if (run->draft.unit) {
         /* RULE 6-what-was-done-before-a-hold-stays-done */
         /* RULE 6-what-was-only-said-before-a-hold-is-forgotten */
-        unit_cut(run->unit, run->kept);
-        run->unit->broken_build = 0; /* what stands before that is whole */
+        unit_cut(run->draft.unit, run->draft.kept);
+        run->draft.unit->broken_build = 0; /* what stands before that is whole */
     }
-    cross_run_cut(run, run->kept);
-    run->lines = NULL;
-    run->parked = -1;
-    run->is_returning = 0;
+    cross_run_cut(run, run->draft.kept);
+    run->draft.lines = NULL;
+    run->draft.parked = -1;
+    run->slot->is_returning = 0;
     run_forget_status(run);
     state_cut(run);
 }
@@ -180,7 +180,7 @@ void runner_cut(pawl_run *run)
 void runner_starved(pawl_run *run)
 {
     int64_t ms = AGAIN_MS;
-    for (int i = 1; i < run->starved && ms < STARVED_MS; i++)
+    for (int i = 1; i < run->slot->starved && ms < STARVED_MS; i++)
         ms *= 2; /* RULE L7-pauses-for-memory-grow */
     put_off(run, ms < STARVED_MS ? ms : STARVED_MS);
 }
@@ -190,7 +190,7 @@ void runner_starved(pawl_run *run)
 static int has_unrecorded(pawl_run *run)
 {
     sched *d = run->host->sched;
-    if (run->kept_work || run->job_in_hand)
+    if (run->attempt.saved || run->jobs.in_hand)
         return 1;
     pthread_mutex_lock(&d->lock);
     int has = jobs_have_returned(run) || jobs_running(run) > 0;
@@ -202,35 +202,36 @@ static int has_unrecorded(pawl_run *run)
  * trouble for which a run is held, as any other. */
 static void end_held(pawl_run *run, const char *what)
 {
-    char words[sizeof run->end.note];
+    char words[sizeof run->code.end.note];
     buf b;
     buf_init_fixed(&b, words, sizeof words);
-    buf_printf(&b, "out of memory, %d times in a row: %s", run->starved, what);
-    run->end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD};
-    memcpy(run->end.note, words, sizeof words);
-    run->want = WANT_END;
-    run->noted = 0; /* the hold says it */
+    buf_printf(&b, "out of memory, %d times in a row: %s", run->slot->starved, what);
+    run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD};
+    memcpy(run->code.end.note, words, sizeof words);
+    run->code.want = WANT_END;
+    run->slot->noted = 0; /* the hold says it */
 }
 
 /* What has begun beside the function returns before the run is held, and is recorded by the fiber:
  * that is possible if it was left behind the last row of the journal. */
 void runner_starve_inside(pawl_run *run)
 {
-    int starves = run->end.phase == PHASE_LIVE && run->end.trouble == PAWL_NOMEM;
-    int further = run->unit && run->kept > 0;
+    int starves = run->code.end.phase == PHASE_LIVE && run->code.end.trouble == PAWL_NOMEM;
+    int further = run->draft.unit && run->draft.kept > 0;
     /* RULE L7-who-never-gets-memory-is-held */
-    int gives_up = starves && !further && run->starved + 1 >= STARVED_MAX;
-    if (!gives_up || run->kept_work || run->job_in_hand || !replay_may_arrive(run->replay))
+    int gives_up = starves && !further && run->slot->starved + 1 >= STARVED_MAX;
+    if (!gives_up || run->attempt.saved || run->jobs.in_hand ||
+        !replay_may_arrive(run->journal.replay))
         return;
-    run->starved++;
-    end_held(run, run->end.note);
+    run->slot->starved++;
+    end_held(run, run->code.end.note);
 }
 
 /* 0: there is not even the memory for that. */
 static int hold_starved(pawl_run *run, const char *what)
 {
     end_held(run, what);
-    return runner_need_unit(run) && runner_add_hold(run) && !run->unit->broken_build;
+    return runner_need_unit(run) && runner_add_hold(run) && !run->draft.unit->broken_build;
 }
 
 /* {runs}.trouble says it. 0: there is not even the memory for that. */
@@ -239,26 +240,26 @@ static int note_starved(pawl_run *run, const char *what)
     char words[256];
     buf b;
     buf_init_fixed(&b, words, sizeof words);
-    buf_printf(&b, "out of memory: %s; node %lld tries again, ", what, (long long)run->hold.owner);
-    if (run->starved < STARVED_MAX)
-        buf_printf(&b, "try %d of %d", run->starved, STARVED_MAX);
+    buf_printf(&b, "out of memory: %s; node %lld tries again, ", what, (long long)run->lease.owner);
+    if (run->slot->starved < STARVED_MAX)
+        buf_printf(&b, "try %d of %d", run->slot->starved, STARVED_MAX);
     else
         buf_text(&b, "for results of this run are in its memory only");
     slice text = slice_of(buf_str(&b));
-    text.at = runner_need_unit(run) ? arena_copy(run->unit_arena, text) : NULL;
+    text.at = runner_need_unit(run) ? arena_copy(run->draft.arena, text) : NULL;
     if (!text.at)
         return 0;
-    run_set_trouble(run->unit, &run->hold, text, sched_now_ms(run->host->sched));
-    return !run->unit->broken_build;
+    run_set_trouble(run->draft.unit, &run->lease, text, sched_now_ms(run->host->sched));
+    return !run->draft.unit->broken_build;
 }
 
 /* How often in a row, if this is a new try; a run that got further begins to count anew. */
 static void count_starved(pawl_run *run, const char *what)
 {
     /* RULE L5-what-was-done-is-committed-although-memory-is-out */
-    int further = run->unit && run->unit->count > 0;
-    run->starved = further ? 1 : run->starved + 1;
-    if (run->starved == 1)
+    int further = run->draft.unit && run->draft.unit->count > 0;
+    run->slot->starved = further ? 1 : run->slot->starved + 1;
+    if (run->slot->starved == 1)
         LOG(&run->host->sched->log, LOG_WARNING, "memory-out", LOG_TEXT("run", run->id),
             LOG_TEXT("why", what));
 }
@@ -267,24 +268,24 @@ static void count_starved(pawl_run *run, const char *what)
  * either, only what it has done is. */
 void runner_starve(pawl_run *run, const char *what)
 {
-    int again = run->starves, added = 0;
+    int again = run->slot->starves, added = 0;
     runner_cut(run);
     if (!again)
         count_starved(run, what);
-    run->starves = 1;
+    run->slot->starves = 1;
     /* RULE L7-who-never-gets-memory-is-held */
-    int gives_up = !again && run->starved >= STARVED_MAX;
+    int gives_up = !again && run->slot->starved >= STARVED_MAX;
     if (gives_up && !has_unrecorded(run)) { /* RULE L5-results-are-not-lost-for-lack-of-memory */
-        run->starves = 0;
+        run->slot->starves = 0;
         added = hold_starved(run, what);
     } else if (!again) {
         added = note_starved(run, what);
     }
     if (!added) {
-        run->starves = 1;
+        run->slot->starves = 1;
         runner_cut(run);
     }
-    if (run->unit && run->unit->count > 0)
+    if (run->draft.unit && run->draft.unit->count > 0)
         runner_hand_in(run);
     else
         runner_starved(run);
@@ -295,9 +296,9 @@ void runner_starve(pawl_run *run, const char *what)
 void runner_starve_cold(pawl_run *run)
 {
     const char *what = "a stack for its function";
-    run->submitter = (submitter){0};
-    run->unit_arena = arena_new(0);
-    if (run->unit_arena) { /* RULE L7-who-never-gets-a-stack-is-held */
+    run->draft.submitter = (submitter){0};
+    run->draft.arena = arena_new(0);
+    if (run->draft.arena) { /* RULE L7-who-never-gets-a-stack-is-held */
         runner_starve(run, what);
         return;
     }

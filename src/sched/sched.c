@@ -396,7 +396,7 @@ static pawl_run *clear_map(sched *d)
     void *at;
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        run->next = all;
+        run->slot->next = all;
         all = run;
     }
     if (d->claiming || d->locked_claims.count || d->starting)
@@ -428,7 +428,7 @@ static pawl_run *clear_places(sched *d)
 /* The unit was committed after the last turn of its run, by a stop or a close. */
 static int was_committed(const pawl_run *run)
 {
-    return run->handed_in && run->unit && run->unit->answer == UNIT_COMMITTED;
+    return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_COMMITTED;
 }
 
 /* Clients may look for a run at any time, and threads that were given up come back: so the runs are
@@ -439,7 +439,7 @@ static void drop_runs(sched *d)
     pawl_run *all = clear_places(d), *run;
     pthread_mutex_unlock(&d->lock);
     while ((run = all) != NULL) {
-        all = run->next;
+        all = run->slot->next;
         if (was_committed(run)) /* RULE C4-the-last-log-lines-are-written */
             run_tell_lines(run);
         run_free(run);

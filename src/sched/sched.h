@@ -29,6 +29,7 @@
 #include "sched/node_ready.h"
 #include "sched/orphan_notes.h"
 #include "sched/quarantine.h"
+#include "sched/run_slot.h"
 
 /* Runners with threads; and one more, for a caller that drives by hand: a thread of the engine that
  * was given up may still be in a work function. */

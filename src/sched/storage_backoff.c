@@ -30,29 +30,29 @@ static int64_t next_try(sched *d)
 
 void storage_backoff_wait(sched *d, pawl_run *run)
 {
-    run->trouble_next = d->troubled;
-    run->trouble_at = &d->troubled;
+    run->slot->trouble_next = d->troubled;
+    run->slot->trouble_at = &d->troubled;
     if (d->troubled)
-        d->troubled->trouble_at = &run->trouble_next;
+        d->troubled->slot->trouble_at = &run->slot->trouble_next;
     d->troubled = run;
     run_queue_sleep(d, run, next_try(d));
 }
 
 static void note_failure(const sched *d, pawl_run *run)
 {
-    run->trouble_ms = twice(run->trouble_ms);
-    run->trouble_seen = d->commits;
+    run->slot->trouble_ms = twice(run->slot->trouble_ms);
+    run->slot->trouble_seen = d->commits;
 }
 
 void storage_backoff_alone(sched *d, pawl_run *run)
 {
     note_failure(d, run);
-    run_queue_sleep(d, run, sched_now_ms(d) + run->trouble_ms);
+    run_queue_sleep(d, run, sched_now_ms(d) + run->slot->trouble_ms);
 }
 
 void storage_backoff(sched *d, pawl_run *run)
 {
-    if (run->trouble_ms > 0 && run->trouble_seen != d->commits) {
+    if (run->slot->trouble_ms > 0 && run->slot->trouble_seen != d->commits) {
         storage_backoff_alone(d, run);
         return;
     }
@@ -62,13 +62,13 @@ void storage_backoff(sched *d, pawl_run *run)
 
 void storage_backoff_end(pawl_run *run)
 {
-    if (!run->trouble_at)
+    if (!run->slot->trouble_at)
         return;
-    *run->trouble_at = run->trouble_next;
-    if (run->trouble_next)
-        run->trouble_next->trouble_at = run->trouble_at;
-    run->trouble_next = NULL;
-    run->trouble_at = NULL;
+    *run->slot->trouble_at = run->slot->trouble_next;
+    if (run->slot->trouble_next)
+        run->slot->trouble_next->slot->trouble_at = run->slot->trouble_at;
+    run->slot->trouble_next = NULL;
+    run->slot->trouble_at = NULL;
 }
 
 /* A run that sleeps does so until the time that it has named, however the clock is set. But a run
@@ -82,7 +82,7 @@ void storage_backoff_clock_back(sched *d)
     d->trouble_ms = d->trouble_at_ms = 0;
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        if (run->where == PLACE_SLEEPS && run->put_off)
+        if (run->slot->place == PLACE_SLEEPS && run->slot->put_off)
             run_queue_ready(d, run);
     }
 }

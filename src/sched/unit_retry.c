@@ -59,9 +59,9 @@ static verdict judge(pawl_code code)
 
 int unit_retry_may(const pawl_run *run)
 {
-    const unit *u = run->unit;
-    int transacts = run->want == WANT_TRANSACT && run->transact.state == TRANSACT_GOES;
-    if (run->marks || transacts || u->broken_build)
+    const unit *u = run->draft.unit;
+    int transacts = run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
+    if (run->slot->marks || transacts || u->broken_build)
         return 0;
     if (u->answer == UNIT_REFUSED)
         return strcmp(u->refused, "prefix") == 0;
@@ -99,13 +99,13 @@ static void name_it(struct kept *k, const unit *u)
 static void remember_failure(pawl_run *run, pawl_code code)
 {
     sched *d = run->host->sched;
-    const unit *u = run->unit;
-    struct kept *k = run->failure ? run->failure : calloc(1, sizeof *k);
+    const unit *u = run->draft.unit;
+    struct kept *k = run->slot->failure ? run->slot->failure : calloc(1, sizeof *k);
     if (!k)
         return;
     pthread_mutex_lock(&d->lock);
-    int first = !run->failure;
-    run->failure = k;
+    int first = !run->slot->failure;
+    run->slot->failure = k;
     k->code = code;
     text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
     if (first)
@@ -119,17 +119,17 @@ static void remember_failure(pawl_run *run, pawl_code code)
 
 static void count(pawl_run *run, int counted)
 {
-    atomic_fetch_add(&run->host->sched->failing, counted - run->unit_retry_counted);
-    run->unit_retry_counted = counted;
+    atomic_fetch_add(&run->host->sched->failing, counted - run->slot->retry_counted);
+    run->slot->retry_counted = counted;
 }
 
 /* With the lock held. */
 static void set_state(pawl_run *run, run_keeps state)
 {
-    int was = run->keeps == KEPT_HOLDS || run->keeps == KEPT_HELD;
+    int was = run->slot->keeps == KEPT_HOLDS || run->slot->keeps == KEPT_HELD;
     int is = state == KEPT_HOLDS || state == KEPT_HELD;
     run->host->sched->unit_retry_held += is - was;
-    run->keeps = state;
+    run->slot->keeps = state;
 }
 
 /* ---- Waiting ---- */
@@ -142,7 +142,7 @@ static void wait_for_retry(pawl_run *run, int is_own)
     pthread_mutex_lock(&d->lock);
     quarantine_put_back(d, run);
     count(run, !is_own);
-    run->put_off = 1;
+    run->slot->put_off = 1;
     set_state(run, KEPT_WAITS);
     if (is_own)
         storage_backoff_alone(d, run);
@@ -164,7 +164,7 @@ static void small_unit_answered(unit *u, void *arg)
 /* NULL: memory is out. */
 static unit *small_unit(pawl_run *run)
 {
-    struct kept *k = run->failure;
+    struct kept *k = run->slot->failure;
     arena_free(k->unit_arena);
     k->unit_arena = arena_new(0);
     k->unit = k->unit_arena ? unit_new(k->unit_arena) : NULL;
@@ -179,14 +179,14 @@ static unit *small_unit(pawl_run *run)
 static void submit_small_unit(pawl_run *run, run_keeps state)
 {
     sched *d = run->host->sched;
-    unit *u = run->failure->unit;
+    unit *u = run->slot->failure->unit;
     work_limit_pass(d, run);
     pthread_mutex_lock(&d->lock);
     quarantine_put_back(d, run);
     set_state(run, state);
     run_move(run, PLACE_COMMITS);
     pthread_mutex_unlock(&d->lock);
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), u);
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run), u);
 }
 
 static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -208,7 +208,7 @@ static slice print(arena *a, const char *format, ...)
  * it could learn that the storage works. */
 static void probe_storage(pawl_run *run)
 {
-    unit *u = run->failure ? small_unit(run) : NULL;
+    unit *u = run->slot->failure ? small_unit(run) : NULL;
     if (u)
         node_add_probe(u);
     if (u && !u->broken_build)
@@ -221,16 +221,16 @@ static void probe_storage(pawl_run *run)
  * try. */
 static void tell_trouble(pawl_run *run)
 {
-    const struct kept *k = run->failure;
+    const struct kept *k = run->slot->failure;
     unit *u = small_unit(run);
     slice words = {0};
     if (u)
         words = print(k->unit_arena,
                       "the result of %s is in the memory of node %lld only, which tries again to"
                       " record it: %s: %s",
-                      k->what, (long long)run->hold.owner, pawl_code_name(k->code), k->words);
+                      k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
     if (words.at) /* RULE L6-the-row-tells-of-a-record-that-fails */
-        run_set_trouble(u, &run->hold, words, sched_now_ms(run->host->sched));
+        run_set_trouble(u, &run->lease, words, sched_now_ms(run->host->sched));
     if (words.at && !u->broken_build)
         submit_small_unit(run, KEPT_TELLS);
     else
@@ -239,14 +239,14 @@ static void tell_trouble(pawl_run *run)
 
 static void is_told(pawl_run *run)
 {
-    run->failure->told = run->failure->unit->answer == UNIT_COMMITTED;
+    run->slot->failure->told = run->slot->failure->unit->answer == UNIT_COMMITTED;
     wait_for_retry(run, 1);
 }
 
 static void is_asked(pawl_run *run)
 {
     sched *d = run->host->sched;
-    struct kept *k = run->failure;
+    struct kept *k = run->slot->failure;
     if (k->unit->answer != UNIT_COMMITTED) {
         wait_for_retry(run, 0);
         return;
@@ -267,13 +267,13 @@ static void is_asked(pawl_run *run)
  * hold is over when the record is there. 0: memory is out. */
 static int put_guard(pawl_run *run)
 {
-    if (run->guarded)
+    if (run->slot->guarded)
         return 1;
-    unit_renew(run->unit);
-    run_try_again(run->unit, &run->hold); /* RULE L5-who-is-deleted-is-not-written */
-    run->guarded = !run->unit->broken_build;
-    run->unit->broken_build = 0; /* what it had before is whole */
-    return run->guarded;
+    unit_renew(run->draft.unit);
+    run_try_again(run->draft.unit, &run->lease); /* RULE L5-who-is-deleted-is-not-written */
+    run->slot->guarded = !run->draft.unit->broken_build;
+    run->draft.unit->broken_build = 0; /* what it had before is whole */
+    return run->slot->guarded;
 }
 
 static void hand_in_again(pawl_run *run)
@@ -281,12 +281,13 @@ static void hand_in_again(pawl_run *run)
     sched *d = run->host->sched;
     pthread_mutex_lock(&d->lock);
     set_state(run, KEPT_NOT);
-    if (run->failure)
-        run->failure->released = 0;
+    if (run->slot->failure)
+        run->slot->failure->released = 0;
     run_move(run, PLACE_COMMITS);
     pthread_mutex_unlock(&d->lock);
-    run->submitter = (submitter){0};
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->hold.run), run->unit);
+    run->draft.submitter = (submitter){0};
+    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run),
+                     run->draft.unit);
 }
 
 static void try_again(pawl_run *run)
@@ -302,7 +303,7 @@ static void try_again(pawl_run *run)
 /* The unit that holds the run. 0: memory is out. */
 static int build_hold(pawl_run *run)
 {
-    const struct kept *k = run->failure;
+    const struct kept *k = run->slot->failure;
     unit *u = small_unit(run);
     if (!u)
         return 0;
@@ -311,16 +312,16 @@ static int build_hold(pawl_run *run)
     slice trouble = print(k->unit_arena,
                           "the result of %s is in the memory of node %lld only, and is executed"
                           " again if that node ends",
-                          k->what, (long long)run->hold.owner);
+                          k->what, (long long)run->lease.owner);
     if (!why.words.at || !trouble.at)
         return 0;
-    run_hold_record(u, &run->hold, &why, trouble, sched_now_ms(run->host->sched));
+    run_hold_record(u, &run->lease, &why, trouble, sched_now_ms(run->host->sched));
     return !u->broken_build;
 }
 
 static void hold(pawl_run *run)
 {
-    const struct kept *k = run->failure;
+    const struct kept *k = run->slot->failure;
     count(run, 0);
     if (!build_hold(run)) {
         wait_for_retry(run, 0);
@@ -338,8 +339,8 @@ static void rest(pawl_run *run)
     sched *d = run->host->sched;
     pthread_mutex_lock(&d->lock);
     set_state(run, KEPT_HELD);
-    run->put_off = 1;
-    if (run->failure->released)
+    run->slot->put_off = 1;
+    if (run->slot->failure->released)
         run_queue_ready(d, run);
     else
         run_queue_sleep(d, run, RUN_NEVER);
@@ -350,8 +351,8 @@ static void is_held(pawl_run *run)
 {
     sched *d = run->host->sched;
     LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
-        LOG_TEXT("why", run->failure->words));
-    run->failure->unheld = 0;
+        LOG_TEXT("why", run->slot->failure->words));
+    run->slot->failure->unheld = 0;
     pthread_mutex_lock(&d->lock);
     storage_backoff_committed(d);
     run_queue_tell_end(d, run); /* waiters for its end get HELD */
@@ -361,7 +362,7 @@ static void is_held(pawl_run *run)
 
 static void is_not_held(pawl_run *run)
 {
-    struct kept *k = run->failure;
+    struct kept *k = run->slot->failure;
     const unit *u = k->unit;
     if (!k->unheld)
         LOG(&run->host->sched->log, LOG_ERROR, "hold-refused", LOG_TEXT("run", run->id),
@@ -375,9 +376,9 @@ static void is_not_held(pawl_run *run)
 
 void unit_retry_unit(pawl_run *run)
 {
-    pawl_code code = run->unit->answer == UNIT_FAILED ? run->unit->code : PAWL_STORAGE;
+    pawl_code code = run->draft.unit->answer == UNIT_FAILED ? run->draft.unit->code : PAWL_STORAGE;
     remember_failure(run, code);
-    const struct kept *k = run->failure;
+    const struct kept *k = run->slot->failure;
     verdict v = judge(code);
     /* RULE L7-what-nobody-knows-holds-when-others-are-committed */
     if (k && (v == FOR_GOOD || (v == UNKNOWN && k->tries >= OWN_TRIES)))
@@ -392,21 +393,21 @@ void unit_retry_unit(pawl_run *run)
 
 const unit *unit_retry_go_on(pawl_run *run)
 {
-    const struct kept *k = run->failure;
-    if (run->keeps == KEPT_WAITS) {
+    const struct kept *k = run->slot->failure;
+    if (run->slot->keeps == KEPT_WAITS) {
         try_again(run);
         return NULL;
     }
     assert(k && k->unit); /* a run that asks, tells, or is held for its record has both */
-    if (run->keeps != KEPT_HELD && k->unit->answer == UNIT_REFUSED)
+    if (run->slot->keeps != KEPT_HELD && k->unit->answer == UNIT_REFUSED)
         return k->unit;
-    if (run->keeps == KEPT_ASKS)
+    if (run->slot->keeps == KEPT_ASKS)
         is_asked(run);
-    else if (run->keeps == KEPT_TELLS)
+    else if (run->slot->keeps == KEPT_TELLS)
         is_told(run);
-    else if (run->keeps == KEPT_HELD && k->released)
+    else if (run->slot->keeps == KEPT_HELD && k->released)
         try_again(run);
-    else if (run->keeps == KEPT_HELD)
+    else if (run->slot->keeps == KEPT_HELD)
         rest(run);
     else if (k->unit->answer == UNIT_COMMITTED)
         is_held(run);
@@ -418,17 +419,17 @@ const unit *unit_retry_go_on(pawl_run *run)
 void unit_retry_forget(pawl_run *run)
 {
     sched *d = run->host->sched;
-    struct kept *k = run->failure;
-    run->guarded = 0;
-    if (run->unit_retry_counted)
+    struct kept *k = run->slot->failure;
+    run->slot->guarded = 0;
+    if (run->slot->retry_counted)
         count(run, 0);
     if (!k) {
-        run->keeps = KEPT_NOT;
+        run->slot->keeps = KEPT_NOT;
         return;
     }
     pthread_mutex_lock(&d->lock); /* another thread may be reading the words */
     set_state(run, KEPT_NOT);
-    run->failure = NULL;
+    run->slot->failure = NULL;
     pthread_mutex_unlock(&d->lock);
     arena_free(k->unit_arena);
     free(k);
@@ -436,10 +437,10 @@ void unit_retry_forget(pawl_run *run)
 
 void unit_retry_committed(pawl_run *run)
 {
-    if (!run->failure && !run->unit_retry_counted)
+    if (!run->slot->failure && !run->slot->retry_counted)
         return;
     LOG(&run->host->sched->log, LOG_INFO, "record-committed", LOG_TEXT("run", run->id),
-        LOG_TEXT("what", run->failure ? run->failure->what : ""));
+        LOG_TEXT("what", run->slot->failure ? run->slot->failure->what : ""));
     unit_retry_forget(run);
 }
 
@@ -447,10 +448,10 @@ void unit_retry_committed(pawl_run *run)
 
 void unit_retry_release(sched *d, pawl_run *run)
 {
-    if (run->keeps != KEPT_HELD && run->keeps != KEPT_HOLDS)
+    if (run->slot->keeps != KEPT_HELD && run->slot->keeps != KEPT_HOLDS)
         return;
-    run->failure->released = 1;
-    if (run->keeps == KEPT_HELD && run->where == PLACE_SLEEPS)
+    run->slot->failure->released = 1;
+    if (run->slot->keeps == KEPT_HELD && run->slot->place == PLACE_SLEEPS)
         run_queue_ready(d, run);
 }
 
@@ -478,8 +479,8 @@ static int see_held(sched *d, int64_t look)
             rows++;
             pthread_mutex_lock(&d->lock);
             pawl_run *run = map_get(&d->runs, (uint64_t)after);
-            if (run && run->failure)
-                run->failure->seen = look;
+            if (run && run->slot->failure)
+                run->slot->failure->seen = look;
             pthread_mutex_unlock(&d->lock);
         }
         db_reset(s);
@@ -496,9 +497,9 @@ static int mark_held(sched *d, int64_t look)
     int count = 0;
     while (map_next(&d->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        if (run->keeps != KEPT_HELD)
+        if (run->slot->keeps != KEPT_HELD)
             continue;
-        run->failure->seen = -look;
+        run->slot->failure->seen = -look;
         count++;
     }
     return count;
@@ -511,7 +512,7 @@ static void release_unseen(sched *d, int64_t look)
     void *at;
     while (map_next(&d->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
-        if (run->keeps == KEPT_HELD && run->failure->seen == -look)
+        if (run->slot->keeps == KEPT_HELD && run->slot->failure->seen == -look)
             unit_retry_release(d, run);
     }
 }
@@ -537,7 +538,8 @@ void unit_retry_look(sched *d)
 
 int unit_retry_wants_try(const pawl_run *run)
 {
-    return run->keeps == KEPT_WAITS || (run->keeps == KEPT_HELD && run->failure->released);
+    return run->slot->keeps == KEPT_WAITS ||
+           (run->slot->keeps == KEPT_HELD && run->slot->failure->released);
 }
 
 void unit_retry_release_all(sched *d)
@@ -559,10 +561,11 @@ void unit_retry_tell_lost(sched *d)
     pthread_mutex_lock(&d->lock);
     while (map_next(&d->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        const unit *u = run->handed_in ? run->unit : NULL;
-        if (u && u->answer == UNIT_FAILED && run->failure)
+        const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
+        if (u && u->answer == UNIT_FAILED && run->slot->failure)
             LOG(&d->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id),
-                LOG_TEXT("what", run->failure->what), LOG_TEXT("code", pawl_code_name(u->code)));
+                LOG_TEXT("what", run->slot->failure->what),
+                LOG_TEXT("code", pawl_code_name(u->code)));
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -573,7 +576,7 @@ int unit_retry_words(sched *d, int64_t key, char *out, size_t size)
     buf_init_fixed(&b, out, size);
     pthread_mutex_lock(&d->lock);
     const pawl_run *run = map_get(&d->runs, (uint64_t)key);
-    const struct kept *k = run ? run->failure : NULL;
+    const struct kept *k = run ? run->slot->failure : NULL;
     if (k)
         buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
                    k->words);

@@ -57,7 +57,7 @@ int unit_retry_may(const pawl_run *run);
 /* Keep it. The run is not in hand any more when this returns. */
 void unit_retry_unit(pawl_run *run);
 
-/* The run is in hand, and its unit is kept (run->keeps): go on with that. Gives the unit that was
+/* The run is in hand, and its unit is kept (slot.keeps): go on with that. Gives the unit that was
  * refused because another node has the run; NULL: the run is not in hand any more. */
 const unit *unit_retry_go_on(pawl_run *run);
 

@@ -7,10 +7,10 @@
 
 static void queue(work_entry *w, pawl_run *run)
 {
-    run_move(run, PLACE_CROWDED);
-    run->next = NULL;
+    run_move(run, PLACE_AT_LIMIT);
+    run->slot->next = NULL;
     if (w->last)
-        w->last->next = run;
+        w->last->slot->next = run;
     else
         w->first = run;
     w->last = run;
@@ -24,10 +24,10 @@ static void reserve_for_next(struct sched *d, work_entry *w)
         job_queue_ask_in(d, w);
         return;
     }
-    w->first = run->next;
+    w->first = run->slot->next;
     if (!w->first)
         w->last = NULL;
-    run->asked_in = w;
+    run->slot->asked_in = w;
     run_queue_ready(d, run);
 }
 
@@ -49,22 +49,22 @@ static int has_place(struct sched *d, const work_entry *w)
 static void make_room(struct sched *d, pawl_run *run)
 {
     /* RULE waiters-for-a-slot-are-kept-warm-within-the-bound */
-    if (!has_place(d, run->work->entry) && fiber_pool_live(d->pool) > d->warm_max)
+    if (!has_place(d, run->attempt.work->entry) && fiber_pool_live(d->pool) > d->warm_max)
         run_cool(run);
 }
 
 int work_limit_enter(struct sched *d, pawl_run *run)
 {
-    work_entry *w = run->work->entry;
-    if (run->asked_in != w) /* RULE a-slot-reserved-elsewhere-is-given-away */
+    work_entry *w = run->attempt.work->entry;
+    if (run->slot->asked_in != w) /* RULE a-slot-reserved-elsewhere-is-given-away */
         work_limit_pass(d, run);
     if (!w || w->at_most == 0)
         return 1;
     make_room(d, run);
     pthread_mutex_lock(&d->lock);
-    run->asked_in = NULL;
+    run->slot->asked_in = NULL;
     /* RULE work-runs-at-most-as-often-as-allowed */
-    int enters = run->fiber && w->inside < w->at_most;
+    int enters = run->code.fiber && w->inside < w->at_most;
     if (enters) {
         w->inside++;
     } else {
@@ -88,11 +88,11 @@ void work_limit_leave(struct sched *d, work_entry *w)
 
 void work_limit_pass(struct sched *d, pawl_run *run)
 {
-    if (!run->asked_in)
+    if (!run->slot->asked_in)
         return;
     pthread_mutex_lock(&d->lock);
-    reserve_for_next(d, run->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
-    run->asked_in = NULL;
+    reserve_for_next(d, run->slot->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
+    run->slot->asked_in = NULL;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -101,7 +101,7 @@ void work_limit_let_go(struct sched *d)
     pawl_run *run;
     for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next) {
         while ((run = w->first) != NULL) {
-            w->first = run->next;
+            w->first = run->slot->next;
             run_queue_ready(d, run);
         }
         w->last = NULL;

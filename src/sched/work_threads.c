@@ -13,10 +13,10 @@
 
 static void push(sched *d, pawl_run *run)
 {
-    run->next = NULL;
-    run->queued_work = 1;
+    run->slot->next = NULL;
+    run->slot->queued_work = 1;
     if (d->work_last)
-        d->work_last->next = run;
+        d->work_last->slot->next = run;
     else
         d->work_first = run;
     d->work_last = run;
@@ -27,17 +27,17 @@ static pawl_run *pop(sched *d)
     pawl_run *run = d->work_first;
     if (!run)
         return NULL;
-    d->work_first = run->next;
+    d->work_first = run->slot->next;
     if (!d->work_first)
         d->work_last = NULL;
-    run->next = NULL;
-    run->queued_work = 0;
+    run->slot->next = NULL;
+    run->slot->queued_work = 0;
     return run;
 }
 
 void work_threads_give(sched *d, pawl_run *run)
 {
-    run->misused = 0;
+    run->code.misused = 0;
     pthread_mutex_lock(&d->lock);
     push(d, run);
     pthread_cond_signal(&d->work_cond);
@@ -46,7 +46,7 @@ void work_threads_give(sched *d, pawl_run *run)
 
 static void come_back(sched *d, pawl_run *run, int worked)
 {
-    run->worked = worked;
+    run->attempt.is_called = worked;
     run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
 }
 
@@ -59,29 +59,30 @@ static int is_same(const pawl_work *a, const pawl_work *b)
 
 int work_threads_have_done(pawl_run *run)
 {
-    int done = run->worked;
-    run->worked = 0;
-    if (done || !run->kept_work)
+    int done = run->attempt.is_called;
+    run->attempt.is_called = 0;
+    if (done || !run->attempt.saved)
         return done;
-    done = run->work && is_same(run->work, run->kept_work);
+    done = run->attempt.work && is_same(run->attempt.work, run->attempt.saved);
     if (done) {
-        work_free(run->work);
-        run->work = run->kept_work;
+        work_free(run->attempt.work);
+        run->attempt.work = run->attempt.saved;
     } else {
-        work_free(run->kept_work);
+        work_free(run->attempt.saved);
     }
-    run->kept_work = NULL;
+    run->attempt.saved = NULL;
     return done;
 }
 
 void work_threads_keep(pawl_run *run)
 {
-    if (!run->worked || !run->work) /* RULE L5-a-result-outlives-the-fiber-that-waits-for-it */
+    /* RULE L5-a-result-outlives-the-fiber-that-waits-for-it */
+    if (!run->attempt.is_called || !run->attempt.work)
         return;
-    work_free(run->kept_work);
-    run->kept_work = run->work;
-    run->work = NULL;
-    run->worked = 0;
+    work_free(run->attempt.saved);
+    run->attempt.saved = run->attempt.work;
+    run->attempt.work = NULL;
+    run->attempt.is_called = 0;
 }
 
 /* ---- On a worker's thread ---- */
@@ -99,8 +100,8 @@ static void work_for(runner *r, pawl_run *run)
     running *list = d->quarantine.running;
     int begins = may_begin(d, run);
     if (!begins)
-        work_limit_leave(d, run->work->entry);
-    inflight_set(list, r->index, begins && !run->cleared ? run->hold.run : 0);
+        work_limit_leave(d, run->attempt.work->entry);
+    inflight_set(list, r->index, begins && !run->slot->cleared ? run->lease.run : 0);
     if (!begins || runner_call_work(r, run)) {
         pthread_mutex_lock(&d->lock);
         come_back(d, run, begins);
@@ -202,7 +203,7 @@ void work_threads_stop(sched *d)
     workers_stop(d);
     pthread_mutex_lock(&d->lock);
     while ((run = pop(d)) != NULL) {
-        work_entry *entry = run->work->entry;
+        work_entry *entry = run->attempt.work->entry;
         come_back(d, run, 0);
         pthread_mutex_unlock(&d->lock);
         work_limit_leave(d, entry);

@@ -108,8 +108,8 @@ void workers_ask_to_stop(sched *d, pawl_run *run)
 {
     int64_t end = clock_deadline(now_ns(d), d->options.drain_ms);
     jobs_ask_to_stop(run);
-    if (run->queued_work) /* RULE a-cancel-finds-work-that-waits-for-a-worker */
-        atomic_store(&run->work->cancelled, 1);
+    if (run->slot->queued_work) /* RULE a-cancel-finds-work-that-waits-for-a-worker */
+        atomic_store(&run->attempt.work->cancelled, 1);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
         runner *r = &d->runners[i];
         pawl_work *w = seize(r);
@@ -145,11 +145,11 @@ static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
         run = NULL;
     } else {
         if (over_ns != INT64_MAX) {
-            run->expired_op = w->op;
-            run->expired = w->attempt;
-            run->expired_began_ms = w->began_ms;
+            run->attempt.expired_op = w->op;
+            run->attempt.expired = w->attempt;
+            run->attempt.expired_began_ms = w->began_ms;
         }
-        run->work = NULL;
+        run->attempt.work = NULL;
     }
     atomic_store(&r->in_work, NULL);
     return run;

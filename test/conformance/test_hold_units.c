@@ -114,7 +114,7 @@ static void an_owner_holds_and_gives_back(conf *c)
     bench b;
     bench_open(&b, c);
     set(&b, "owner = 11, fence = 3, wake_at = 100");
-    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_lease h = {RUN, ME, 3}, old = {RUN, ME, 2};
     run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
     run_set_held(begin(&b), &old, &why, NOW);
     REFUSED(&b, "fence");
@@ -133,7 +133,7 @@ static void by_hand_is_not_written_over(conf *c)
     run_hold_by_hand(begin(&b), RUN, SLICE_LIT("mine"), NOW);
     COMMIT(&b);
     ROW(&b, "11 100 4 mine -"); /* its owner has to hear of it first */
-    run_hold h = {RUN, ME, 3};
+    run_lease h = {RUN, ME, 3};
     run_set_held(begin(&b), &h, &(run_held){HELD_POISON, SLICE_LIT("words"), SLICE_LIT("\nb\n")},
                  NOW);
     COMMIT(&b);
@@ -152,7 +152,7 @@ static void an_owner_lets_go_of_what_was_held(conf *c)
 {
     bench b;
     bench_open(&b, c);
-    run_hold h = {RUN, ME, 3};
+    run_lease h = {RUN, ME, 3};
     set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
     run_park(begin(&b), &h, 0, 9000, NULL, NOW);
     COMMIT(&b);
@@ -175,7 +175,7 @@ static void an_owner_keeps_what_is_under_way(conf *c)
 {
     bench b;
     bench_open(&b, c);
-    run_hold h = {RUN, ME, 3};
+    run_lease h = {RUN, ME, 3};
     set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
     run_park_kept(begin(&b), &h, 0, NOW, NULL, NOW);
     COMMIT(&b);
@@ -281,7 +281,7 @@ static void claims_are_counted(conf *c)
         assert_int_equal(number(&b, "claimed_seq"), CASES[i].seq);
     }
     set(&b, "fence = 3");
-    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_lease h = {RUN, ME, 3}, old = {RUN, ME, 2};
     run_mark(begin(&b), &h, 1);
     COMMIT(&b);
     assert_int_equal(number(&b, "claims"), 2);
@@ -309,7 +309,7 @@ static void who_was_driven_stays_so(conf *c)
         {"owner = 11, fence = 3", 4},
     };
     bench b;
-    run_hold h = {RUN, ME, 3};
+    run_lease h = {RUN, ME, 3};
     run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
     run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW};
     bench_open(&b, c);
@@ -350,7 +350,7 @@ static void a_status_rides_along(conf *c)
     bench b;
     bench_open(&b, c);
     set(&b, "owner = 11, fence = 3");
-    run_hold h = {RUN, ME, 3}, old = {RUN, ME, 2};
+    run_lease h = {RUN, ME, 3}, old = {RUN, ME, 2};
     run_status one = {SLICE_LIT("1"), 1}, many = {SLICE_LIT("2"), 3}, nothing = {{NULL, 0}, 0};
     run_set_status(begin(&b), &h, &one, NOW);
     COMMIT(&b);

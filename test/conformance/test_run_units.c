@@ -105,13 +105,13 @@ static int claim_ticket(conf_ticket *t, int64_t from, int64_t owner)
 }
 
 /* Claim it, and give what the new owner knows. */
-static run_hold hold(bench *b, int64_t owner)
+static run_lease hold(bench *b, int64_t owner)
 {
     conf_ticket t;
     int statement = claim_ticket(&t, 0, owner);
     commit(b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
-    run_hold h = {RUN, owner, column(&t, statement, CLAIM_FENCE)};
+    run_lease h = {RUN, owner, column(&t, statement, CLAIM_FENCE)};
     conf_ticket_free(&t);
     return h;
 }
@@ -289,7 +289,7 @@ static void messages_are_numbered_without_a_gap(conf *c)
     int s[4];
     for (int i = 0; i < 4; i++)
         s[i] = send_ticket(&t[i], RUN, NOW);
-    run_hold nobodys = {RUN, ME, 77};
+    run_lease nobodys = {RUN, ME, 77};
     run_park(t[1].unit, &nobodys, 0, RUN_NEVER, NULL, NOW);
     commit(&b, t, 4);
     expect_refused(&t[1], "fence");
@@ -366,7 +366,7 @@ static void a_message_wakes(conf *c)
 
 /* ---- Parking ---- */
 
-static void park(bench *b, const run_hold *h, int64_t seen, int64_t deadline_ms, conf_ticket *t)
+static void park(bench *b, const run_lease *h, int64_t seen, int64_t deadline_ms, conf_ticket *t)
 {
     conf_ticket_open(t, 0);
     run_park(t->unit, h, seen, deadline_ms, NULL, NOW);
@@ -376,7 +376,7 @@ static void park(bench *b, const run_hold *h, int64_t seen, int64_t deadline_ms,
 static void a_parked_run_sleeps_until_its_deadline(conf *c)
 {
     bench b = bench_open(c);
-    run_hold h = hold(&b, ME);
+    run_lease h = hold(&b, ME);
     conf_ticket t;
     park(&b, &h, 0, 7000, &t);
     CONF_ANSWER(&t, UNIT_COMMITTED);
@@ -395,7 +395,7 @@ static void a_parked_run_sleeps_until_its_deadline(conf *c)
 static void a_run_with_unseen_mail_does_not_fall_asleep(conf *c)
 {
     bench b = bench_open(c);
-    run_hold h = hold(&b, ME);
+    run_lease h = hold(&b, ME);
     assert_int_equal(send(&b, 3000), 1);
     conf_ticket t;
     park(&b, &h, 0, RUN_NEVER, &t);
@@ -415,7 +415,7 @@ static void a_run_with_unseen_mail_does_not_fall_asleep(conf *c)
 static void a_park_sees_the_message_before_it(conf *c)
 {
     bench b = bench_open(c);
-    run_hold h = hold(&b, ME);
+    run_lease h = hold(&b, ME);
     conf_ticket t[2];
     send_ticket(&t[0], RUN, NOW);
     conf_ticket_open(&t[1], 0);
@@ -432,7 +432,7 @@ static void a_park_sees_the_message_before_it(conf *c)
 static void an_ended_run_is_nobodys_and_asleep(conf *c)
 {
     bench b = bench_open(c);
-    run_hold h = hold(&b, ME);
+    run_lease h = hold(&b, ME);
     set(&b, "wake_at = 10, watched = 1, parent = 5, parent_generation = 6, parent_op = 7");
     conf_ticket t;
     conf_ticket_open(&t, 0);
@@ -461,7 +461,7 @@ static void an_ended_run_is_nobodys_and_asleep(conf *c)
 static void a_run_given_back_is_the_next_ones(conf *c)
 {
     bench b = bench_open(c);
-    run_hold mine = hold(&b, ME);
+    run_lease mine = hold(&b, ME);
     set(&b, "wake_at = 4321");
     conf_ticket t;
     conf_ticket_open(&t, 0);
@@ -471,7 +471,7 @@ static void a_run_given_back_is_the_next_ones(conf *c)
     assert_int_equal(number(&b, "owner"), 0);
     assert_int_equal(number(&b, "wake_at"), 4321);
     conf_ticket_free(&t);
-    run_hold theirs = hold(&b, OTHER);
+    run_lease theirs = hold(&b, OTHER);
     assert_int_equal(theirs.fence, mine.fence + 1);
     bench_close(&b);
 }
@@ -483,8 +483,9 @@ static void an_old_fence_changes_nothing(conf *c)
     bench b = bench_open(c);
     hold(&b, ME);
     set(&b, "owner = 0");
-    run_hold now = hold(&b, ME);
-    const run_hold OLD[] = {{RUN, ME, now.fence - 1}, {RUN, OTHER, now.fence}, {RUN, 0, now.fence}};
+    run_lease now = hold(&b, ME);
+    const run_lease OLD[] = {
+        {RUN, ME, now.fence - 1}, {RUN, OTHER, now.fence}, {RUN, 0, now.fence}};
     for (size_t i = 0; i < sizeof OLD / sizeof *OLD; i++) {
         conf_ticket t[3];
         for (int k = 0; k < 3; k++)
@@ -532,8 +533,8 @@ static void a_row_is_appended_once(conf *c)
 static void kinds_go_together_in_one_unit(conf *c)
 {
     bench b = bench_open(c);
-    run_hold h = hold(&b, ME);
-    run_hold old = {RUN, ME, h.fence - 1};
+    run_lease h = hold(&b, ME);
+    run_lease old = {RUN, ME, h.fence - 1};
     conf_ticket t[2];
     append_ticket(&t[0], 1);
     run_park(t[0].unit, &old, 0, 9000, NULL, NOW);

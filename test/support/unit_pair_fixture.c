@@ -65,7 +65,7 @@ static void append(deed *d, unit *u)
 
 void deed_build(deed *d)
 {
-    run_hold h = {RUN, d->me, FENCE};
+    run_lease h = {RUN, d->me, FENCE};
     d->count = 0;
     d->read = -1;
     unit *u = new_unit(d);

@@ -137,18 +137,18 @@ static void keep_row(fake *f, const unit_stmt *s)
 static void commit(fake *f, pawl_run *run)
 {
     static const char JOURNAL[] = "INSERT INTO {journal}";
-    for (int i = 0; run->unit && i < run->unit->count; i++) {
-        const unit_stmt *s = run->unit->numbered[i];
+    for (int i = 0; run->draft.unit && i < run->draft.unit->count; i++) {
+        const unit_stmt *s = run->draft.unit->numbered[i];
         if (strncmp(s->sql->text, JOURNAL, sizeof JOURNAL - 1) == 0)
             keep_row(f, s);
     }
     run_tell_lines(run);
     cross_run_committed(run, 1);
-    run->unit = NULL;
+    run->draft.unit = NULL;
     run_forget_status(run);
     state_forget(run);
-    run->kept = 0;
-    arena_reset(run->unit_arena);
+    run->draft.kept = 0;
+    arena_reset(run->draft.arena);
 }
 
 /* ---- What is wanted ---- */
@@ -176,9 +176,9 @@ static void note_want(fake *f, run_want want)
 /* All rows at once. The first one is the start, which is in no unit of the run. */
 static void give_page(fake *f, pawl_run *run)
 {
-    if (!run->page)
-        run->page = arena_new(0);
-    replay_row *rows = arena_alloc(run->page, (f->count + 1) * sizeof *rows);
+    if (!run->journal.page)
+        run->journal.page = arena_new(0);
+    replay_row *rows = arena_alloc(run->journal.page, (f->count + 1) * sizeof *rows);
     assert_non_null(rows);
     rows[0] = (replay_row){.seq = 1,
                            .generation = run->generation,
@@ -186,11 +186,11 @@ static void give_page(fake *f, pawl_run *run)
                            .name = SLICE_LIT(""),
                            .data = slice_of(run->input)};
     memcpy(rows + 1, f->rows, f->count * sizeof *rows);
-    replay_feed(run->replay, rows, f->count + 1);
-    replay_fed_all(run->replay, 0);
-    run->fed = (int64_t)f->count + 1;
-    run->fed_all = 1;
-    run->fresh = 0;
+    replay_feed(run->journal.replay, rows, f->count + 1);
+    replay_fed_all(run->journal.replay, 0);
+    run->journal.fed = (int64_t)f->count + 1;
+    run->journal.fed_all = 1;
+    run->journal.is_fresh = 0;
 }
 
 /* The jobs that the run has made are executed, one after the other. 0: there are none. */
@@ -198,21 +198,21 @@ static int execute_jobs(pawl_run *run)
 {
     job *j;
     int count = 0;
-    for (; (j = run->jobs_new.first) != NULL; count++) {
-        job_list_remove(&run->jobs_new, j);
-        assert_int_equal(map_put(&run->jobs, (uint64_t)j->op, j), 0);
+    for (; (j = run->jobs.not_queued.first) != NULL; count++) {
+        job_list_remove(&run->jobs.not_queued, j);
+        assert_int_equal(map_put(&run->jobs.by_op, (uint64_t)j->op, j), 0);
         work_call(j->work);
         j->state = JOB_DONE;
-        job_list_add(&run->jobs_done, j);
+        job_list_add(&run->jobs.returned, j);
     }
-    run->jobs_new_count = 0;
+    run->jobs.not_queued_count = 0;
     return count;
 }
 
 /* The message is the first row of its box, as if it had been read. */
 static void deliver(fake *f, pawl_run *run)
 {
-    inbox_box *b = run->inbox->boxes;
+    inbox_box *b = run->mail.inbox->boxes;
     if (!f->message || !b || !b->waiting)
         return;
     inbox_row *row = calloc(1, sizeof *row);
@@ -225,7 +225,7 @@ static void deliver(fake *f, pawl_run *run)
 
 static void warm(fake *f, pawl_run *run)
 {
-    if (!run->fiber)
+    if (!run->code.fiber)
         assert_int_equal(run_warm(run, f->pool), 1);
 }
 
@@ -239,40 +239,40 @@ static void wait_for(fake *f, pawl_run *run)
         warm(f, run);
     }
     if (f->message)
-        run->has_mail = 1;
-    if (jobs > 0 || f->message || run->until_ms <= f->now_ms)
+        run->mail.has_more = 1;
+    if (jobs > 0 || f->message || run->code.until_ms <= f->now_ms)
         return;
-    assert_true(run->until_ms != RUN_NEVER);
-    f->now_ms = run->until_ms;
+    assert_true(run->code.until_ms != RUN_NEVER);
+    f->now_ms = run->code.until_ms;
 }
 
 /* 1: the run has ended. Clean-ups are executed from the journal, in a function of their own. */
 static int end(fake *f, pawl_run *run)
 {
     commit(f, run);
-    if (run->end.phase == PHASE_FAILING) {
+    if (run->code.end.phase == PHASE_FAILING) {
         run->failing = 1;
         run_cool(run);
         warm(f, run);
         return 0;
     }
-    f->end = run->end;
-    f->value = run->end.value ? (char *)keep(slice_of(run->end.value)).at : NULL;
+    f->end = run->code.end;
+    f->value = run->code.end.value ? (char *)keep(slice_of(run->code.end.value)).at : NULL;
     return 1;
 }
 
 /* 1: the run has ended. */
 static int serve_want(fake *f, pawl_run *run)
 {
-    note_want(f, run->want);
-    switch (run->want) {
+    note_want(f, run->code.want);
+    switch (run->code.want) {
     case WANT_PAGE:
         give_page(f, run);
         return 0;
     case WANT_WORK:
         commit(f, run);
         execute_jobs(run);
-        work_call(run->work);
+        work_call(run->attempt.work);
         return 0;
     case WANT_WAIT:
         wait_for(f, run);
@@ -361,7 +361,7 @@ static void fake_close(fake *f)
 static void execute(fake *f, pawl_workflow_fn *fn, const char *input)
 {
     workflow w = {.name = "flow", .version = "1", .fn = fn};
-    run_facts facts = {.hold = {.run = 1, .owner = 1, .fence = 1},
+    run_facts facts = {.lease = {.run = 1, .owner = 1, .fence = 1},
                        .generation = 1,
                        .id = SLICE_LIT("one"),
                        .version = SLICE_LIT("1"),
@@ -373,7 +373,7 @@ static void execute(fake *f, pawl_workflow_fn *fn, const char *input)
     warm(f, run);
     int turns = 0;
     while (!serve_want(f, run) && turns++ < TURNS_MAX)
-        fiber_resume(run->fiber);
+        fiber_resume(run->code.fiber);
     assert_true(turns < TURNS_MAX);
     run_free(run);
     assert_int_equal(f->locks, 0);
@@ -517,31 +517,6 @@ static void a_message_is_received_or_its_time_is_over(void **state)
     }
 }
 
-/* Every move that the scheduler makes; there is no other. */
-static void a_run_moves_as_the_table_says(void **state)
-{
-    (void)state;
-    static const struct {
-        run_place from, to;
-    } MOVES[] = {
-        {PLACE_READY, PLACE_READY},     {PLACE_READY, PLACE_IN_HAND},
-        {PLACE_IN_HAND, PLACE_READY},   {PLACE_IN_HAND, PLACE_COMMITS},
-        {PLACE_IN_HAND, PLACE_SLEEPS},  {PLACE_IN_HAND, PLACE_CROWDED},
-        {PLACE_IN_HAND, PLACE_GONE},    {PLACE_COMMITS, PLACE_READY},
-        {PLACE_COMMITS, PLACE_IN_HAND}, {PLACE_COMMITS, PLACE_IN_DOUBT},
-        {PLACE_SLEEPS, PLACE_READY},    {PLACE_CROWDED, PLACE_READY},
-        {PLACE_IN_DOUBT, PLACE_READY},
-    };
-    for (int from = PLACE_READY; from <= PLACE_GONE; from++) {
-        for (int to = PLACE_READY; to <= PLACE_GONE; to++) {
-            int may = 0;
-            for (size_t i = 0; i < sizeof MOVES / sizeof *MOVES; i++)
-                may |= (int)MOVES[i].from == from && (int)MOVES[i].to == to;
-            assert_int_equal(run_may_move((run_place)from, (run_place)to), may);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,7 +526,6 @@ int main(void)
         cmocka_unit_test(futures_end_in_their_own_order),
         cmocka_unit_test(undos_are_called_last_first),
         cmocka_unit_test(a_message_is_received_or_its_time_is_over),
-        cmocka_unit_test(a_run_moves_as_the_table_says),
     };
     return cmocka_run_group_tests_name("run_host", tests, NULL, NULL);
 }

@@ -62,14 +62,14 @@ static work_entry *add_work(registry *r, const char *name, int64_t at_most)
 static void want(world *w, int i, work_entry *entry)
 {
     pawl_run *run = w->runs[i];
-    assert_int_equal(run->where, PLACE_IN_HAND);
-    if (!run->fiber)
-        run->fiber = fiber_new(w->d->pool, on_fiber, NULL);
-    assert_non_null(run->fiber);
-    if (!run->work)
-        run->work = calloc(1, sizeof *run->work);
-    assert_non_null(run->work);
-    run->work->entry = entry;
+    assert_int_equal(run->slot->place, PLACE_IN_HAND);
+    if (!run->code.fiber)
+        run->code.fiber = fiber_new(w->d->pool, on_fiber, NULL);
+    assert_non_null(run->code.fiber);
+    if (!run->attempt.work)
+        run->attempt.work = calloc(1, sizeof *run->attempt.work);
+    assert_non_null(run->attempt.work);
+    run->attempt.work->entry = entry;
 }
 
 static int set_up(void **state)
@@ -94,8 +94,8 @@ static int set_up(void **state)
         w->runs[i] = calloc(1, sizeof **w->runs);
         assert_non_null(w->runs[i]);
         w->runs[i]->host = &w->host;
-        w->runs[i]->runner = SCHED_HAND;
-        w->runs[i]->where = PLACE_IN_HAND;
+        w->runs[i]->slot->runner = SCHED_HAND;
+        w->runs[i]->slot->place = PLACE_IN_HAND;
     }
     *state = w;
     return 0;
@@ -105,8 +105,8 @@ static int tear_down(void **state)
 {
     world *w = *state;
     for (int i = 0; i < RUNS; i++) {
-        fiber_free(w->runs[i]->fiber);
-        work_free(w->runs[i]->work);
+        fiber_free(w->runs[i]->code.fiber);
+        work_free(w->runs[i]->attempt.work);
         free(w->runs[i]);
     }
     fiber_pool_free(w->d->pool);
@@ -169,7 +169,7 @@ static void no_more_than_may_be_and_in_the_order_in_which_they_came(void **state
     assert_int_equal(enter(w, 1, w->two), 1);
     for (int i = 2; i < 5; i++) {
         assert_int_equal(enter(w, i, w->two), 0);
-        assert_int_equal(w->runs[i]->where, PLACE_CROWDED);
+        assert_int_equal(w->runs[i]->slot->place, PLACE_AT_LIMIT);
     }
     assert_int_equal(w->two->inside, 2);
     assert_int_equal(next_ready(w), -1);
@@ -279,9 +279,9 @@ static void waiters_beyond_the_warm_ones_lose_their_fibers(void **state)
     w->d->warm_max = 2;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
-    assert_non_null(w->runs[1]->fiber);
+    assert_non_null(w->runs[1]->code.fiber);
     assert_int_equal(enter(w, 2, w->one), 0);
-    assert_null(w->runs[2]->fiber);
+    assert_null(w->runs[2]->code.fiber);
     assert_int_equal(fiber_pool_live(w->d->pool), 2);
     work_limit_leave(w->d, w->one);
     assert_int_equal(next_ready(w), 1);
@@ -304,7 +304,7 @@ static void a_slot_that_becomes_free_while_a_fiber_is_dropped_is_not_lost(void *
     run_defer *defer = calloc(1, sizeof *defer);
     assert_non_null(defer);
     *defer = (run_defer){.fn = leave_meanwhile, .arg = w};
-    w->runs[1]->defers = defer;
+    w->runs[1]->code.defers = defer;
     assert_int_equal(enter(w, 1, w->one), 0); /* without a fiber it cannot go on at once … */
     assert_int_equal(next_ready(w), 1);       /* … but its slot is there */
     assert_int_equal(enter(w, 1, w->one), 1);
@@ -326,7 +326,7 @@ static void expect_promise(const world *w, const whereabouts *at)
 {
     int64_t reserved = 0;
     for (int i = 0; i < RUNS; i++)
-        reserved += w->runs[i]->asked_in == w->two;
+        reserved += w->runs[i]->slot->asked_in == w->two;
     assert_int_equal(w->two->inside, count_at(at, INSIDE));
     assert_in_range(w->two->inside, 0, w->two->at_most);
     if (w->two->first)

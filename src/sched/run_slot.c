@@ -1,20 +1,20 @@
 /* The places of a run in the scheduler, as a state machine: which move is possible from where. A
  * move that is not in the table means that two threads believe to have the run; then the process is
  * ended before one of them records something in the name of the other. */
-#include <assert.h>
+#include "sched/run_slot.h"
 
-#include "run/run.h"
+#include <assert.h>
 
 #define TO(place) (1u << (place))
 
 static const unsigned MOVES[] = {
     [PLACE_READY] = TO(PLACE_READY) | TO(PLACE_IN_HAND), /* to another list; taken by a runner */
-    [PLACE_IN_HAND] =
-        TO(PLACE_READY) | TO(PLACE_COMMITS) | TO(PLACE_SLEEPS) | TO(PLACE_CROWDED) | TO(PLACE_GONE),
+    [PLACE_IN_HAND] = TO(PLACE_READY) | TO(PLACE_COMMITS) | TO(PLACE_SLEEPS) | TO(PLACE_AT_LIMIT) |
+                      TO(PLACE_GONE),
     [PLACE_COMMITS] = TO(PLACE_READY) | TO(PLACE_IN_DOUBT) |
                       TO(PLACE_IN_HAND), /* its own thread has applied it: a transactional step */
     [PLACE_SLEEPS] = TO(PLACE_READY),
-    [PLACE_CROWDED] = TO(PLACE_READY),
+    [PLACE_AT_LIMIT] = TO(PLACE_READY),
     [PLACE_IN_DOUBT] = TO(PLACE_READY),
     [PLACE_GONE] = 0,
 };
@@ -26,6 +26,6 @@ int run_may_move(run_place from, run_place to)
 
 void run_move(pawl_run *run, run_place to)
 {
-    assert(run_may_move(run->where, to));
-    run->where = to;
+    assert(run_may_move(run->slot->place, to));
+    run->slot->place = to;
 }

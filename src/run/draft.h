@@ -1,0 +1,30 @@
+/* The draft of a run: what it has recorded and not committed. It is a unit of the group commit, and
+ * what goes with that. After a commit the draft is empty again. */
+#ifndef RUN_DRAFT_H
+#define RUN_DRAFT_H
+
+#include <pawl.h>
+
+#include "base/arena.h"
+#include "db/unit.h"
+#include "rows/run_units.h"
+#include "run/code.h"
+
+typedef struct run_draft {
+    arena *arena;  /* for everything here; NULL: the run is cold */
+    unit *unit;    /* NULL: nothing is recorded */
+    int handed_in; /* the committer has the unit, or its answer is there and not looked at */
+    int parked;    /* number of the statement that parks the run; -1: none */
+    int kept;      /* so many of its first statements tell of what was done outside */
+    int births;    /* children that the unit starts */
+
+    run_line *lines; /* for the log, once the unit is committed */
+    run_line *last_line;
+    run_status status;                /* to be written with the unit … */
+    int status_rides;                 /* … and a statement in it does so already */
+    struct attribute_set *attributes; /* to be written with the unit */
+    struct run_sent *sent;            /* messages to other runs, and starts: cross_run.h */
+    submitter submitter;
+} run_draft;
+
+#endif
