@@ -93,6 +93,8 @@ static int set_up(void **state)
     for (int i = 0; i < RUNS; i++) {
         w->runs[i] = calloc(1, sizeof **w->runs);
         assert_non_null(w->runs[i]);
+        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
+        assert_non_null(w->runs[i]->slot);
         w->runs[i]->host = &w->host;
         w->runs[i]->slot->runner = SCHED_HAND;
         w->runs[i]->slot->place = PLACE_IN_HAND;
@@ -107,6 +109,7 @@ static int tear_down(void **state)
     for (int i = 0; i < RUNS; i++) {
         fiber_free(w->runs[i]->code.fiber);
         work_free(w->runs[i]->attempt.work);
+        free(w->runs[i]->slot);
         free(w->runs[i]);
     }
     fiber_pool_free(w->d->pool);
