@@ -61,6 +61,27 @@ _Noreturn void stage_fail(const stage *s, int line, const char *format, ...)
     _exit(99);
 }
 
+/* ---- Dawdling ---- */
+
+enum { DAWDLE_MS = 20, DAWDLES_MAX = 200 };
+
+/* How often the test may stand still yet; some tests make very many calls. */
+static atomic_int dawdles;
+
+/* Stand still for a moment, if PAWL_TEST_DAWDLE says so. */
+static void dawdle(const char *at)
+{
+    const char *where = getenv("PAWL_TEST_DAWDLE");
+    if (where && strcmp(where, at) == 0 && atomic_fetch_sub(&dawdles, 1) > 0)
+        poll(NULL, 0, DAWDLE_MS);
+}
+
+pawl_code stage_dawdle(pawl_code rc)
+{
+    dawdle("calls");
+    return rc;
+}
+
 /* ---- Time ---- */
 
 /* What has gone by since the clock goes. */
@@ -104,21 +125,29 @@ static uint64_t in_order(uint64_t number)
     return number;
 }
 
-static void put_date(stage *s, int64_t now_ms)
+/* The server's date is the one that all others read, also where several threads move it. */
+static void tell_server(stage *s)
 {
-    atomic_store(&s->page->now_ms, now_ms);
-    atomic_store(&s->page->date, in_order((uint64_t)now_ms));
+    int64_t now_ms;
+    do {
+        now_ms = atomic_load(&s->page->now_ms);
+        atomic_store(&s->page->date, in_order((uint64_t)now_ms));
+    } while (atomic_load(&s->page->now_ms) != now_ms);
 }
 
 void stage_set_clock(stage *s, int64_t now_ms)
 {
-    put_date(s, now_ms - gone_ns(s) / 1000000);
+    atomic_store(&s->page->now_ms, now_ms - gone_ns(s) / 1000000);
+    tell_server(s);
+    dawdle("calls");
 }
 
 void stage_advance(stage *s, int64_t ms)
 {
     atomic_fetch_add(&s->page->mono_ns, ms * 1000000);
-    put_date(s, atomic_load(&s->page->now_ms) + ms);
+    atomic_fetch_add(&s->page->now_ms, ms);
+    tell_server(s);
+    dawdle("calls");
 }
 
 void stage_go(stage *s)
@@ -178,6 +207,7 @@ stage *stage_new(const conf *c)
     assert_non_null(s);
     s->conf = c;
     s->pid = getpid();
+    atomic_store(&dawdles, DAWDLES_MAX);
     s->in = s->out = -1;
     snprintf(name, sizeof name, "clock-%s", c->database);
     tmp_path(path, c->server ? pgserver_dir(c->server) : c->dir, name);
@@ -385,6 +415,7 @@ void stage_note(stage *s, const char *format, ...)
     text[size++] = '\n';
     STAGE_CHECK(s, write(fd, text, (size_t)size) == size);
     close(fd);
+    dawdle("notes");
 }
 
 /* All lines, in memory that is the caller's. */

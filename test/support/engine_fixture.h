@@ -45,6 +45,21 @@ int stage_serves(void);
 pawl_code stage_close(pawl *p);
 #define pawl_close(p) stage_close(p)
 
+/* PAWL_TEST_DAWDLE finds tests that depend on how far threads have come. "calls": after each of
+ * these calls, and after the clock was moved, the caller stands still for a moment, and threads of
+ * the engine come first. "notes": work functions do so behind stage_note(), and come late. A test
+ * has to hold in both cases, with PAWL_TEST_DRIVER=serve and without. */
+pawl_code stage_dawdle(pawl_code rc);
+#define pawl_start(...) stage_dawdle(pawl_start(__VA_ARGS__))
+#define pawl_send(...) stage_dawdle(pawl_send(__VA_ARGS__))
+#define pawl_cancel(...) stage_dawdle(pawl_cancel(__VA_ARGS__))
+#define pawl_hold(...) stage_dawdle(pawl_hold(__VA_ARGS__))
+#define pawl_release(...) stage_dawdle(pawl_release(__VA_ARGS__))
+#define pawl_redrive(...) stage_dawdle(pawl_redrive(__VA_ARGS__))
+#define pawl_complete(...) stage_dawdle(pawl_complete(__VA_ARGS__))
+#define pawl_delete(...) stage_dawdle(pawl_delete(__VA_ARGS__))
+#define pawl_outbox_flush(...) stage_dawdle(pawl_outbox_flush(__VA_ARGS__))
+
 /* The same, with faults between it and its database, which has to outlive it; driven by hand. */
 pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan);
 
