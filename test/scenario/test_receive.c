@@ -154,6 +154,7 @@ static const char *two_waits(pawl_run *run, const char *input)
                           pawl_receive_later(run, "box", PAWL_FOREVER)};
     pawl_future_cancel(run, two[1]); /* and it does not steal what comes next */
     pawl_await(run, two[2]);
+    pawl_receive(run, "end", PAWL_FOREVER, NULL); /* the third message finds the run alive */
     return pawl_json(run, "[%j,%j]", pawl_await(run, two[0]), pawl_await(run, two[2]));
 }
 
@@ -166,6 +167,7 @@ static void waits_and_messages_pair_in_order(conf *c)
     send_to(s, p, "run", "box", "1");
     send_to(s, p, "run", "box", "2");
     send_to(s, p, "run", "box", "3");
+    send_to(s, p, "run", "end", "4");
     STAGE_DONE(s, p, "run", "[1,2]");
     assert_int_equal(messages(p), 1);
     pawl_close(p);
