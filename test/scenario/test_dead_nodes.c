@@ -256,6 +256,7 @@ static void a_closed_node_says_so(conf *c)
     STAGE_DONE(s, p, "run", "1");
     STAGE_CODE(s, p, pawl_start(p, "unknown", "held", "1", NULL), PAWL_OK);
     STAGE_CODE(s, p, pawl_hold(p, "held", NULL), PAWL_OK);
+    stage_poll(s, p); /* threads that still look would notice that the node is closed */
     db *d = conf_open(c, NULL);
     conf_do(d, &CLOSE, NULL, 0);
     db_close(d);

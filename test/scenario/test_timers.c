@@ -43,7 +43,8 @@ static void not_before_and_then_at_once(conf *c)
     assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
     assert_int_equal(pawl_timeout(p), 1);
     stage_advance(s, 1);
-    assert_int_equal(pawl_timeout(p), 0);
+    if (!stage_serves()) /* threads do not wait for the next poll */
+        assert_int_equal(pawl_timeout(p), 0);
     stage_poll(s, p);
     assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
     STAGE_HISTORY(s, p, "run", "sleep woken step:wake");
@@ -245,13 +246,17 @@ static const char *napping(pawl_run *run, const char *input)
     return input;
 }
 
+/* Longer than what the test moves the clock by after it has set the date forward: whether the run
+ * wakes before or behind that move, it sleeps then. */
+enum { NAP_MS = 5000 };
+
 static const char *watching(pawl_run *run, const char *input)
 {
     int64_t last = pawl_now(run);
     for (int i = 0; i < 4; i++) {
-        pawl_sleep(run, 1000);
+        pawl_sleep(run, NAP_MS);
         int64_t now = pawl_now(run);
-        if (now < last + 1000)
+        if (now < last + NAP_MS)
             return pawl_fail(run, "early", "%lld after %lld", (long long)now, (long long)last);
         last = now;
     }
@@ -271,7 +276,7 @@ static void the_date_counts(conf *c)
     stage_advance(s, 1000);
     stage_poll(s, p);
     STAGE_HISTORY(s, p, "run", "now sleep");
-    stage_advance(s, 3000);
+    stage_advance(s, NAP_MS + 2000);
     stage_poll(s, p);
     STAGE_HISTORY(s, p, "run", "now sleep woken now sleep");
     stage_set_clock(s, stage_now(s) + 10000);

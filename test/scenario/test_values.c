@@ -387,13 +387,15 @@ static void as_many_as_have_room_are_kept_warm(conf *c)
     }
     stage_poll(s, p);
     assert_int_equal(stage_count(s, "a"), RUNS);
-    assert_int_equal(atomic_load(stage_number(s, DROPPED)), RUNS - WARM);
+    int64_t dropped = atomic_load(stage_number(s, DROPPED));
+    /* Each thread has its own part of the room, and may have fewer runs than that is for. */
+    assert_in_range(dropped, RUNS - WARM, stage_serves() ? RUNS - 1 : RUNS - WARM);
     stage_advance(s, 1000);
     stage_poll(s, p);
     assert_int_equal(stage_count(s, "a"), RUNS);
     assert_int_equal(stage_count(s, "b"), RUNS);
-    assert_int_equal(atomic_load(stage_number(s, ENTERED)), RUNS + RUNS - WARM);
-    assert_int_equal(atomic_load(stage_number(s, DROPPED)), RUNS + RUNS - WARM);
+    assert_int_equal(atomic_load(stage_number(s, ENTERED)), RUNS + dropped);
+    assert_int_equal(atomic_load(stage_number(s, DROPPED)), RUNS + dropped);
     pawl_close(p);
     stage_free(s);
 }
