@@ -128,7 +128,7 @@ static pawl *open_three(stage *s, const char *build)
 static void finish(stage *s, pawl *p, const char *id, const char *value)
 {
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_finish(p, id, PAWL_MINUTES(5), &end), PAWL_OK);
+    STAGE_CODE(s, p, pawl_finish(p, id, PAWL_FOREVER, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), value);
     pawl_outcome_free(end);
 }
@@ -233,7 +233,7 @@ static void finish_with_a_child_that_is_held(conf *c)
     STAGE_REGISTER(s, p, asks);
     STAGE_CODE(s, p, pawl_register_work(p, "missing", deed, PAWL_WORK(.arg = s)), PAWL_OK);
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_SECONDS(20), &end), PAWL_OK);
+    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), "7");
     pawl_outcome_free(end);
     pawl_close(p);

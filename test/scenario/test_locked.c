@@ -254,7 +254,7 @@ static void a_node_moves_what_is_for_others(conf *c)
     COMMIT(x);
     TMP_AWAIT(stage_phase(s, v.p, "friend") == PAWL_RUN_DONE);
     TMP_AWAIT(LEFT(x) == 2 && stage_phase(s, v.p, "new") == PAWL_RUN_DONE);
-    assert_int_equal(atomic_load(stage_number(s, PASSED)), 1);
+    TMP_AWAIT(atomic_load(stage_number(s, PASSED)) == 1);
     assert_int_equal(atomic_load(stage_number(s, MOVED)), 0);
     unlock(locker);
     TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);

@@ -199,8 +199,9 @@ static void a_cancel_waits_for_the_record(conf *c)
     TMP_AWAIT(number(v.stage, REFUSED) == 2);
     TMP_AWAIT(stage_phase(v.stage, v.p, "run") == PAWL_RUN_HELD);
     allow_charges(c);
-    release(&v);
-    STAGE_CODE(v.stage, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_CANCELLED);
+    /* Whether it is held as before or anew cannot be seen: a hold that comes behind the first
+     * release needs another one. */
+    TMP_AWAIT((pawl_release(v.p, "run"), pawl_wait(v.p, "run", 0, NULL) == PAWL_CANCELLED));
     STAGE_NOTES(v.stage, STAGE_WARM ? "before charge after refund" : "before charge refund");
     assert_int_equal(stage_phase(v.stage, v.p, "run"), PAWL_RUN_CANCELLED);
     served_end(&v);
@@ -298,7 +299,7 @@ static void fails_alone(conf *c, const char *state, const char *code)
     fail_charges(c, state);
     served_begin(&v);
     stage_start(v.stage, client, "charges", "run", "1");
-    TMP_AWAIT(number(v.stage, KEPT) == 1);
+    TMP_AWAIT(number(v.stage, KEPT) >= 1);
     another_goes_on(&v, client, "other");
     TMP_AWAIT(stage_phase(v.stage, client, "run") == PAWL_RUN_HELD);
     assert_true(tells(v.stage, client, "refuses to record step charge (op 4)"));

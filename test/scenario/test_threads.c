@@ -160,9 +160,12 @@ static const char *crowded(pawl_run *run, const char *input)
     return pawl_call(run, "stand", input, NULL);
 }
 
+/* The limit of an attempt: so long that the clock gets there only when the test moves it. */
+enum { LIMIT_MS = 3600000 };
+
 static const char *hurried(pawl_run *run, const char *input)
 {
-    return pawl_call(run, "stand", input, PAWL_CALL(.attempt_ms = 50, .attempts = 1));
+    return pawl_call(run, "stand", input, PAWL_CALL(.attempt_ms = LIMIT_MS, .attempts = 1));
 }
 
 static void register_crowd(served *v, int64_t at_most)
@@ -261,6 +264,8 @@ static void who_is_late_has_his_place(conf *c)
     register_crowd(&v, 1);
     served_begin(&v);
     stage_start(s, v.p, "hurried", "late", "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    stage_advance(s, LIMIT_MS);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
     assert_int_equal(number(s, INSIDE), 1);
     stage_start(s, v.p, "crowded", "next", "1");
@@ -278,6 +283,7 @@ static const char *slow_once(pawl_work *work, const char *input)
 {
     stage *s = pawl_work_arg(work);
     if (pawl_work_attempt(work) == 1) {
+        atomic_fetch_add(stage_number(s, INSIDE), 1);
         while (!pawl_work_cancelled(work))
             poll(NULL, 0, 1);
         stage_note(s, "cancelled");
@@ -287,6 +293,8 @@ static const char *slow_once(pawl_work *work, const char *input)
         atomic_fetch_add(stage_number(s, LATE), 1);
         return input;
     }
+    while (stage_count(s, "cancelled") == 0) /* that one may not have noticed yet */
+        poll(NULL, 0, 1);
     stage_note(s, "again");
     return pawl_work_json(work, "%" PRId64, pawl_work_attempt(work));
 }
@@ -295,7 +303,7 @@ static const char *impatient(pawl_run *run, const char *input)
 {
     stage *s = pawl_arg(run);
     const char *n = pawl_step(run, "slow", slow_once, input,
-                              PAWL_CALL(.arg = s, .attempt_ms = 100, .backoff_ms = 10));
+                              PAWL_CALL(.arg = s, .attempt_ms = LIMIT_MS, .backoff_ms = 10));
     pawl_step(run, "next", stage_echo, n, PAWL_CALL(.arg = s));
     return n;
 }
@@ -309,6 +317,8 @@ static void a_late_return_is_dropped(conf *c)
     STAGE_REGISTER(s, v.p, impatient);
     served_begin(&v);
     stage_start(s, v.p, "impatient", "run", "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    stage_advance(s, LIMIT_MS);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
     assert_string_equal(pawl_outcome_value(o), "2");
     assert_int_equal(number(s, LATE), 0);
@@ -351,7 +361,7 @@ static void a_cancel_does_not_wait_for_ever(conf *c)
 static const char *given_up(pawl_run *run, const char *input)
 {
     return pawl_step(run, "stand", standing, input,
-                     PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = 50, .attempts = 1));
+                     PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = LIMIT_MS, .attempts = 1));
 }
 
 /* Nobody waits for the function of a run that has failed by it. */
@@ -363,6 +373,8 @@ static void a_last_attempt_is_given_up(conf *c)
     STAGE_REGISTER(s, v.p, given_up);
     served_begin(&v);
     stage_start(s, v.p, "given_up", "run", "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    stage_advance(s, LIMIT_MS);
     STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_FAILED);
     assert_string_equal(pawl_outcome_name(o), "timeout");
     assert_string_equal(pawl_outcome_where(o), "stand");

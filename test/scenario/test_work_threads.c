@@ -261,8 +261,10 @@ static void beside_each_other(conf *c)
 static void a_limit_is_kept(conf *c)
 {
     loop l;
-    open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
     start(&l, "limited", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    stage_advance(l.stage, 20);
     LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_FAILED);
     assert_true(is_inside(&l));
     start(&l, "quick", "other");
