@@ -408,12 +408,14 @@ static void a_stop_records_what_has_returned(conf *c)
  * beside it. */
 static void a_stop_that_leaves_something(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
+    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 1));
     stage *s = v.stage;
     STAGE_REGISTER(s, v.p, two_more);
+    STAGE_REGISTER(s, v.p, nothing);
     served_begin(&v);
     stage_start(s, v.p, "two_more", "run", "7");
     TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    let_others_go_on(&v, "beside"); /* on the thread that was in a: that has returned */
     served_stop(&v);
     STAGE_HISTORY(s, v.p, "run", "step-later:a step-again:f done");
     atomic_store(stage_number(s, LET_FIRST_GO), 1);

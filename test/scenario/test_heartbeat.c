@@ -15,8 +15,10 @@
 
 #include <pawl.h>
 
-/* The step takes longer than two claims: a node that is silent is taken over from meanwhile. */
-enum { CLAIM_MS = 2000, STEP_MS = 5000, PAUSE_MS = 20 };
+/* The step takes longer than a claim and the next looks: a node that is silent is taken over from
+ * meanwhile. A claim is long where nodes are known by their heartbeats: on a busy machine these may
+ * come late. */
+enum { CLAIM_MS = 8000, SHORT_CLAIM_MS = 2000, LOOKS_MS = 2500, PAUSE_MS = 20 };
 
 typedef struct play {
     conf *conf;
@@ -26,6 +28,11 @@ typedef struct play {
     pthread_t other;
     pawl *looks_on; /* its engine */
 } play;
+
+static int claim_ms(const play *v)
+{
+    return v->conf->promises & DB_FILE ? SHORT_CLAIM_MS : CLAIM_MS;
+}
 
 static void take_ms(int ms)
 {
@@ -38,7 +45,7 @@ static const char *take_long(pawl_work *work, const char *input)
     play *v = pawl_work_arg(work);
     atomic_fetch_add(&v->executions, 1);
     atomic_store(&v->inside, 1);
-    take_ms(STEP_MS);
+    take_ms(claim_ms(v) + LOOKS_MS);
     return input;
 }
 
@@ -50,8 +57,8 @@ static const char *flow(pawl_run *run, const char *input)
 static pawl *open_engine(play *v)
 {
     pawl *p = NULL;
-    assert_int_equal(pawl_open(&p, v->conf->url, PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS)),
-                     PAWL_OK);
+    assert_int_equal(
+        pawl_open(&p, v->conf->url, PAWL_OPTIONS(.threads = -1, .claim_ms = claim_ms(v))), PAWL_OK);
     assert_int_equal(pawl_register_workflow(p, "flow", flow, PAWL_WORKFLOW(.arg = v)), PAWL_OK);
     return p;
 }

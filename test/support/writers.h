@@ -44,7 +44,7 @@ typedef struct writers {
 
 /* How long nothing may come from a living child before it counts as stuck, and how long a child
  * itself is patient with locks: longer, so that a lock that is never released is found. */
-#define WRITERS_STUCK_MS 30000
+#define WRITERS_STUCK_MS 60000
 #define WRITERS_BUSY_MS 120000
 
 /* Make the database with the tables and the runs, in a child. 0, or -1. */
