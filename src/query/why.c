@@ -433,15 +433,22 @@ static void put_going_on(buf *b, const why *w)
         put_nobody(b, w, due);
 }
 
-/* The row tells that it is in quarantine; whether it waits there is known to its node only. */
+/* The row tells that it is in quarantine, and on a server whether it is out; elsewhere its node
+ * only knows that. */
 static void put_claims(buf *b, const why *w)
 {
-    enum { ALONE_FROM = 4 }; /* see claims in docs/format.md */
-    if (w->claims <= 1 || w->last_seq != w->claimed_seq)
+    enum { ALONE_FROM = 4 };                     /* see claims in docs/format.md */
+    int64_t claims = w->claims - !!w->is_marked; /* RULE L6-what-is-executed-is-not-told-to-wait */
+    int is_alone = claims >= ALONE_FROM;
+    if (claims <= 1 || w->last_seq != w->claimed_seq)
         return;
-    buf_printf(b, "It was claimed %lld times without getting beyond row %lld.\n",
-               (long long)w->claims, (long long)w->claimed_seq);
-    if (w->claims >= ALONE_FROM && w->owner) /* RULE why-tells-of-the-quarantine */
+    buf_printf(b, "It was claimed %lld times without getting beyond row %lld.\n", (long long)claims,
+               (long long)w->claimed_seq);
+    if (w->is_marked)
+        buf_printf(b, "It %s executed%s.\n",
+                   w->node_alive ? "is being" : "was being, when its node was last heard of,",
+                   is_alone ? ", alone, because processes died while they executed it" : "");
+    else if (is_alone && w->owner) /* RULE why-tells-of-the-quarantine */
         buf_text(b, "It is in quarantine, because processes died while they executed it: it is"
                     " executed alone, after 5 seconds or more, and after other such runs.\n");
 }

@@ -44,8 +44,10 @@ typedef struct why {
     int64_t held_ms;
     int64_t owner;
     int64_t wake_ms; /* INT64_MIN: when something arrives */
-    int64_t claims;
+    int64_t claims;  /* the mark included */
     int64_t claimed_seq;
+    int is_marked;       /* its owner executes it, or did when it died; 0: it does not, or no mark
+                            tells (docs/format.md) */
     int64_t last_seq;    /* of the journal; 0: it is empty */
     int64_t deadline_ms; /* 0: none */
     int64_t finished_ms;

@@ -17,7 +17,7 @@ enum { DATA_MAX = 64 * 1024 };
 static const db_sql RUN = {
     "SELECT run, generation, phase, held, held_at, owner, wake_at, claims, claimed_seq,"
     " deadline_at, finished_at, held_reason, workflow, version, error, held_for, cancel_at,"
-    " trouble, trouble_at FROM {runs} WHERE tenant = $1 AND id = $2",
+    " trouble, trouble_at, marked, fence FROM {runs} WHERE tenant = $1 AND id = $2",
     "tt"};
 
 static const db_sql ROWS = {"SELECT seq, kind, op, name,"
@@ -111,6 +111,7 @@ static pawl_code note_run(void *arg, db_stmt *row, error *err)
     w->cancel_ms = read_pool_is_null(row, 16) ? 0 : read_pool_int(row, 16);
     w->trouble = copy_text(r, row, 17);
     w->trouble_ms = read_pool_int(row, 18);
+    w->is_marked = read_pool_int(row, 19) != 0 && read_pool_int(row, 19) == read_pool_int(row, 20);
     return w->held_reason && w->workflow && w->version && r->data && w->held_for && w->trouble
                ? PAWL_OK
                : error_nomem(err);

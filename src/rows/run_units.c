@@ -47,7 +47,9 @@ static const db_sql CLAIM = {
 
 static const db_sql MARK = {"UPDATE {runs} SET"
                             /* RULE A2-a-mark-that-is-taken-back-leaves-one-claim */
-                            " claims = CASE WHEN claims + $4 < 1 THEN 1 ELSE claims + $4 END"
+                            " claims = CASE WHEN claims + $4 < 1 THEN 1 ELSE claims + $4 END,"
+                            /* RULE L6-a-mark-is-told-from-a-claim */
+                            " marked = CASE WHEN $4 > 0 THEN fence ELSE 0 END"
                             " WHERE run = $1 AND owner = $2 AND fence = $3 RETURNING claims",
                             "kiii"};
 

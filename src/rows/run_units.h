@@ -48,7 +48,8 @@ enum { CLAIM_FENCE, CLAIM_GENERATION, CLAIM_MAIL, CLAIM_PHASE, CLAIM_WAKE_AT, CL
 
 int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
 
-/* So many claims more, or less. Guard "fence". */
+/* So many claims more, or less; with more it is marked as being executed under this fence. Guard
+ * "fence". */
 int run_mark(unit *u, const run_lease *h, int64_t more);
 
 /* Something that arrives for a run. */

@@ -98,10 +98,12 @@ static int64_t number(bench *b, const char *column)
 {
     static const db_sql CLAIMS = {"SELECT claims FROM {runs} WHERE run = 1", ""};
     static const db_sql SEQ = {"SELECT claimed_seq FROM {runs} WHERE run = 1", ""};
+    static const db_sql MARKED = {"SELECT marked FROM {runs} WHERE run = 1", ""};
     static const db_sql STATUS_SEQ = {"SELECT status_seq FROM {runs} WHERE run = 1", ""};
     static const db_sql HAS = {"SELECT count(*) FROM {attributes} WHERE run = 1", ""};
     const db_sql *sql = strcmp(column, "claims") == 0        ? &CLAIMS
                         : strcmp(column, "claimed_seq") == 0 ? &SEQ
+                        : strcmp(column, "marked") == 0      ? &MARKED
                         : strcmp(column, "status_seq") == 0  ? &STATUS_SEQ
                                                              : &HAS;
     return conf_number(b->db, sql, NULL, 0);
@@ -285,11 +287,13 @@ static void claims_are_counted(conf *c)
     run_mark(begin(&b), &h, 1);
     COMMIT(&b);
     assert_int_equal(number(&b, "claims"), 2);
+    assert_int_equal(number(&b, "marked"), 3);
     run_mark(begin(&b), &old, 1);
     REFUSED(&b, "fence");
     run_mark(begin(&b), &h, -1);
     COMMIT(&b);
     assert_int_equal(number(&b, "claims"), 1);
+    assert_int_equal(number(&b, "marked"), 0);
     bench_close(&b);
 }
 

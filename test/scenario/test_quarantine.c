@@ -115,6 +115,22 @@ static int64_t with_claims(conf *c, int64_t claims)
     return count;
 }
 
+/* Of how many hanging runs pawl_why() says this. */
+static int told(stage *s, int runs, const char *text)
+{
+    int count = 0;
+    pawl *p = stage_open(s, NULL);
+    for (int i = 0; i < runs; i++) {
+        char id[32], *why = NULL;
+        snprintf(id, sizeof id, "hanging-%d", i);
+        STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+        count += strstr(why, text) != NULL;
+        pawl_free(why);
+    }
+    pawl_close(p);
+    return count;
+}
+
 /* A run is started and done, whatever else there is. */
 static void others_go_on(stage *s, const char *id)
 {
@@ -257,10 +273,14 @@ static void what_is_executed_is_marked(conf *c)
     AWAIT(s, stage_count(s, "hang") == 1);
     assert_int_equal(with_claims(c, SUSPECT_MARK_FROM), is_marked ? 3 : 4);
     assert_int_equal(with_claims(c, SUSPECT_MARK_FROM + 1), is_marked ? 1 : 0);
+    assert_int_equal(told(s, 4, "It is being executed."), is_marked ? 1 : 0);
+    assert_int_equal(told(s, 4, "quarantine"), 0);
     tmp_kill(&child);
     child = stage_fork(s, serve, NULL);
     AWAIT(s, stage_count(s, "hang") == 2);
     assert_int_equal(with_claims(c, SUSPECT_MARK_FROM + 1), is_marked ? 2 : 1);
+    AWAIT(s, told(s, 4, "It is in quarantine") == 1);
+    assert_int_equal(told(s, 4, "It is being executed."), is_marked ? 1 : 0);
     all_end(s, "hanging", 4);
     tmp_kill(&child);
     stage_free(s);
