@@ -26,7 +26,7 @@ static const db_sql CHILDREN_OF = {"SELECT " INFO_COLUMNS INFO_CHILDREN INFO_FRO
                                    "iii"};
 
 static const db_sql NODES = {
-    "SELECT n.node, min(n.since), max(b.at), min(n.name), min(n.build)"
+    "SELECT n.node, min(n.since), max(b.at), min(n.name), min(n.build), max(b.unable)"
     " FROM {nodes} n LEFT JOIN {beats} b ON b.node = n.node"
     " WHERE n.closed = 0 AND n.node > $1 GROUP BY n.node ORDER BY n.node LIMIT $2",
     "ii"};
@@ -190,7 +190,8 @@ static pawl_code add_node(void *arg, db_stmt *row, error *err)
     n->beat_ms = read_pool_is_null(row, 2) ? INT64_MIN : read_pool_int(row, 2);
     n->name = arena_copy(nodes->memory, read_pool_text(row, 3));
     n->build = arena_copy(nodes->memory, read_pool_text(row, 4));
-    return n->name && n->build ? PAWL_OK : error_nomem(err);
+    n->unable = arena_copy(nodes->memory, read_pool_text(row, 5));
+    return n->name && n->build && n->unable ? PAWL_OK : error_nomem(err);
 }
 
 pawl_code inspect_read_nodes(db_conn *c, arena *memory, int64_t after, inspect_nodes *out,

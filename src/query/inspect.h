@@ -14,6 +14,7 @@ typedef struct inspect_node {
     int64_t beat_ms; /* its last heartbeat, where those are rows; INT64_MIN: none */
     const char *name;
     const char *build;
+    const char *unable; /* what it cannot do, so that it claims nothing; "": nothing */
 } inspect_node;
 
 /* Is it alive, as far as can be seen from here? */

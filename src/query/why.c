@@ -336,18 +336,34 @@ static void put_still(buf *b, const why *w)
              " it goes on or is ended.\n");
 }
 
+/* "Node 5 (name, build 1)" */
+static void put_node(buf *b, const inspect_node *n)
+{
+    buf_printf(b, "Node %lld (", (long long)n->node);
+    humanize_name(b, n->name);
+    buf_text(b, ", build ");
+    humanize_name(b, n->build);
+    buf_text(b, ")");
+}
+
+/* A node that is alive and has fewer connections than it needs. */
+static void put_unable(buf *b, const inspect_node *n)
+{
+    put_node(b, n);
+    buf_text(b, " claims nothing: it cannot ");
+    humanize_message(b, n->unable);
+    buf_text(b, ", because the server gives it no connection for that.\n");
+}
+
 static void put_owner(buf *b, const why *w)
 {
-    buf_printf(b, "Node %lld", (long long)w->owner);
     if (w->node.node == 0) {
-        buf_text(b, " owns it and is closed; another node will take it over.\n");
+        buf_printf(b, "Node %lld owns it and is closed; another node will take it over.\n",
+                   (long long)w->owner);
         return;
     }
-    buf_text(b, " (");
-    humanize_name(b, w->node.name);
-    buf_text(b, ", build ");
-    humanize_name(b, w->node.build);
-    buf_text(b, ") owns it and ");
+    put_node(b, &w->node);
+    buf_text(b, " owns it and ");
     if (!w->node_alive)
         buf_text(b, "is not alive, as it seems; another node will take it over.\n");
     else if (w->node_still_ms > 0) /* RULE L6-who-stands-still-is-not-called-alive */
@@ -355,6 +371,8 @@ static void put_owner(buf *b, const why *w)
     else
         buf_text(b, w->node_still_ms == 0 ? "is alive.\n"
                                           : "holds its lock; whether it moves is not known.\n");
+    if (w->node_alive && w->node.unable[0])
+        put_unable(b, &w->node);
     if (!w->node_alive && w->nodes_alive == 0)
         buf_text(b, "There is no live node.\n");
 }
@@ -365,6 +383,9 @@ static void put_nobody(buf *b, const why *w, int due)
     if (alive == 0)
         buf_text(b,
                  "Nobody owns it, and there is no live node: it goes on when one comes that has ");
+    else if (node_ready == 0 && w->nodes_unable > 0)
+        buf_printf(b, "Nobody owns it, and of %lld live node%s none can execute ", alive,
+                   alive == 1 ? "" : "s");
     else if (node_ready == 0)
         buf_printf(b, "Nobody owns it, and of %lld live node%s none has ", alive,
                    alive == 1 ? "" : "s");
@@ -373,7 +394,13 @@ static void put_nobody(buf *b, const why *w, int due)
                    due ? "it will be claimed" : "then it is claimed", node_ready,
                    node_ready == 1 ? "" : "s", node_ready == 1 ? "s" : "ve");
     put_workflow(b, w);
-    buf_text(b, alive && !node_ready ? ": it goes on when one comes that has it.\n" : ".\n");
+    buf_text(b, !alive || node_ready   ? ".\n"
+                : w->nodes_unable == 0 ? ": it goes on when one comes that has it.\n"
+                                       : ": it goes on when one can.\n");
+    if (w->nodes_unable > 0)
+        put_unable(b, &w->unable);
+    if (w->nodes_unable > 1)
+        buf_printf(b, "So do %lld more.\n", (long long)w->nodes_unable - 1);
 }
 
 static void put_locker(buf *b, const why *w)

@@ -78,7 +78,9 @@ typedef struct why {
     int node_alive;
     int64_t node_still_ms; /* it is, and has not moved since then; see inspect_still_ms() */
     int64_t nodes_alive;   /* of the first LOOK_NODES … */
-    int64_t nodes_able;    /* … and those of them that have its workflow in its version */
+    int64_t nodes_able;    /* … and those of them that have its workflow in its version … */
+    int64_t nodes_unable;  /* … and, not counted before, have it too but claim nothing: */
+    inspect_node unable;   /* the first of those */
 } why;
 
 /* Texts are in the arena. PAWL_NOTFOUND. */

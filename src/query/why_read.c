@@ -354,6 +354,15 @@ static pawl_code read_able(reading *r, error *err)
     return read_pool_rows(r->conn, &ABLE, values, DB_COUNT(values), note_able, r, err);
 }
 
+/* A live node that has its workflow. */
+static void count_node(why *w, const inspect_node *n)
+{
+    int is_unable = n->unable[0] != 0; /* RULE L6-why-tells-of-a-node-that-cannot-execute */
+    w->nodes_able += !is_unable;
+    if (is_unable && w->nodes_unable++ == 0)
+        w->unable = *n;
+}
+
 /* The node that drives it, and those that could. */
 static pawl_code read_nodes(reading *r, error *err)
 {
@@ -367,7 +376,8 @@ static pawl_code read_nodes(reading *r, error *err)
         int alive = inspect_is_alive(r->p, &nodes.at[i], w->now_ms) &&
                     inspect_still_ms(r->p, &nodes.at[i], w->now_ms) <= 0;
         w->nodes_alive += alive;
-        w->nodes_able += alive && map_get(&r->node_ready, (uint64_t)nodes.at[i].node);
+        if (alive && map_get(&r->node_ready, (uint64_t)nodes.at[i].node))
+            count_node(w, &nodes.at[i]);
     }
     if (rc != PAWL_OK || w->owner == 0 || w->owner == INT64_MIN)
         return rc;

@@ -25,11 +25,11 @@ static const db_sql INSERT = {
 static const db_sql FIRST_BEAT = {"INSERT INTO {beats} (node, at) VALUES ($1, $2)", "ii"};
 
 static const db_sql BEAT = {
-    "UPDATE {beats} SET at = $2 WHERE node = $1 AND EXISTS"
+    "UPDATE {beats} SET at = $2, unable = $4 WHERE node = $1 AND EXISTS"
     /* RULE A1-a-heartbeat-looks-at-its-node-first */
     " (SELECT 1 FROM {nodes} n WHERE n.node = $1 AND n.closed = 0 AND n.token = $3)"
     " RETURNING at",
-    "iii"};
+    "iiit"};
 
 static const db_sql OPEN = {"SELECT DISTINCT node FROM {nodes} WHERE closed = 0 AND node <> $1"
                             " AND node > $2 ORDER BY node",
@@ -207,7 +207,9 @@ static pawl_code write_beat(const node *n, db_conn *c, int64_t now, error *err)
 {
     int64_t at;
     int found;
-    const db_value values[] = {db_int(n->id), db_int(now), db_int(n->token)};
+    const char *unable = atomic_load(&n->unable);
+    const db_value values[] = {db_int(n->id), db_int(now), db_int(n->token),
+                               db_text(slice_of(unable ? unable : ""))};
     pawl_code rc = db_begin(c, err);
     if (rc != PAWL_OK)
         return rc;

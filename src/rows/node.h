@@ -29,10 +29,12 @@ typedef struct node {
     int64_t token; /* random bits in its rows: after a restore another node may be given the same
                       id */
     db_clock *clock;
-    struct liveness_file *file; /* NULL: its heartbeat is a row */
-    int64_t claim_ms;           /* silence for longer is death */
-    _Atomic int64_t beat_ms;    /* its last heartbeat, in the database's time */
-    _Atomic int64_t believe_ms; /* from then on it takes over from silent nodes */
+    struct liveness_file *file;   /* NULL: its heartbeat is a row */
+    int64_t claim_ms;             /* silence for longer is death */
+    _Atomic int64_t beat_ms;      /* its last heartbeat, in the database's time */
+    _Atomic int64_t believe_ms;   /* from then on it takes over from silent nodes */
+    _Atomic(const char *) unable; /* what it cannot do for lack of connections, a literal that its
+                                     heartbeat tells others; NULL: nothing */
 } node;
 
 /* Become a node: an id, the heartbeat, then the rows, all in one unit. `k` commits for no node yet,

@@ -83,5 +83,7 @@ int node_ready_look(sched *d)
     else if (rc == PAWL_OK && d->node_ready.unable)
         LOG(&d->log, LOG_INFO, "node-able", LOG_NUM("node", d->node.id));
     d->node_ready.unable = rc != PAWL_OK;
+    /* RULE L6-a-heartbeat-tells-what-its-node-cannot-do */
+    atomic_store(&d->node.unable, rc != PAWL_OK ? what : NULL);
     return rc == PAWL_OK;
 }

@@ -4,8 +4,9 @@
  * look for work with, and one to read journals with, which all its threads share if the server
  * gives no more. It takes them before it becomes a node, and answers with an error if it does not
  * get them. A server may take them away later (a restart, and others are quicker): then the node
- * claims nothing until it has them again, says so in the log when that begins and when it ends, and
- * gives back runs that it cannot read. */
+ * claims nothing until it has them again, says so in the log when that begins and when it ends and
+ * meanwhile with its heartbeats ({beats}.unable, for pawl_why), and gives back runs that it cannot
+ * read. */
 #ifndef SCHED_NODE_READY_H
 #define SCHED_NODE_READY_H
 

@@ -146,6 +146,16 @@ static int64_t count_done(pawl *client, const char *prefix)
     return done;
 }
 
+/* Does pawl_why() of this run say so? */
+static int is_told(pawl *client, const char *id, const char *text)
+{
+    char *why = NULL;
+    assert_int_equal(pawl_why(client, id, &why), PAWL_OK);
+    int told = strstr(why, text) != NULL;
+    pawl_free(why);
+    return told;
+}
+
 /* ---- Cases ---- */
 
 /* From one connection on. Either all runs get done, or opening or serving is answered with an error
@@ -256,10 +266,17 @@ static void the_one_for_reading_is_lost(conf *c)
     TMP_AWAIT(last_beat(a) > beat + 2000); /* it lives, and has looked for work */
     assert_int_equal(pawl_wait(client, "run", 0, NULL), PAWL_TIMEOUT);
     assert_int_equal(atomic_load(&h.given_back), 1);
+    assert_true(is_told(client, "run", "of 1 live node none can execute workflow \"hear\""));
+    assert_true(is_told(client, "run", " claims nothing: it cannot read journals, because"));
     limit(c, -1);
     TMP_AWAIT(pawl_wait(client, "run", 0, NULL) == PAWL_OK);
     assert_int_equal(atomic_load(&h.able), 1);
-    assert_int_equal(atomic_load(&h.steps), 1);
+    assert_int_equal(pawl_start(client, "hear", "next", "1", NULL), PAWL_OK);
+    TMP_AWAIT(is_told(client, "next", "owns it and is alive"));
+    TMP_AWAIT(!is_told(client, "next", "claims nothing"));
+    assert_int_equal(pawl_send(client, "next", "box", "7", NULL), PAWL_OK);
+    TMP_AWAIT(pawl_wait(client, "next", 0, NULL) == PAWL_OK);
+    assert_int_equal(atomic_load(&h.steps), 2);
     close_node(&v);
     app_close(a);
     pawl_close(client);
