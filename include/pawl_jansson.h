@@ -14,11 +14,12 @@
  *         return pawl_jansson_dump(run, out);
  *     }
  *
- * A workflow may be left at any durable call, so it hands each tree to pawl_jansson_own() before it
- * makes the next one. Work functions always return: json_decref() is enough there.
+ * pawl may leave a workflow function at any durable call, so the function hands each tree to
+ * pawl_jansson_own() before its next durable call. Work functions always return: json_decref() is
+ * enough there.
  *
- * Where pawl takes the first of two members with the same key, and numbers of any size, a tree is
- * not made at all: jansson holds neither. */
+ * pawl accepts an object with the same key twice, and numbers of any size. jansson can represent
+ * neither: pawl_jansson_load() gives NULL for such a value. */
 #ifndef PAWL_JANSSON_H
 #define PAWL_JANSSON_H
 
@@ -29,8 +30,8 @@
 extern "C" {
 #endif
 
-/* The tree of a JSON text, to be freed by json_decref(), or by pawl_jansson_own(). NULL if it has
- * a key twice or a number that jansson cannot hold, if it is not JSON or NULL, or if memory is
+/* The tree of a JSON text, to be freed by json_decref(), or by pawl_jansson_own(). NULL if the text
+ * has a key twice or a number that jansson cannot hold, if it is NULL or not JSON, or if memory is
  * out. */
 static inline json_t *pawl_jansson_load(const char *json)
 {
@@ -42,8 +43,8 @@ static inline void pawl_jansson_release(void *tree)
     json_decref((json_t *)tree);
 }
 
-/* Have the tree freed when pawl leaves the workflow function, however it does. Takes the caller's
- * reference and gives the tree back; NULL, and the tree is freed, if memory is out. NULL stays
+/* Have the tree freed when the workflow function ends or pawl leaves it. Takes over the caller's
+ * reference and returns the tree; if memory is out, frees the tree and returns NULL. `tree` may be
  * NULL. */
 static inline json_t *pawl_jansson_own(pawl_run *run, json_t *tree)
 {
@@ -53,8 +54,9 @@ static inline json_t *pawl_jansson_own(pawl_run *run, json_t *tree)
     return NULL;
 }
 
-/* The bytes of a tree as JSON text; 0 if it is NULL. Members keep the order in which they were
- * set. With `out`, which has room for that many and a NUL, they are written. */
+/* The length of a tree as JSON text, in bytes; 0 if the tree is NULL. If `out` is not NULL the text
+ * is written there, with a NUL; it has room for `size` bytes and the NUL. Members keep the order in
+ * which they were set. */
 static inline size_t pawl_jansson_write(const json_t *tree, char *out, size_t size)
 {
     size_t written = tree ? json_dumpb(tree, out, size, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
@@ -63,8 +65,8 @@ static inline size_t pawl_jansson_write(const json_t *tree, char *out, size_t si
     return written;
 }
 
-/* A tree as JSON text, in the memory of the run; the tree stays whose it was. NULL if it is NULL or
- * memory is out. */
+/* A tree as JSON text, in the memory of the run; the caller keeps the tree. NULL if the tree is
+ * NULL or memory is out. */
 static inline const char *pawl_jansson_dump(pawl_run *run, const json_t *tree)
 {
     size_t size = pawl_jansson_write(tree, NULL, 0);
@@ -72,7 +74,7 @@ static inline const char *pawl_jansson_dump(pawl_run *run, const json_t *tree)
     return out && pawl_jansson_write(tree, out, size) == size ? out : NULL;
 }
 
-/* The same in the memory of the work. */
+/* The same as pawl_jansson_dump(), with the text in the memory of the work function. */
 static inline const char *pawl_work_jansson_dump(pawl_work *work, const json_t *tree)
 {
     size_t size = pawl_jansson_write(tree, NULL, 0);
