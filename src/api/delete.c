@@ -1,13 +1,14 @@
 /* Deleting a run, with its children and everything that is recorded of them.
  *
- * The family is read first; then each run goes by a unit of its own, the youngest first, under a
- * guard that it is still as it was found. If the process dies in between, what is left is a smaller
- * family: the call can be repeated.
+ * The family (the run and its descendants) is read first. Then each run is deleted by a unit of its
+ * own, children before their parents, under a guard that the run is still as it was read. If the
+ * process dies in between, a smaller family is left, and the call can be repeated.
  *
- * A live run may be driven meanwhile by a node that does not know it. So after a deletion by force
- * the children of what was live are looked for again, until there are none; and what such a node
- * writes until its next park is taken away by the node loop (orphan_rows.h). Keys are never given
- * again: none of that can reach another run. */
+ * A live run may be driven meanwhile by a node that does not know of the deletion. So after a
+ * deletion by force, the children of runs that were live are read and deleted again, until there
+ * are none. The rows that such a node writes until its next park are deleted by the node loop
+ * (orphan_rows.h). The key of a deleted run is never given to another run, so none of these rows
+ * can reach another run. */
 #include "api/delete.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 
 enum { LAPS_MAX = 16 };
 
-/* Where something else has written into the database a run may be its own ancestor: that ends. */
+/* The bound on the depth ends the recursion if foreign code has made a run its own ancestor. */
 static const db_sql FAMILY = {
     "WITH RECURSIVE family (run, depth) AS ("
     " SELECT run, 0 FROM {runs} WHERE tenant = $1 AND id = $2"
@@ -32,7 +33,7 @@ static const db_sql FAMILY = {
     " FROM family f JOIN {runs} r ON r.run = f.run ORDER BY f.depth DESC, f.run",
     "tt"};
 
-/* The children of a run that is gone, and theirs. */
+/* The descendants of a run whose own row is deleted. */
 static const db_sql ORPHANS = {
     "WITH RECURSIVE family (run, depth) AS ("
     " SELECT run, 0 FROM {runs} WHERE parent = $1"
@@ -56,8 +57,8 @@ typedef struct family {
     member *at;
     size_t count;
     size_t room;
-    int live;      /* one of them is */
-    int64_t above; /* the parent of the root */
+    int live;      /* 1: a member has not ended */
+    int64_t above; /* the parent of the root; 0: none */
 } family;
 
 static pawl_code add_member(void *arg, db_stmt *row, error *err)
@@ -118,8 +119,8 @@ static pawl_code delete_one(sched *d, int64_t run, int force, error *err)
     else if (rc != PAWL_OK)
         error_set(err, rc, "the run was not deleted: %s",
                   u->message ? u->message : pawl_code_text(rc));
-    if (rc == PAWL_OK && force) { /* a runner that has it here drops it before the next work
-                                     function */
+    if (rc == PAWL_OK && force) { /* a thread of this engine that drives the run drops it before the
+                                     run's next work function */
         hold_stop_driving(d, run);
         arrival_cancel(d, run);
     }
@@ -137,7 +138,7 @@ static pawl_code delete_all(sched *d, const family *f, int force, error *err)
 
 /* ---- What was started meanwhile ---- */
 
-/* The orphans of those that were live when they were deleted. */
+/* Reads the descendants of the members that were live when they were deleted. */
 static pawl_code read_orphans(pawl *p, const family *f, family *out, error *err)
 {
     db_conn *c = NULL;
@@ -153,7 +154,8 @@ static pawl_code read_orphans(pawl *p, const family *f, family *out, error *err)
     return rc;
 }
 
-/* Takes the family. What comes after the last lap the node loop finds. */
+/* Frees the members of the family. Children that are started after the last lap are found by the
+ * node loop. */
 static pawl_code delete_orphans(pawl *p, family *f, error *err)
 {
     pawl_code rc = PAWL_OK;

@@ -1,8 +1,8 @@
 /* Opening and closing an engine: the handle is made here, and everything on top of its database is
  * wired to it.
  *
- * A handle comes back even from a failed open, so that there is something to ask. The options of
- * the engine are checked here, at the edge, and what outlives the call is copied. */
+ * Even a failed open gives a handle, so that the caller can ask it for the error. The options of
+ * the engine are checked here, and the texts that outlive the call are copied. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,14 +32,14 @@ enum {
     WARM_BYTES = 256 * 1024 * 1024,
     DRAIN_MS = 10000,
     POLL_MS = 10,
-    COMMITTERS = 2, /* where several transactions can write at a time */
+    COMMITTERS = 2, /* used where several transactions can write at a time */
 };
 
 /* The handle comes first, so that a pointer to one is a pointer to the other. */
 typedef struct engine {
     pawl handle;
     engine_test test;
-    atomic_int is_closing; /* pawl_close() is calling what pawl_defer() was given */
+    atomic_int is_closing; /* pawl_close() is calling the functions given to pawl_defer() */
     outbox_relay outbox_relay;
     orphan_rows orphan_rows;
 } engine;
@@ -88,7 +88,7 @@ static pawl_code check_numbers(const pawl_options *o, error *err)
     return rc;
 }
 
-/* Each name of the list is one; the list itself has a bound too. */
+/* Each item of the list must be a valid name, and the list as a whole has a limit too. */
 static pawl_code check_tags(const char *tags, error *err)
 {
     pawl_code rc = options_text(slice_of(tags), TAGS_MAX, "option tags", err);
@@ -105,7 +105,7 @@ static pawl_code check_tags(const char *tags, error *err)
     return rc;
 }
 
-/* What the header declares and this library cannot do yet: better refused than ignored. */
+/* Refuses options that the header declares and that are not built yet, instead of ignoring them. */
 static pawl_code check_built(const pawl_options *o, error *err)
 {
     const char *missing = o->keep_ms ? "keep_ms" : o->tags ? "tags" : NULL;
@@ -127,7 +127,8 @@ static pawl_code check_options(const pawl_options *o, error *err)
     return rc == PAWL_OK ? check_built(o, err) : rc;
 }
 
-/* NULL stays NULL; anything else has been checked, so that only memory can be out. */
+/* NULL stays NULL. The text has been checked before, so that the copy can fail only for want of
+ * memory. */
 static const char *copy_option(pawl *p, const char *text, int *failed)
 {
     const char *copy = text ? arena_copy(p->memory, slice_of(text)) : NULL;
@@ -184,11 +185,11 @@ static int64_t look_at_feed(chore *c, db_conn *conn, int64_t now_ns)
 static int64_t sweep_feed(chore *c, db_conn *conn, int64_t now_ns)
 {
     if (change_feed_sweep(c->arg, conn))
-        c->next_ns = now_ns; /* there may be more */
+        c->next_ns = now_ns; /* there may be more rows: sweep again at once */
     return 0;
 }
 
-/* What the node loop does besides driving runs. */
+/* The tasks of the node loop besides driving runs. */
 static void register_chores(engine *e)
 {
     sched *d = e->handle.sched;
@@ -224,7 +225,7 @@ static void free_parts(pawl *p)
     p->clock.host = NULL;
 }
 
-/* Everything on top of the database. */
+/* Opens everything that stands on top of the database. */
 static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *test, error *err)
 {
     init_parts(p);
@@ -347,7 +348,8 @@ int engine_test_is_idle(pawl *p, int calls, int64_t *looks)
            committers_next_ns(p->committers) == INT64_MAX;
 }
 
-/* The drive goes first: work functions that are still running may use the rest. */
+/* The scheduler is closed first, since work functions that are still running may use the other
+ * parts. */
 void engine_test_drop(pawl *p)
 {
     sched_close(p->sched);
@@ -365,8 +367,9 @@ pawl_code engine_test_again(pawl *p, const pawl_options *options, error *err)
     return open_engine(p, options, &engine_of(p)->test, err);
 }
 
-/* Closing frees the handle, so it is refused while anything on the stack of any thread may go on
- * to use it. What a pawl_transact() could not open has no scheduler, and may be closed there. */
+/* Closing frees the handle, so it is refused while a function on the stack of any thread may still
+ * use it. A handle that was opened inside pawl_transact(), which fails, has no scheduler and may be
+ * closed there. */
 static pawl_code check_may_close(pawl *p, error *err)
 {
     if (!p->sched)

@@ -1,6 +1,6 @@
-/* The walk over the tables of runs; see orphan_rows.h. Reading is done on the keeper's own
- * connection and in a transaction of its own; what has no run is deleted by units, one for each
- * run. */
+/* The walk over the tables of runs; see orphan_rows.h. The keys are read on the node loop's own
+ * connection, in a transaction of their own. Rows without a run are deleted by units, one for each
+ * key. */
 #include "api/orphan_rows.h"
 
 #include "api/delete.h"
@@ -14,8 +14,8 @@ static const int64_t REST_MS = 600000;
 
 static const db_sql IS_THERE = {"SELECT count(*) FROM {runs} WHERE run = $1", "i"};
 
-/* The keys of a table, in order, behind the first parameter: each step is one search in an index
- * that begins with the key. Beside each, whether there is such a run. */
+/* The keys of a table that are above the first parameter, in order. Each step is one search in an
+ * index that begins with the key. The second column tells whether the run exists. */
 #define KEYS(table, key)                                                                           \
     {                                                                                              \
         "WITH RECURSIVE keys (run, n) AS ("                                                        \
@@ -36,7 +36,7 @@ static const db_sql TABLES[] = {
 };
 enum { TABLE_COUNT = sizeof TABLES / sizeof *TABLES };
 
-/* A page of keys. */
+/* A page of keys, and those of them whose run is gone. */
 typedef struct page {
     int64_t last;
     int seen;
@@ -74,7 +74,8 @@ static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
     return rc;
 }
 
-/* A page that failed, or of which something remains, is looked at again. 1: there are more. */
+/* Deletes the rows without a run of one page. A page that failed, or that needs more units, is read
+ * again in the next round. Gives 1 if the walk can go on with another page. */
 static int walk_page(orphan_rows *l)
 {
     page p = {0};
@@ -103,7 +104,7 @@ static void walk(orphan_rows *l)
 
 /* ---- Runs that were refused to their owner ---- */
 
-/* Most have another owner, or have ended. */
+/* Most runs whose unit was refused still exist: they have another owner, or have ended. */
 static int is_there(orphan_rows *l, int64_t run)
 {
     error err = {0};
@@ -129,7 +130,7 @@ int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
             delete_of(l, run, &more);
     if (more)
         orphan_notes_add(l->sched, run);
-    if (l->page_ns == 0) /* a node that has just begun has better things to do */
+    if (l->page_ns == 0) /* a new node claims its runs first */
         l->page_ns = clock_deadline(now_ns, PAGES_MS);
     if (l->sched->only || now_ns < l->page_ns)
         return 0;

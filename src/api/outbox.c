@@ -1,13 +1,13 @@
 /* The writing side of the transactional outbox: starts and messages inside a transaction of the
  * application, on its own connection.
  *
- * The row is appended first and judged afterwards, and taken back if it must not be: on SQLite a
- * transaction that reads before it writes may find that it can write no more. That the connection
- * is to the engine's own database is a condition of the insert itself.
+ * The row is appended first and checked afterwards, and deleted again if it is refused or not
+ * needed: on SQLite a transaction that reads before it writes may not be able to write any more.
+ * The insert itself has the condition that the connection is to the engine's own database.
  *
- * What can be seen is judged as pawl_start() and pawl_send() would: the run that is there, the
- * receipt of a key, and what this or another transaction has put into the outbox before. What
- * cannot be seen yet, the outbox relay decides. */
+ * The check answers as pawl_start() and pawl_send() would, from the rows that the transaction sees:
+ * the run, the receipt of a key, and earlier rows of the outbox. The outbox relay decides the rest
+ * at delivery. */
 #include "api/outbox.h"
 
 #include <inttypes.h>
@@ -50,10 +50,10 @@ static const db_sql KEY_BEFORE = {
     " AND kind = {OUTBOX_MESSAGE} AND key = $4 AND pos < $3 ORDER BY pos LIMIT 1",
     "ttit"};
 
-/* A row on its way. */
+/* A row that is to be appended to the outbox. */
 typedef struct entry {
     pawl *p;
-    db_conn *conn; /* the application's */
+    db_conn *conn; /* the connection of the application */
     int64_t kind, now_ms, pos;
     slice target, name, key, data;
     const char *options;
@@ -61,7 +61,7 @@ typedef struct entry {
 
 /* ---- Options ---- */
 
-static const char BEHIND = 30; /* between the options and an input: no JSON text has this byte */
+static const char BEHIND = 30; /* separates the options from an input: no JSON text has this byte */
 
 static char *write_json(arena *a, const char *format, ...)
 {
@@ -124,7 +124,7 @@ pawl_code outbox_read_options(start_ask *out, arena *a, slice options, error *er
 
 /* ---- Looking, on the application's connection ---- */
 
-/* What a look has found: its rows are compared with the entry where they lie. */
+/* The answer of a query, whose rows are compared with the entry while they are read. */
 typedef struct found {
     const entry *e;
     const letter *l;
@@ -133,7 +133,7 @@ typedef struct found {
     int64_t run, phase, seq;
 } found;
 
-/* The same name, and the same JSON value. */
+/* Compares a row with the entry: the same name, and the same JSON value. */
 static pawl_code compare(found *f, slice name, slice data, error *err)
 {
     /* RULE what-is-in-the-outbox-is-compared-as-a-value */
@@ -189,7 +189,9 @@ static pawl_code query_outbox(const entry *e, const db_sql *sql, read_pool_fn *s
 
 /* ---- The row ---- */
 
-/* Where there is one handle for all, the driver has looked at that. */
+/* Reads the id of the engine's database, for the condition of APPEND. Where several processes can
+ * open the database, it is read on a connection of the engine. Otherwise the driver has already
+ * refused connections to other databases, and the application's connection is asked. */
 static pawl_code read_origin(const entry *e, char origin[ID_TEXT_SIZE], error *err)
 {
     db_conn *c;
@@ -234,7 +236,7 @@ static pawl_code take_back(const entry *e, error *err)
     return db_run(e->conn, &TAKE_BACK, row, DB_COUNT(row), err);
 }
 
-/* Append the row, and take it back if the judge finds that it is not needed, or must not be. */
+/* Tells by *needed whether the row that was appended stays; an error deletes it too. */
 typedef pawl_code judge_fn(const entry *e, void *arg, int *needed, error *err);
 
 static pawl_code put_entry(entry *e, void *native, judge_fn *judge, void *arg, error *err)
@@ -386,6 +388,6 @@ pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbo
     if (o.seq)
         *o.seq = rc == PAWL_OK ? ask.seq : 0;
     if (ask.start.options.created)
-        *ask.start.options.created = 0; /* the relay will know */
+        *ask.start.options.created = 0; /* only the relay can tell */
     return handle_leave(p, rc, &err);
 }

@@ -1,6 +1,6 @@
-/* A linked list with linear search: it is short, and empty unless another transaction keeps rows
- * locked. Then the question that is asked for each row of the outbox ("does its target wait?") is
- * free. */
+/* Back-off for targets of the outbox, as a linked list with linear search. The list is short, and
+ * empty unless another transaction keeps rows locked; the question whether a target waits is asked
+ * for each row of the outbox, and costs nothing while the list is empty. */
 #include "api/outbox_backoff.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static outbox_backoff_row *add(outbox_backoff *w, slice target, int64_t now_ns)
     return one;
 }
 
-/* Where many wait, each has its turn at this pace before the first is tried again. */
+/* If many targets wait, the back-off of each is long enough for all others to have their turn. */
 int outbox_backoff_put(outbox_backoff *w, slice target, int64_t now_ns, int64_t took_ns)
 {
     outbox_backoff_row *one = find(w, target);

@@ -23,29 +23,33 @@ typedef struct outbox_backoff_row {
     struct outbox_backoff_row *next;
     uint64_t target;
     int64_t since_ns;
-    int64_t due_ns;  /* the next attempt */
+    int64_t due_ns;  /* when the next attempt is due */
     int64_t back_ms; /* the last back-off */
-    int seen;        /* there is a row of it: see outbox_backoff_unsee() */
+    int seen;        /* 1: the outbox has a row for the target, as far as it was read; see
+                        outbox_backoff_unsee() */
     char id[];       /* for log lines */
 } outbox_backoff_row;
 
-/* A list of zeroes is empty. */
+/* The waiting targets of one relay. A zeroed struct is an empty list. */
 typedef struct outbox_backoff {
     outbox_backoff_row *first;
     int count;
     int64_t pace_ns; /* no waiting target is tried before this moment */
 } outbox_backoff;
 
-/* Is a row of this target to be passed over, as of this moment? Within one page of rows the moment
- * must be the same for all: that keeps the order of a target. The target is marked as seen. */
+/* Tells whether a row of this target is to be passed over at the moment `now_ns`. The moment must
+ * be the same for all rows of a page, which keeps the order of a target. Marks the target as
+ * seen. */
 int outbox_backoff_passes(outbox_backoff *w, slice target, int64_t now_ns);
 
-/* A row of the target has met a lock, in an attempt that took so long. 1: the target begins to
- * wait; 0: it has waited before; -1: there is no room, or no memory. */
+/* Records that a row of the target has met a lock, in an attempt that took `took_ns`. Gives 1 if
+ * the target begins to wait, 0 if it was waiting before, -1 if there is no room or no memory. */
 int outbox_backoff_put(outbox_backoff *w, slice target, int64_t now_ns, int64_t took_ns);
 
-/* A row of the target is not in the way any more: take the target out. NULL: it did not wait.
- * _take_unseen: one that was not seen since outbox_backoff_unsee(). To be freed with free(). */
+/* outbox_backoff_take() takes a target out of the list, whose row was delivered; NULL: it did not
+ * wait. outbox_backoff_take_unseen() takes out a target that was not seen since
+ * outbox_backoff_unsee(), whose rows another relay has delivered. The caller frees the result with
+ * free(). */
 outbox_backoff_row *outbox_backoff_take(outbox_backoff *w, slice target);
 void outbox_backoff_unsee(outbox_backoff *w);
 outbox_backoff_row *outbox_backoff_take_unseen(outbox_backoff *w);

@@ -1,15 +1,16 @@
 /* The outbox relay: turns rows of the outbox into runs and messages.
  *
- * Any number of relays may run at once. Each takes the rows in their order, and waits for the
- * answer to one before it tries the next; the unit of a row begins by deleting it. So the second
- * relay finds the row gone (on a server it waits until that is decided), and no relay moves the
- * next row before. Rows that appear late, behind larger ones that were committed earlier, are moved
- * when they are seen: a page begins at the smallest row there is.
+ * Any number of relays may run at once. Each delivers the rows in the order of their positions, and
+ * waits for the commit of one before it tries the next. The unit of a row begins by deleting the
+ * row: a second relay finds it gone (on a server it waits for the first relay's commit), so no
+ * relay delivers a row before the one in front of it is settled. A row whose transaction commits
+ * late may have a smaller position than rows that were delivered already. It is found all the same,
+ * since each page begins at the smallest position in the table.
  *
  * A row that is refused for good is marked as failed (a dead letter), and the next one is tried. A
  * row that meets a lock of another transaction is passed over, and so are the later rows of its
- * target (outbox_backoff.h); rows of other targets go on. What fails because of the storage ends
- * the round: it would be the same for the next one, and the order is kept. */
+ * target (outbox_backoff.h); rows of other targets are delivered. A failure of the storage ends the
+ * round, since it would meet the next row too. */
 #include "api/outbox.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@
 #include "api/send.h"
 
 enum { PAGE = 64, PAGE_BYTES = 1 << 20, KEEPER_PAGES = 4 };
-static const int64_t LOOK_LOCKS_NS = 500000000; /* of one look of the keeper, spent on locks */
+static const int64_t LOOK_LOCKS_NS = 500000000; /* how much time a round of the node loop may lose
+                                                   to locks */
 
 static const db_sql READ = {
     "SELECT pos, kind, target, name, key, by, at, options, data FROM {outbox}"
@@ -38,21 +40,23 @@ static const db_sql FAIL = {"UPDATE {outbox} SET failed = 1, failed_why = $2"
 
 typedef struct outbox_row {
     int64_t pos, kind, at_ms;
-    slice target, name, key, by, options, data; /* each with a NUL behind it; at NULL: none */
-    int settled;                                /* the row is gone */
-    int waits; /* of PAWL_BUSY: only because of its target; others may get through */
+    slice target, name, key, by, options, data; /* each ends with a NUL; `at` is NULL where the
+                                                   column is */
+    int settled;                                /* the row was deleted, by this relay or another
+                                                   one */
+    int waits; /* with PAWL_BUSY: only this target is locked, rows of others may get through */
 } outbox_row;
 
 typedef struct page {
     sched *sched;
     sight sight;
-    int64_t bound;         /* rows behind this one are not looked at */
-    outbox_backoff *waits; /* targets that are passed over */
-    int is_keepers;        /* they are tried again, and the log is told */
+    int64_t bound;         /* rows above this position are not read */
+    outbox_backoff *waits; /* the targets that are passed over */
+    int is_keepers;        /* 1: the page of a node: waiting targets are tried again, and logged */
     int64_t now_ns;        /* when the page was read; see outbox_backoff_passes() */
-    int64_t lost_ns;       /* for locks, on all pages so far */
-    int64_t moved;         /* rows, on all pages so far */
-    int is_cut;            /* too much was lost: the rest of the page was left */
+    int64_t lost_ns;       /* time lost to locks, on all pages so far */
+    int64_t moved;         /* rows delivered, on all pages so far */
+    int is_cut;            /* lost_ns was too much: the rest of the page was left */
     arena *memory;
     outbox_row rows[PAGE];
     int count;
@@ -115,7 +119,7 @@ static pawl_code read_rows(page *p, db_conn *c, int64_t from, error *err)
     return rc;
 }
 
-/* The first row that is not passed over. */
+/* The search for the first row whose target is not passed over. */
 typedef struct skimming {
     page *page;
     int64_t from;
@@ -144,7 +148,8 @@ static void tell_ended(const page *p, outbox_backoff_row *one)
     free(one);
 }
 
-/* At the end every row was seen: a waiting target without a row was moved by another relay. */
+/* Finds the first row whose target is not passed over. If there is none, every row was read, and a
+ * waiting target without a row was delivered by another relay. */
 static pawl_code skim(page *p, db_conn *c, int64_t *from, int *found, error *err)
 {
     pawl_code rc = PAWL_OK;
@@ -169,8 +174,8 @@ static pawl_code skim(page *p, db_conn *c, int64_t *from, int *found, error *err
     return rc;
 }
 
-/* All of a page is read in one transaction, from the first row that there is: a row that is seen
- * here is never moved before an older one of its target that was committed earlier. */
+/* A page is read in one transaction, beginning with the smallest position: a row of the page is
+ * never delivered before an older row of its target that was committed earlier. */
 static pawl_code read_page(page *p, error *err)
 {
     db_conn *c;
@@ -193,7 +198,8 @@ static pawl_code read_page(page *p, error *err)
 
 /* ---- One row ---- */
 
-/* A unit about the row alone. That it is gone already is as good. */
+/* Commits a unit that only deletes the row or, with `why`, marks it as a dead letter. A row that is
+ * already gone counts as success. */
 static pawl_code settle(sched *d, outbox_row *r, const char *why, error *err)
 {
     arena *a = arena_new(0);
@@ -295,7 +301,7 @@ static pawl_code move_message(sched *d, const sight *v, arena *memory, outbox_ro
     return rc;
 }
 
-/* Is it the row's own fault? */
+/* Tells whether the row can never be delivered, as opposed to trouble of the storage. */
 static int is_verdict(pawl_code rc)
 {
     return rc == PAWL_CONFLICT || rc == PAWL_NOTFOUND || rc == PAWL_ENDED || rc == PAWL_INVALID ||
@@ -313,7 +319,7 @@ static pawl_code fail_row(sched *d, outbox_row *r, error *err)
     return settle(d, r, why, err);
 }
 
-/* PAWL_OK: it is not in the way any more. */
+/* PAWL_OK: the row was delivered, or is a dead letter now. */
 static pawl_code move_row(page *p, outbox_row *r, error *err)
 {
     sched *d = p->sched;
@@ -330,7 +336,8 @@ static pawl_code move_row(page *p, outbox_row *r, error *err)
     return rc == PAWL_OK && !r->settled ? settle(d, r, NULL, err) : rc;
 }
 
-/* The row has met a lock. PAWL_OK: it is left for later, with all that is for the same target. */
+/* Lets the target of a row that has met a lock wait. PAWL_OK: the relay passes over the row and all
+ * others of its target. */
 static pawl_code pass_over(page *p, const outbox_row *r, int64_t took_ns)
 {
     sched *d = p->sched;
@@ -457,8 +464,8 @@ static pawl_code left_behind(const outbox_backoff *w, error *err)
     return PAWL_BUSY;
 }
 
-/* Moves the rows that are there now, and not those that are added meanwhile. */
-static pawl_code kick(pawl *p, error *err)
+/* Delivers the rows that are in the outbox now, and not those that are added meanwhile. */
+static pawl_code flush_outbox(pawl *p, error *err)
 {
     sched *d = handle_sched(p);
     sight v = {.shared = handle_read_pool(p)};
@@ -488,6 +495,6 @@ pawl_code pawl_outbox_flush(pawl *p)
     error err = {0};
     pawl_code rc = handle_enter_to_write(p, &err);
     if (rc == PAWL_OK)
-        rc = kick(p, &err);
+        rc = flush_outbox(p, &err);
     return handle_leave(p, rc, &err);
 }

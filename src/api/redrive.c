@@ -1,16 +1,16 @@
 /* Redrive: a run that has failed, was cancelled, or is held goes on as a new generation, whose
  * journal begins with a copy of what is kept.
  *
- * What is kept is a beginning of the journal, up to a cut, and the answers that came later to what
- * stands before it: a call that was begun before the cut and has been answered is not made again.
- * The cut lies before the first op that has failed, or where it was asked for; and in any case
- * before what was undone, before a child that was cancelled with its parent, and before work in
- * retry that nothing but arrivals stands behind: that is begun anew, without its pause. Work in
- * retry behind which other ops are kept goes on with its next attempt.
+ * The rows up to a cut are kept, and those later rows that answer a kept op: a call that was begun
+ * before the cut and has been answered is not made again. The cut lies before the first op that has
+ * failed, or before the op that the option `from` names. In any case it lies before ops that were
+ * undone, before a child that was cancelled with its parent, and before work in retry that is the
+ * last op: that work begins anew, without the pause of its retry. Work in retry that is not the
+ * last op is kept, and goes on with its next attempt.
  *
- * Everything is one unit, under a guard that no other unit has changed the run since its journal
- * was read. Messages that were received behind the cut go back to their mailbox, under their old
- * numbers, and so before everything that has come since. */
+ * A redrive is one unit, under a guard that no other unit has changed the run since its journal was
+ * read. Messages that were received after the cut go back to their mailbox under their old numbers,
+ * and so in front of all messages that have arrived since. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static const db_sql ROWS = {"SELECT seq, kind, op, name, at, data FROM {journal}
                             " ORDER BY seq LIMIT $4",
                             "iiii"};
 
-/* One that has ended and whose result is not there any more: it came when its parent had left. */
+/* A child that was cancelled, or that has ended without a result in the inbox: its parent had ended
+ * by then. */
 static const db_sql CANCELLED_CHILD = {
     "SELECT run FROM {runs} WHERE run = $1 AND (cancel_at IS NOT NULL OR phase = {CANCELLED}"
     " OR (phase IN ({DONE}, {FAILED}) AND parent = $2 AND NOT EXISTS (SELECT 1 FROM {inbox} i"
@@ -52,7 +53,7 @@ static const db_sql RECEIPT = {"INSERT INTO {receipts} (run, key, kind, seq, at,
 static const db_sql GIVEN = {"SELECT kind, answer FROM {receipts} WHERE run = $1 AND key = $2",
                              "it"};
 
-/* A time that is over does not end it again at once. */
+/* A deadline that has passed is removed, so that it does not end the run again at once. */
 static const db_sql GUARD = {
     "UPDATE {runs} SET generation = generation + 1, phase = {LIVE}, held = 0, held_reason = NULL,"
     " held_for = NULL, held_at = NULL, fence = fence + 1, wake_at = $4, claims = 1,"
@@ -69,7 +70,8 @@ static const db_sql OVER = {
     " WHERE g.run = $1), (SELECT r.created_at FROM {runs} r WHERE r.run = $1), $5), $5)",
     "iitii"};
 
-/* The small input of the old generation becomes its first row, so that it can be read. */
+/* A small input is kept in the run's row. It becomes the first journal row of the old generation,
+ * so that the history of that generation shows it. */
 static const db_sql INPUT = {
     "INSERT INTO {journal} (run, generation, seq, kind, op, name, at, enc, data)"
     " SELECT r.run, $2, 1, 1, 0, '', r.created_at, r.enc, r.input FROM {runs} r WHERE r.run = $1",
@@ -97,13 +99,14 @@ static const db_sql CHILDREN = {
     " AND parent_op < $4",
     "iiii"};
 
-/* Not a message: stated so that the partial index is used, which skips unreceived messages. */
+/* The condition on messages is redundant: it lets the database use the partial index that leaves
+ * out messages. */
 static const db_sql RESULTS = {"UPDATE {inbox} SET generation = $3 WHERE run = $1"
                                " AND generation = $2 AND kind <> {INBOX_MESSAGE}"
                                " AND kind = {INBOX_CHILD} AND op < $4",
                                "iiii"};
 
-/* A cancel that the run has not followed ends with the generation it was for. */
+/* Deletes a cancel request of the old generation that the run has not received yet. */
 static const db_sql UNCANCEL = {"DELETE FROM {inbox} WHERE run = $1 AND kind <> {INBOX_MESSAGE}"
                                 " AND kind = {INBOX_CANCEL}",
                                 "i"};
@@ -117,13 +120,13 @@ typedef struct row {
     int64_t op;
     int64_t at_ms;
     const char *name;
-    const char *data; /* NULL: not needed */
-    int64_t deed;     /* the last before it that did something outside */
+    const char *data; /* NULL unless needs_data() */
+    int64_t effect;   /* seq of the last row before this one that had an effect outside */
     int answered;
-    int tried; /* and one attempt has failed */
+    int tried; /* an attempt has failed */
 } row;
 
-typedef struct story {
+typedef struct redrive_plan {
     arena *memory;
     int64_t run;
     int64_t phase;
@@ -132,17 +135,17 @@ typedef struct story {
     int64_t fence;
     int64_t generation;
     const char *version;
-    int large; /* its input is in the journal */
+    int large; /* 1: the input is in the journal, 0: in the run's row */
     row *first;
     row *last;
-    int page; /* rows of the last one */
+    int page; /* number of rows on the page that was read last */
     map by_seq;
-    int64_t cut; /* what stands before it is kept */
+    int64_t cut; /* rows with a smaller seq are kept */
     unsigned char scope[DIGEST_SIZE];
-    int given; /* the key was used before, … */
-    int same;  /* … for a redrive with this scope */
+    int given; /* the idempotency key was used before */
+    int same;  /* it was used for a redrive with the same scope */
     int64_t given_kind;
-} story;
+} redrive_plan;
 
 static void free_map(void *arg)
 {
@@ -151,7 +154,7 @@ static void free_map(void *arg)
 
 static pawl_code note_run(void *arg, db_stmt *st, error *err)
 {
-    story *s = arg;
+    redrive_plan *s = arg;
     s->run = read_pool_int(st, 0);
     s->phase = read_pool_int(st, 1);
     s->held = read_pool_int(st, 2);
@@ -163,27 +166,27 @@ static pawl_code note_run(void *arg, db_stmt *st, error *err)
     return s->version ? PAWL_OK : error_nomem(err);
 }
 
-static pawl_code read_run(db_conn *c, story *s, slice tenant, slice id, error *err)
+static pawl_code read_run(db_conn *c, redrive_plan *s, slice tenant, slice id, error *err)
 {
     const db_value values[] = {db_text(tenant), db_text(id)};
     pawl_code rc = read_pool_rows(c, &RUN, values, DB_COUNT(values), note_run, s, err);
     return rc == PAWL_OK && s->run == 0 ? read_pool_no_run(err) : rc;
 }
 
-/* Data is needed of few rows, and may be large. */
+/* Data may be large, and is read for these kinds only. */
 static int needs_data(int64_t kind)
 {
     return kind == OP_MESSAGE || kind == OP_CHILD || kind == OP_CLEAN_UP;
 }
 
-static row *row_at(const story *s, int64_t seq)
+static row *row_at(const redrive_plan *s, int64_t seq)
 {
     return map_get(&s->by_seq, (uint64_t)seq);
 }
 
 static pawl_code note_row(void *arg, db_stmt *st, error *err)
 {
-    story *s = arg;
+    redrive_plan *s = arg;
     row *r = arena_alloc(s->memory, sizeof *r);
     const char *name = r ? arena_copy(s->memory, read_pool_text(st, 3)) : NULL;
     if (!name || map_put(&s->by_seq, (uint64_t)read_pool_int(st, 0), r) != 0)
@@ -211,7 +214,7 @@ static pawl_code note_row(void *arg, db_stmt *st, error *err)
     return PAWL_OK;
 }
 
-static pawl_code read_page(db_conn *c, story *s, error *err)
+static pawl_code read_page(db_conn *c, redrive_plan *s, error *err)
 {
     const db_value values[] = {db_int(s->run), db_int(s->generation),
                                db_int(s->last ? s->last->seq : 0), db_int(PAGE)};
@@ -227,7 +230,7 @@ static int is_op(const row *r)
 
 /* ---- The cut ---- */
 
-static void cut_before(story *s, int64_t seq)
+static void cut_before(redrive_plan *s, int64_t seq)
 {
     if (seq < s->cut)
         s->cut = seq;
@@ -239,24 +242,25 @@ static int did_something(const row *r)
            op_is_work((op_kind)r->kind);
 }
 
-/* What was undone is done again. pawl_undo() stands behind what it undoes, the option before it. */
-static void cut_undone(story *s, int64_t clean_up)
+/* Cuts before the op that this clean-up has undone. A pawl_undo() comes after the op that it
+ * undoes, the option `undo` is part of that op. */
+static void cut_undone(redrive_plan *s, int64_t clean_up)
 {
     const row *what = row_at(s, clean_up);
     int64_t of = what && what->data ? pawl_get_int(what->data, "/of", 0) : 0;
     const row *undo = row_at(s, of);
     if (!undo || undo->kind == OP_FINALLY)
         return;
-    cut_before(s, undo->kind == OP_UNDO && undo->deed ? undo->deed : undo->seq);
+    cut_before(s, undo->kind == OP_UNDO && undo->effect ? undo->effect : undo->seq);
 }
 
-static void cut_at_end(story *s)
+static void cut_at_end(redrive_plan *s)
 {
-    int64_t deed = 0;
+    int64_t effect = 0;
     for (row *r = s->first; r; r = r->next) {
-        r->deed = deed;
+        r->effect = effect;
         if (did_something(r))
-            deed = r->seq;
+            effect = r->seq;
     }
     for (const row *r = s->first; r; r = r->next) {
         const row *about = r->op ? row_at(s, r->op) : NULL;
@@ -267,7 +271,7 @@ static void cut_at_end(story *s)
     }
 }
 
-static void cut_at_failure(story *s)
+static void cut_at_failure(redrive_plan *s)
 {
     for (const row *r = s->first; r; r = r->next) {
         if (r->kind == OP_STEP_FAILED || r->kind == OP_TRANSACT_FAILED)
@@ -277,9 +281,9 @@ static void cut_at_failure(story *s)
     }
 }
 
-/* The function asked for nothing behind it, so that no finished op is lost by the cut. What
- * pawl_until() waits for is kept, with the time at which its asking ends. */
-static void cut_at_retry(story *s)
+/* Cuts before work in retry if it is the last op, so that the cut drops no finished op. A
+ * pawl_until() is kept, with the time at which it gives up. */
+static void cut_at_retry(redrive_plan *s)
 {
     const row *last = NULL;
     for (const row *r = s->first; r && r->seq < s->cut; r = r->next)
@@ -292,7 +296,7 @@ static void cut_at_retry(story *s)
         cut_before(s, last->seq);
 }
 
-static pawl_code cut_at_name(story *s, const char *name, error *err)
+static pawl_code cut_at_name(redrive_plan *s, const char *name, error *err)
 {
     for (const row *r = s->first; r; r = r->next) {
         if (!is_op(r) || strcmp(r->name, name) != 0)
@@ -305,8 +309,9 @@ static pawl_code cut_at_name(story *s, const char *name, error *err)
     return PAWL_NOTFOUND;
 }
 
-/* A child that is pending and was cancelled, when its parent ended, gives no result. */
-static pawl_code cut_at_children(db_conn *c, story *s, error *err)
+/* A child that was cancelled when its parent ended gives no result: the new generation starts
+ * another one. */
+static pawl_code cut_at_children(db_conn *c, redrive_plan *s, error *err)
 {
     for (const row *r = s->first; r && r->seq < s->cut; r = r->next) {
         int64_t child, key = r->kind == OP_CHILD && r->data ? pawl_get_int(r->data, "/run", 0) : 0;
@@ -324,7 +329,7 @@ static pawl_code cut_at_children(db_conn *c, story *s, error *err)
     return PAWL_OK;
 }
 
-static pawl_code read_story(db_conn *c, story *s, const pawl_redrive_options *o, error *err)
+static pawl_code read_plan(db_conn *c, redrive_plan *s, const pawl_redrive_options *o, error *err)
 {
     pawl_code rc;
     do
@@ -346,18 +351,18 @@ static pawl_code read_story(db_conn *c, story *s, const pawl_redrive_options *o,
 
 /* ---- The unit ---- */
 
-/* Not a row of the end, and about something that is kept. */
-static int is_kept_answer(const story *s, const row *r)
+/* Tells whether this row comes after the cut, and answers an op that is kept. */
+static int is_kept_answer(const redrive_plan *s, const row *r)
 {
     const op_info *info = op_find(r->kind);
     return r->seq >= s->cut && info && info->shape == OP_SHAPE_ANSWER && r->op < s->cut;
 }
 
-static void give_message_back(unit *u, const story *s, const row *r)
+static void give_message_back(unit *u, const redrive_plan *s, const row *r)
 {
     slice message, number, from;
     const row *receive = row_at(s, r->op);
-    slice record = slice_of(r->data); /* it may be larger than a value */
+    slice record = slice_of(r->data); /* it may be larger than PAWL_MAX_PAYLOAD */
     if (!receive || value_find(record, SLICE_LIT("/message"), &message) == PAWL_NOTHING ||
         value_find(record, SLICE_LIT("/seq"), &number) != PAWL_NUMBER)
         return;
@@ -373,7 +378,7 @@ static void give_message_back(unit *u, const story *s, const row *r)
     unit_write(u, &GIVE_BACK, unit_key("inbox", s->run), values, DB_COUNT(values));
 }
 
-static void write_rows(unit *u, const story *s)
+static void write_rows(unit *u, const redrive_plan *s)
 {
     int64_t next = s->generation + 1, seq = s->cut;
     uint64_t key = unit_key("journal", s->run);
@@ -395,7 +400,7 @@ static void write_rows(unit *u, const story *s)
     }
 }
 
-static void write_links(unit *u, const story *s)
+static void write_links(unit *u, const redrive_plan *s)
 {
     const db_value values[] = {db_int(s->run), db_int(s->generation), db_int(s->generation + 1),
                                db_int(s->cut)};
@@ -403,19 +408,19 @@ static void write_links(unit *u, const story *s)
     unit_write(u, &RESULTS, unit_key("inbox", s->run), values, DB_COUNT(values));
 }
 
-/* A child behind the cut that may be under way: another one is started in its place. 0: it is none.
- */
-static int64_t rest_of(const story *s, const row *r)
+/* The key of a child that was started after the cut and has not been answered, 0 if the row is
+ * none: the new generation starts another child in its place. */
+static int64_t replaced_child(const redrive_plan *s, const row *r)
 {
     if (r->kind != OP_CHILD || !r->data || r->answered || r->seq < s->cut)
         return 0;
     return pawl_get_int(r->data, "/run", 0);
 }
 
-static void cancel_rest(unit *u, const story *s, int64_t now)
+static void cancel_replaced_children(unit *u, const redrive_plan *s, int64_t now)
 {
     for (const row *r = s->first; r; r = r->next) {
-        int64_t key = rest_of(s, r);
+        int64_t key = replaced_child(s, r);
         if (key == 0)
             continue;
         run_mail m = {.run = key,
@@ -428,7 +433,7 @@ static void cancel_rest(unit *u, const story *s, int64_t now)
     }
 }
 
-static void fill(unit *u, const story *s, const pawl_redrive_options *o, int64_t now)
+static void fill(unit *u, const redrive_plan *s, const pawl_redrive_options *o, int64_t now)
 {
     if (o->key) {
         const db_value receipt[] = {db_int(s->run), db_text(slice_of(o->key)),
@@ -450,12 +455,12 @@ static void fill(unit *u, const story *s, const pawl_redrive_options *o, int64_t
     unit_write(u, &UNCANCEL, unit_key("inbox", s->run), &key, 1);
     write_rows(u, s);
     write_links(u, s);
-    cancel_rest(u, s, now);
+    cancel_replaced_children(u, s, now);
 }
 
 /* ---- The call ---- */
 
-static pawl_code check_state(const story *s, error *err)
+static pawl_code check_state(const redrive_plan *s, error *err)
 {
     int over = s->phase == PHASE_FAILED || s->phase == PHASE_CANCELLED;
     if (over || (s->held && s->owner == 0))
@@ -472,9 +477,9 @@ static pawl_code check_state(const story *s, error *err)
     return PAWL_REFUSED;
 }
 
-/* What the receipt of a redrive remembers of it: from where, and in which version. With `whole`
- * the option from does not matter. */
-static void seal_scope(story *s, const pawl_redrive_options *o)
+/* The receipt of a redrive keeps a digest of its scope: the options from, whole and version. With
+ * `whole` the option from does not matter. */
+static void seal_scope(redrive_plan *s, const pawl_redrive_options *o)
 {
     digest d;
     digest_begin(&d);
@@ -486,10 +491,10 @@ static void seal_scope(story *s, const pawl_redrive_options *o)
     digest_end(&d, s->scope);
 }
 
-/* Receipts of older versions do not say for what they were given: they fit every scope. */
-static pawl_code note_given(void *arg, db_stmt *st, error *err)
+/* A receipt that was written by an older version has no scope, and counts as the same. */
+static pawl_code note_receipt(void *arg, db_stmt *st, error *err)
 {
-    story *s = arg;
+    redrive_plan *s = arg;
     (void)err;
     s->given = 1;
     s->given_kind = read_pool_int(st, 0);
@@ -499,11 +504,11 @@ static pawl_code note_given(void *arg, db_stmt *st, error *err)
     return PAWL_OK;
 }
 
-static pawl_code was_given(db_conn *c, story *s, const char *key, error *err)
+static pawl_code check_receipt(db_conn *c, redrive_plan *s, const char *key, error *err)
 {
     const db_value values[] = {db_int(s->run), db_text(slice_of(key ? key : ""))};
     s->given = 0;
-    pawl_code rc = read_pool_rows(c, &GIVEN, values, DB_COUNT(values), note_given, s, err);
+    pawl_code rc = read_pool_rows(c, &GIVEN, values, DB_COUNT(values), note_receipt, s, err);
     if (rc != PAWL_OK || !s->given)
         return rc;
     if (s->given_kind != RECEIPT_REDRIVE)
@@ -515,8 +520,8 @@ static pawl_code was_given(db_conn *c, story *s, const char *key, error *err)
     return PAWL_CONFLICT;
 }
 
-static pawl_code read_for_redrive(pawl *p, story *s, const char *id, const pawl_redrive_options *o,
-                                  error *err)
+static pawl_code read_for_redrive(pawl *p, redrive_plan *s, const char *id,
+                                  const pawl_redrive_options *o, error *err)
 {
     db_conn *c = NULL;
     pawl_code rc = read_pool_begin(handle_read_pool(p), &c, err);
@@ -524,11 +529,11 @@ static pawl_code read_for_redrive(pawl *p, story *s, const char *id, const pawl_
         return rc;
     rc = read_run(c, s, handle_tenant(p), slice_of(id), err);
     if (rc == PAWL_OK)
-        rc = was_given(c, s, o->key, err);
+        rc = check_receipt(c, s, o->key, err);
     if (rc == PAWL_OK && !s->given)
         rc = check_state(s, err);
     if (rc == PAWL_OK && !s->given)
-        rc = read_story(c, s, o, err);
+        rc = read_plan(c, s, o, err);
     read_pool_end(handle_read_pool(p), c);
     return rc;
 }
@@ -537,7 +542,7 @@ static pawl_code try_once(pawl *p, const char *id, const pawl_redrive_options *o
                           error *err)
 {
     int64_t now;
-    story s = {.memory = arena_new(0)};
+    redrive_plan s = {.memory = arena_new(0)};
     unit *u = s.memory ? unit_new(s.memory) : NULL;
     if (!u || arena_defer(s.memory, free_map, &s.by_seq) != 0) {
         arena_free(s.memory);
@@ -555,8 +560,8 @@ static pawl_code try_once(pawl *p, const char *id, const pawl_redrive_options *o
         rc = unit_shut_out(u, rc);
         *again = rc == PAWL_REFUSED;
         for (const row *r = s.first; rc == PAWL_OK && r; r = r->next)
-            if (rest_of(&s, r))
-                arrival_cancel(d, rest_of(&s, r));
+            if (replaced_child(&s, r))
+                arrival_cancel(d, replaced_child(&s, r));
         if (rc == PAWL_OK)
             handover_offer(d);
         else

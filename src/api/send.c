@@ -1,8 +1,8 @@
-/* Messages and cancellations from outside.
+/* Messages and cancellations that clients send to a run.
  *
- * The key of a run is read first, without a lock, so that the unit can name the row that it
- * changes. What was read may not be so any more when the unit gets there: the run was started, or
- * deleted and started again. The unit is refused then, and everything is asked once more. */
+ * The key of the run is read first, without a lock, so that the unit can name the row that it
+ * changes. The run may be started, or deleted and started again, before the unit is committed. Then
+ * a guard refuses the unit, and the key is read again. */
 #include "api/send.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static pawl_code failed(const unit *u, pawl_code rc, const char *what, error *er
     return rc;
 }
 
-/* The run is not as it was read: try again. Never returned to a caller. */
+/* The run has changed since its key was read: try again. Never returned to a client. */
 static const pawl_code AGAIN = PAWL_SUSPENDED;
 
 /* ---- Messages ---- */
@@ -91,7 +91,7 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
     if (is_refused(u, rc, "live"))
         return u->found ? error_set(err, PAWL_ENDED, "the run has ended already") : AGAIN;
     if (is_refused(u, rc, "id") || (rc == PAWL_DATA && has_key))
-        return AGAIN; /* another client was quicker: with the run, or with the key */
+        return AGAIN; /* another client has started the run, or used the key, meanwhile */
     ask->waits = u->row_locked;
     return failed(u, rc, "the message was not sent", err);
 }
@@ -111,7 +111,7 @@ static pawl_code send_to(sched *d, send_ask *ask, unit *u, error *err)
     return PAWL_OK;
 }
 
-/* The run begins with the message in its inbox. */
+/* Starts the run with the message in its inbox, in one unit. */
 static pawl_code send_with_start(sched *d, send_ask *ask, unit *u, error *err)
 {
     run_mail *m = &ask->letter.mail;
@@ -243,9 +243,10 @@ static pawl_code commit_cancel(sched *d, const run_mail *m, int again, error *er
     pawl_code rc = commit(d, u, m->run);
     if (rc == PAWL_OK) {
         arrival_sent(d, m->run, again ? 0 : unit_rows(u, asked)->values[SEND_OWNER].i);
-        arrival_cancel(d, m->run); /* if it is here, its work functions hear of it */
+        arrival_cancel(d, m->run); /* work functions of the run in this process see
+                                      pawl_work_cancelled() */
     } else if (is_refused(u, rc, "cancelled")) {
-        rc = PAWL_OK; /* it is on its way already */
+        rc = PAWL_OK; /* the run is cancelled already */
     } else if (is_refused(u, rc, "uncancelled")) {
         int64_t phase = u->found ? u->found->values[2].i : PHASE_DONE;
         if (!u->found)
@@ -277,7 +278,7 @@ static pawl_code cancel(pawl *p, slice id, slice reason, error *err)
     }
     if (rc == PAWL_OK)
         rc = commit_cancel(handle_sched(p), &m, 0, err);
-    if (rc == AGAIN) /* it was asked before; but it may have been held since then */
+    if (rc == AGAIN) /* the cancel was requested before; the run may have been held since */
         rc = commit_cancel(handle_sched(p), &m, 1, err);
     buf_free(&words);
     return rc;

@@ -1,12 +1,13 @@
-/* Messages from outside: what a client asks for, read and checked at the edge, and sending it, with
- * the start of the run if there is none. */
+/* Requests of clients to send a message: they are checked here, and carried out, with the start of
+ * the run if the request has one. */
 #ifndef API_SEND_H
 #define API_SEND_H
 
 #include "api/start.h"
 #include "rows/send_units.h"
 
-/* Where to read: connections shared by clients, or one of the caller's own. */
+/* Where to read: on a connection of the read pool that clients share, or on one of the caller's
+ * own. */
 typedef struct sight {
     read_pool *shared;
     db_conn *own;
@@ -15,29 +16,33 @@ typedef struct sight {
 pawl_code sight_begin(const sight *v, db_conn **out, error *err);
 void sight_end(const sight *v, db_conn *c);
 
-/* A message that is to be sent. */
+/* A request to send a message, and its results. */
 typedef struct send_ask {
-    letter letter; /* the run is filled in */
+    letter letter; /* send_carry() fills in the run */
     slice id;
     start_ask start;
-    int starts;       /* a run, if there is none */
-    int64_t outbox;   /* the row that it comes from, which goes with it; 0: none */
-    int64_t begin_ms; /* of a row: when it was written; delays count from there */
-    int64_t seq;      /* what it was given, … */
-    int64_t created;  /* … 1: it has started the run, … */
-    int moved;        /* … 1: the row is gone already */
-    int waits; /* of PAWL_BUSY: only because of this run; messages to others may go through */
+    int starts;       /* 1: `start` starts the run if there is none */
+    int64_t outbox;   /* the outbox row that the message comes from, which the same unit deletes; 0:
+                         none */
+    int64_t begin_ms; /* when the outbox row was written, from which delays count; 0: now */
+    int64_t seq;      /* result: the number of the message */
+    int64_t created;  /* result: 1 if the request has started the run */
+    int moved;        /* result: 1 if the outbox row is gone */
+    int waits;        /* result, with PAWL_BUSY: only this run is locked, messages to others may get
+                  through */
 } send_ask;
 
-/* Check a message as it comes from outside. Texts stay the caller's; the run is not looked for. */
+/* Checks the arguments of a message and fills in the letter. The texts belong to the caller. The
+ * run is not looked up yet. */
 pawl_code send_read(letter *out, slice *id, const char *to, const char *mailbox,
                     const char *message, const pawl_send_options *o, error *err);
 
-/* And the start that comes with it, whose attributes are in the arena. */
+/* Checks the start that comes with a message. Its attributes are allocated in the arena. */
 pawl_code send_read_start(send_ask *ask, const pawl_send_options *o, const char *id, arena *memory,
                           error *err);
 
-/* Send it. PAWL_NOTFOUND, ENDED, CONFLICT: the run, or the key, is not as it must be. */
+/* Sends the message. Errors: NOTFOUND, ENDED (of the run), CONFLICT (the key was used for another
+ * message). */
 pawl_code send_carry(sched *d, const sight *v, send_ask *ask, error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Driving from outside: serve, poll, finish, stop. One thread drives an engine at a time: two could
- * execute the same run. */
+/* Driving from outside: serve, poll, finish, stop. Only one call drives an engine at a time, since
+ * two could execute the same run. */
 #include <string.h>
 
 #include "api/test_kit.h"
@@ -9,14 +9,15 @@
 
 static const int64_t MS_NS = 1000000;
 
-/* The first wrong registration sticks: it is said here, once, instead of at each of them. */
+/* The first error of a registration is kept, and answered here, so that a program need not check
+ * every registration. */
 static pawl_code enter(pawl *p, error *err)
 {
     pawl_code rc = handle_enter_to_write(p, err);
     return rc == PAWL_OK ? registry_error(handle_registry(p), err) : rc;
 }
 
-/* One thread drives an engine at a time; a second one waits, or gets an error. */
+/* Makes this call the one that drives the engine; MISUSE if another one does. */
 static pawl_code take_over(sched *d, sched_driven how, error *err)
 {
     pawl_code rc = sched_take_over(d, how, 0, err);
@@ -49,7 +50,8 @@ void pawl_stop(pawl *p)
         sched_stop(handle_sched(p));
 }
 
-/* An event loop has other things to do. */
+/* When a poll returns although there is more to do: an event loop has other descriptors to
+ * serve. */
 static int64_t poll_end(sched *d) /* RULE L4-a-poll-does-something */
 {
     int64_t poll_ms = d->options.poll_ms;
@@ -96,8 +98,8 @@ int pawl_timeout(pawl *p)
     return left / MS_NS >= INT32_MAX ? INT32_MAX : (int)((left + MS_NS - 1) / MS_NS);
 }
 
-/* Drive this run, and nothing else, until it has ended or the time is over. Without any time, what
- * can be done at once is. */
+/* Drives this run, and no other, until it has ended or the time is over. With timeout 0 everything
+ * that is due now is done. */
 static pawl_code finish(pawl *p, const char *id, int64_t timeout_ms, int64_t deadline_ns,
                         pawl_outcome **out, error *err)
 {
@@ -117,7 +119,8 @@ static pawl_code finish(pawl *p, const char *id, int64_t timeout_ms, int64_t dea
     }
 }
 
-/* Starts of other threads look at it. */
+/* Restricts the engine to one run (NULL: to none). Set under the lock, because starts of other
+ * threads read it. */
 static void set_only(sched *d, const char *id)
 {
     pthread_mutex_lock(&d->lock);
@@ -126,8 +129,8 @@ static void set_only(sched *d, const char *id)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* A run that the engine's own threads drive is waited for; after another pawl_finish() it is this
- * one's turn. */
+/* If pawl_serve() drives the engine, this call only waits for the run; if another pawl_finish()
+ * does, this call drives after it. */
 pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out)
 {
     error err = {0};

@@ -1,5 +1,5 @@
-/* Calls of clients: registering and starting. Nothing here needs a node; the runs are driven by any
- * engine that is one. */
+/* Registering functions and starting runs. A client's engine need not be a node: any node may drive
+ * the runs that it starts. */
 #include "api/start.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@
 
 /* ---- Registering ---- */
 
-/* Options that cannot be read, or carried out, are an error that sticks, as any other of a
- * registration. */
+/* Reads the options of a registration. If they are invalid or not built, the error is kept, as
+ * every first error of a registration is (registry_error()). */
 static pawl_code read_registration(pawl *p, void *out, size_t size, const void *options,
                                    const char *unbuilt, const int64_t *value, error *err)
 {
@@ -38,7 +38,7 @@ pawl_code pawl_register_workflow(pawl *p, const char *name, pawl_workflow_fn *fn
         rc = registry_add_workflow(handle_registry(p), &w, &err);
     }
     if (rc == PAWL_OK)
-        handle_wake(p); /* there may be runs that wait for it */
+        handle_wake(p); /* runs may be held because the workflow was not registered */
     return handle_leave(p, rc, &err);
 }
 

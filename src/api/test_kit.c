@@ -1,10 +1,10 @@
 /* The test kit of pawl_test.h: an engine in memory whose clock jumps, and which can crash.
  *
- * It is the same engine: it is driven by hand, as pawl_poll() does, on a clock that this file moves
- * to where something is due. A crash is fault injection by db_fault, which refuses everything from
- * the chosen write on: so the engine is closed as if it had been killed, and another one is put
- * under the same handle. Its node is closed at once, without waiting for claim_ms, since it is
- * known to be dead. */
+ * The engine is the one of production, driven by hand as pawl_poll() does, on a fake clock that
+ * this file moves to the next timer. A crash is fault injection by db_fault, which refuses every
+ * call from the chosen write on: so the engine closes as if it had been killed, and another one is
+ * opened under the same handle. The node of the first engine is closed at once, without waiting for
+ * claim_ms, since it is known to be dead. */
 #include "api/test_kit.h"
 
 #include <stdlib.h>
@@ -18,31 +18,33 @@
 #include "sched/sched.h"
 
 static const int64_t BEGIN_MS = INT64_C(978307200000); /* 2001-01-01T00:00:00Z */
-static const int64_t UP_MS = 1000000;                  /* the host is up since then */
-static const int64_t END_MS = PAWL_DAYS(365) * 250;    /* the clock goes no further, all in all */
+/* how long the host has been up at the beginning */
+static const int64_t UP_MS = 1000000;
+static const int64_t END_MS = PAWL_DAYS(365) * 250; /* how far the clock can be moved in all */
 static const int64_t MS_NS = 1000000;
 
 enum {
     SEED = 1,
-    LOOKS_MAX = 10,       /* seconds that a run may be due while no node drives it */
-    MOMENTS_MAX = 1000000 /* of one finish */
+    LOOKS_MAX = 10,       /* how many seconds a finish waits for a due run that no node drives */
+    MOMENTS_MAX = 1000000 /* how many timers a finish jumps to */
 };
 
 struct pawl_test {
-    clock_source clock; /* first: it is what the engine gets */
+    clock_source clock; /* the first member, because the engine gets a pointer to it */
     clock_fake *fake;
-    int64_t dying_ns; /* time that passed for the crashed engine only */
+    int64_t dying_ns; /* time that has passed only for the engine that is crashing */
     random_seeded dice;
     pawl_hooks hooks;
     pawl *engine;
     db_fault plan;
-    int users;     /* the handle and the test: the last one frees it */
-    int unwrapped; /* memory was out */
-    int driving;   /* by functions of this file */
-    int other;     /* something else than heartbeats was written in this transaction */
+    int users;     /* the handle and the test each count as one; the last to close frees the
+                      struct */
+    int unwrapped; /* wrap() was out of memory */
+    int driving;   /* 1: a function of this file drives the engine */
+    int other;     /* 1: this transaction has written something besides heartbeats */
     int always_replay;
     int64_t writes;
-    int64_t crash_at; /* 0: not */
+    int64_t crash_at; /* 0: no crash is planned */
 };
 
 /* ---- Time and chance ---- */
@@ -64,7 +66,8 @@ static int64_t mono_ns(clock_source *c)
     return fake->mono_ns(fake) + of_clock(c)->dying_ns;
 }
 
-/* There is one thread: a wait moves the clock to its deadline, and without one returns at once. */
+/* There is one thread, so no other one can end a wait: a wait with a deadline moves the clock
+ * there, one without returns at once. */
 static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
                       int64_t deadline_ns)
 {
@@ -92,7 +95,7 @@ static int drops(void *arg)
     return ((pawl_test *)arg)->always_replay;
 }
 
-/* How far the clock may still go. */
+/* How far the clock can still be moved. */
 static int64_t room_ms(pawl_test *t)
 {
     return END_MS - (now_ms(&t->clock) - BEGIN_MS);
@@ -105,8 +108,9 @@ static int is_beat(const char *sql)
     return strncmp(sql, "UPDATE {beats}", 14) == 0;
 }
 
-/* Called before each call of the database. Heartbeats come as often as the clock is moved, and say
- * nothing about any run: they do not count. */
+/* Called before each call of the database: counts the writes, and crashes at the chosen one.
+ * Heartbeats do not count, since they come as often as the clock is moved and do not concern any
+ * run. */
 static void before(void *arg, int64_t number, fault_call call, const char *sql)
 {
     pawl_test *t = arg;
@@ -122,7 +126,7 @@ static void before(void *arg, int64_t number, fault_call call, const char *sql)
         return;
     }
     t->plan.dead = 1;
-    sched_stop(handle_sched(t->engine)); /* nothing else is begun by what is dead */
+    sched_stop(handle_sched(t->engine)); /* the crashed engine begins no other function */
 }
 
 static db *wrap(void *arg, db *inner)
@@ -144,14 +148,15 @@ static void release_user(void *arg)
     free(t);
 }
 
-/* The handle is gone; the test stays until it is closed, and has nothing to drive any more. */
+/* The handle is freed. The test stays until it is closed, without an engine to drive. */
 static void closed(void *arg)
 {
     ((pawl_test *)arg)->engine = NULL;
     release_user(arg);
 }
 
-/* Named, so that nothing of the host and the process gets into a journal. */
+/* The engine has a fixed name, so that no name of the host and no process id gets into a
+ * journal. */
 static pawl_options options_of(const pawl_test *t)
 {
     return (pawl_options){.size = sizeof(pawl_options),
@@ -199,7 +204,7 @@ pawl_code pawl_test_open(pawl **out, pawl_test **test)
         rc = PAWL_NOMEM;
     t->engine = *out;
     if (!t->engine)
-        t->users = 1; /* there is no handle that would let go of it */
+        t->users = 1; /* there is no handle that would release it */
     if (rc == PAWL_OK)
         *test = t;
     else
@@ -220,7 +225,7 @@ int test_kit_has(pawl *p)
 
 /* ---- Crashing ---- */
 
-/* The next process: it knows nothing but what is in the database. */
+/* Opens the engine that stands for the next process: it knows only what is in the database. */
 static pawl_code restart(pawl_test *t, error *err)
 {
     int64_t dead = handle_sched(t->engine)->node.id;
@@ -232,12 +237,12 @@ static pawl_code restart(pawl_test *t, error *err)
     if (rc != PAWL_OK || dead == 0)
         return rc;
     rc = node_close(committers_at(handle_sched(t->engine)->options.committers, 0), dead, err);
-    return rc == PAWL_REFUSED ? PAWL_OK : rc; /* it was not there for long enough to have a row */
+    return rc == PAWL_REFUSED ? PAWL_OK : rc; /* the crash came before the node had a row */
 }
 
 /* ---- Driving ---- */
 
-/* What can be done now, crash included. */
+/* Drives what can be done now. After a crash, restarts. */
 static pawl_code drive_once(pawl_test *t, int64_t *did, error *err)
 {
     sched *d = handle_sched(t->engine);
@@ -257,8 +262,9 @@ static pawl_code drive_once(pawl_test *t, int64_t *did, error *err)
     return restart(t, err);
 }
 
-/* The node loop runs twice, without waiting for its interval: the first round finds what dead nodes
- * have left, the second can claim it; and the outbox is relayed at once. */
+/* Drives until nothing is left to do now. The node loop runs two rounds without waiting for its
+ * interval: the first finds the runs of dead nodes, the second can claim them. Each round delivers
+ * the outbox. */
 static pawl_code drive_all(pawl_test *t, error *err)
 {
     int64_t did = 0;
@@ -300,7 +306,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What the engine has in memory: as milliseconds from now. */
+/* The next timer that the engine has in memory, in milliseconds from now. */
 static int64_t next_inside(pawl_test *t)
 {
     sched *d = handle_sched(t->engine);
@@ -312,7 +318,7 @@ static int64_t next_inside(pawl_test *t)
     return next == INT64_MAX ? next : left > MS_NS ? (left + MS_NS - 1) / MS_NS : 1;
 }
 
-/* How long nothing is due, in milliseconds; INT64_MAX: no clock brings anything. */
+/* Sets *out to the time until the next timer, in milliseconds; INT64_MAX: there is none. */
 static pawl_code next_ms(pawl_test *t, int64_t *out, error *err)
 {
     int64_t now = now_ms(&t->clock), wakes = 0;
@@ -328,7 +334,7 @@ static pawl_code next_ms(pawl_test *t, int64_t *out, error *err)
     return rc;
 }
 
-/* Is there a due run that no node drives? It will be held for that before long. */
+/* Tells whether a run is due that no node drives; the engine will hold it before long. */
 static int is_waiting(pawl_test *t)
 {
     int64_t count = 0;
@@ -382,7 +388,8 @@ pawl_code pawl_test_advance(pawl_test *test, int64_t ms)
 
 /* ---- Finishing ---- */
 
-/* Nothing can be done now, and the run goes on. TIMEOUT: for ever, or past the deadline. */
+/* Moves the clock to the next timer, when nothing can be done now and the run has not ended.
+ * TIMEOUT: there is no timer, or none before the deadline. */
 static pawl_code jump(pawl_test *t, int64_t deadline_ms, int *looks, error *err)
 {
     int64_t left = deadline_ms - now_ms(&t->clock), next;

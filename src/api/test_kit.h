@@ -1,11 +1,11 @@
-/* The test kit, as the rest of the engine knows it: a handle of pawl_test_open() waits by moving
- * its clock, so functions that would wait for the time ask here first. */
+/* The test kit (pawl_test.h), as the rest of the engine knows it. A handle of pawl_test_open()
+ * waits by moving its fake clock, so functions that wait ask here first. */
 #ifndef API_TEST_KIT_H
 #define API_TEST_KIT_H
 
 #include "base/error.h"
 
-/* Is it a handle of pawl_test_open()? */
+/* Tells whether the handle is one of pawl_test_open(). */
 int test_kit_has(pawl *p);
 
 /* Drive such a handle until the run has ended, or `timeout_ms` have gone by on its clock. */

@@ -1,21 +1,21 @@
-/* What pawl.h declares and is not built yet. Each function answers in its own way, so that a
- * program compiles and links today and hears at run time what is missing: codes are
- * PAWL_UNSUPPORTED (PAWL_INVALID without a handle, run or work), results are NULL or neutral.
+/* Stubs of the functions that pawl.h declares and that are not built yet. A program that uses them
+ * compiles and links today, and learns at run time what is missing: codes are PAWL_UNSUPPORTED
+ * (PAWL_INVALID without a handle, run or work), results are NULL or 0.
  *
- * In the order of the header. What gets built leaves this file, and test/header/test_unbuilt.c with
- * it; the goal is an empty file. */
+ * They stand in the order of the header. A function that gets built leaves this file and
+ * test/header/test_unbuilt.c; the goal is an empty file. */
 #include <pawl.h>
 
 #include "handle/handle.h"
 
-/* To leave its parameters alone is what a function here does. */
+/* No function here uses its parameters. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define CLEAR(out)                                                                                 \
     if (out)                                                                                       \
     *(out) = 0
 
-/* A call on the engine. _OUT: with a result, which is NULL or 0 after a failure. */
+/* A function on the engine. ENGINE_OUT makes one with a result, which is set to NULL or 0. */
 #define ENGINE(name, ...)                                                                          \
     pawl_code name(__VA_ARGS__)                                                                    \
     {                                                                                              \
@@ -28,13 +28,13 @@
         return handle_unsupported(p, #name);                                                       \
     }
 
-/* A call on a run, a work or the like, which has nowhere to leave a message. */
+/* A function on a run or work, which has no place for an error message. */
 #define CODE(subject, name, ...)                                                                   \
     pawl_code name(__VA_ARGS__)                                                                    \
     {                                                                                              \
         return subject ? PAWL_UNSUPPORTED : PAWL_INVALID;                                          \
     }
-/* A function that has the same answer on every handle. */
+/* A function that always gives the same value. */
 #define ANSWER(type, value, name, ...)                                                             \
     type name(__VA_ARGS__)                                                                         \
     {                                                                                              \

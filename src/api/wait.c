@@ -1,5 +1,5 @@
-/* Waiting for the end of a run: its row is read, and read again when this process is notified of
- * its end, or after a second. */
+/* Waiting for the end of a run: its row is read, and read again at a notification of its end, or
+ * after a second. */
 #include "api/wait.h"
 
 #include <string.h>
@@ -18,13 +18,14 @@ static const db_sql LAST = {"SELECT data FROM {journal} WHERE run = $1 AND gener
                             " AND kind = $3 ORDER BY seq DESC LIMIT 1",
                             "iii"};
 
-/* Have its end told to other processes. Refused: it has ended. */
+/* Marks the row of a run, so that its end is notified to other processes. Refused: the run has
+ * ended. */
 static const db_sql WATCH = {"UPDATE {runs} SET watched = 1 WHERE run = $1"
                              " AND phase IN ({LIVE}, {FAILING})"
                              " RETURNING run",
                              "k"};
 
-/* What the row says. Texts are in the arena. */
+/* What the row of the run says. Texts are in the arena. */
 typedef struct ending {
     arena *memory;
     int found;
@@ -130,9 +131,10 @@ pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
     return read_outcome(p, id, out, NULL, err);
 }
 
-/* The end of a run that is driven here is noticed in this process: 1. For another one its row is
- * marked (watched), so that the node that ends it notifies others; it may have ended before
- * that. */
+/* Asks for a notification of the run's end. Gives 1 if this engine drives the run, and notices its
+ * end by itself. Otherwise the row is marked (watched), so that the node that ends the run notifies
+ * other processes; the caller reads the row again, since the run may have ended before it was
+ * marked. */
 static int ask_to_be_told(sched *d, int64_t run)
 {
     pthread_mutex_lock(&d->lock);
@@ -162,7 +164,7 @@ pawl_code wait_check(const char *id, int64_t timeout_ms, error *err)
 
 /* ---- The custom status ---- */
 
-/* PAWL_TIMEOUT: there is nothing new. */
+/* Reads the run once. PAWL_TIMEOUT: its status has not changed, and it has not ended. */
 static pawl_code look_at_status(pawl *p, const char *id, int64_t seen, pawl_info **out, error *err)
 {
     pawl_code rc = pawl_inspect(p, id, out);

@@ -1,15 +1,15 @@
-/* The outcome of a run, and waiting for it: for clients, and for pawl_finish(), which gives the
- * same answer. */
+/* The outcome of a run, and waiting for it: used by pawl_wait() and pawl_finish(), which give the
+ * same answers. */
 #ifndef API_WAIT_H
 #define API_WAIT_H
 
 #include "base/error.h"
 
-/* Look once: PAWL_OK, FAILED, CANCELLED or HELD with *out (which may be NULL); TIMEOUT: it goes on;
- * NOTFOUND. */
+/* Reads the run once. Gives PAWL_OK, FAILED, CANCELLED or HELD, with *out (`out` may be NULL);
+ * TIMEOUT if the run has not ended; NOTFOUND. */
 pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err);
 
-/* Are these arguments of a wait? */
+/* Checks the arguments of a wait. */
 pawl_code wait_check(const char *id, int64_t timeout_ms, error *err);
 
 #endif
