@@ -1,10 +1,11 @@
 /* Reading the change feed, waiting for it, and keeping it short.
  *
- * The feed costs a row at the start and at the end of each run. Where that is felt, on a database
- * with one writer at a time, it is written only while 'feed' in {meta} is not 0: a reader sets it,
- * a node loop resets it ten minutes after the last read, and each transaction checks it (batch.c).
- * A feed that was off begins anew with a row for no run, so that no old position fits it:
- * 'feed_from' is where it is complete. That is moved when old rows are removed, too. */
+ * The feed costs a row at the start and at the end of each run. A database with one writer at a
+ * time feels that, so there the feed is written only while 'feed' in {meta} is not 0: a reader sets
+ * it, a node loop resets it ten minutes after the last read, and each transaction checks it
+ * (batch.c). The feed is complete from the position 'feed_from' in {meta} on. When a feed is
+ * switched on again, it gets a row for no run, whose position becomes 'feed_from', so that older
+ * positions are refused. Removing old rows raises 'feed_from' too. */
 #include "query/change_feed.h"
 
 #include <assert.h>
@@ -16,9 +17,10 @@
 #include "handle/handle.h"
 #include "query/info.h"
 
-static const int64_t ASKED_MS = 600000;  /* so long after the last read it is written */
-static const int64_t KEEP_MS = 3600000;  /* rows that are younger stay, … */
-static const int64_t KEEP_ROWS = 100000; /* … and the newest */
+static const int64_t ASKED_MS = 600000;  /* how long after the last read the feed is still
+                                            written */
+static const int64_t KEEP_MS = 3600000;  /* rows younger than this are kept */
+static const int64_t KEEP_ROWS = 100000; /* and this many of the newest rows */
 
 enum {
     PAGE = 256,        /* rows that are read at once; more if one transaction has more */
@@ -55,7 +57,8 @@ static const db_sql TURN_OFF = {
     " RETURNING number",
     "i"};
 
-/* What is old among the oldest, and not among the newest: its last key, and its last position. */
+/* Of the oldest rows, those that may be removed: the largest `pos`, the largest feed position, and
+ * their number. */
 static const db_sql OLD = {
     "SELECT max(pos), max({FEED_AT}), count(*) FROM (SELECT pos, xact, at FROM {changes}"
     " WHERE pos <= (SELECT max(pos) FROM {changes}) - $2 AND {FEED_IS_OVER}"
@@ -71,7 +74,8 @@ static committer *committer_of(pawl *p)
     return committers_at(handle_committers(p), 0);
 }
 
-/* Is the feed written only while it is read? */
+/* Tells whether the database has one writer at a time, so that the feed is written only while it is
+ * read. */
 static int is_switched(pawl *p)
 {
     return (handle_db(p)->driver->promises & DB_TURNS) != 0;
@@ -110,17 +114,17 @@ static pawl_code turn_on(pawl *p, arena *a, int64_t until, int64_t now, error *e
     if (row >= 0)
         unit_write(u, &FROM, unit_key_text("meta", SLICE_LIT("feed_from")), begin, 1);
     pawl_code rc = commit(p, u, err);
-    return rc == PAWL_REFUSED ? PAWL_OK : rc; /* another reader has done so */
+    return rc == PAWL_REFUSED ? PAWL_OK : rc; /* another reader has switched the feed on */
 }
 
-/* Have it written, for a while from now on. */
+/* Has the feed written for the next ten minutes. */
 static pawl_code keep_on(pawl *p, error *err)
 {
     _Atomic int64_t *asked = handle_feed_until(p);
     int64_t now;
     pawl_code rc = handle_time(p, &now, err);
     if (rc != PAWL_OK || now < atomic_load(asked) - ASKED_MS / 2)
-        return rc; /* not long ago */
+        return rc; /* the last request is recent enough */
     arena *a = arena_new(0);
     int64_t until = now + ASKED_MS;
     rc = a ? stay_on(p, a, until, err) : error_nomem(err);
@@ -145,10 +149,10 @@ typedef struct changes {
     change *rows;
     size_t count;
     size_t room;
-    int whole; /* there are no more behind them */
-    int off;   /* and there will not be any: it is not written */
+    int whole; /* 1: no later rows are in the feed */
+    int off;   /* 1: the feed is switched off, so no later rows will come */
     info_page page;
-    size_t *ends; /* for each info: the row that it was read for */
+    size_t *ends; /* for each info of the page: the index of the row that it was read for */
 } changes;
 
 static void free_changes(changes *f)
@@ -165,12 +169,13 @@ static pawl_code add_row(void *arg, db_stmt *row, error *err)
 {
     changes *f = arg;
     if (f->count == f->room)
-        return error_nomem(err); /* more than were asked for */
+        return error_nomem(err); /* cannot happen: ROWS has a limit */
     f->rows[f->count++] = (change){read_pool_int(row, 0), read_pool_int(row, 1)};
     return PAWL_OK;
 }
 
-/* All rows of a position, or none: a reader that continues after it must have missed nothing. */
+/* Drops the rows of the last position, of which the page may have only some: a reader that
+ * continues after a position must have got all its rows. */
 static void cut(changes *f)
 {
     size_t count = f->count;
@@ -200,7 +205,8 @@ static pawl_code read_rows(changes *f, db_conn *c, error *err)
     }
 }
 
-/* Each run once, as it is now; what is gone, or another tenant's, is passed over. */
+/* Reads each run once, as it is now. Runs that are gone or belong to another tenant are passed
+ * over. */
 static pawl_code read_infos(changes *f, db_conn *c, error *err)
 {
     map seen = {0};
@@ -265,8 +271,9 @@ static pawl_code read_page(changes *f, error *err)
 
 /* ---- Telling ---- */
 
-/* The position up to which everything was reported when the info `i` was the last one: all below
- * its own position was, but at that position there may be others. */
+/* The position from which a later call goes on when `fn` has ended the list at the info `i`.
+ * Everything up to that info's position was reported, unless later rows have the same position:
+ * then it is the position before. */
 static int64_t told_up_to(const changes *f, size_t i)
 {
     assert(f->ends && f->rows);
@@ -278,7 +285,8 @@ static int64_t told_up_to(const changes *f, size_t i)
     return more ? (f->rows[row].at == at ? f->position : f->rows[row].at) : at;
 }
 
-/* 1: enough. The position is where it goes on. */
+/* Calls `fn` for each info of the page, and moves the position. Gives 1 if `fn` has ended the
+ * list. */
 static int report_page(changes *f, pawl_info_fn *fn, void *arg)
 {
     for (size_t i = 0; i < f->page.count; i++) {
@@ -292,7 +300,7 @@ static int report_page(changes *f, pawl_info_fn *fn, void *arg)
     return 0;
 }
 
-/* All that there is. *told: it was something. */
+/* Reports all changes there are. Sets *told if there was one. */
 static pawl_code tell_all(changes *f, pawl_info_fn *fn, void *arg, int *told, error *err)
 {
     pawl_code rc;
@@ -312,7 +320,7 @@ static pawl_code follow(changes *f, int64_t deadline_ns, pawl_info_fn *fn, void 
     if (rc != PAWL_OK)
         return rc;
     notify_open(handle_notify(f->p), handle_node(f->p));
-    /* Emptied before the feed is read: what is committed after that makes it readable again. */
+    /* The descriptor is emptied before the feed is read: a later commit makes it readable again. */
     if (all->clock->mono_ns(all->clock) >= deadline_ns)
         /* RULE H2-a-question-without-waiting-empties-the-descriptor */
         loop_hint_empty(&handle_notify(f->p)->changes);
@@ -321,7 +329,7 @@ static pawl_code follow(changes *f, int64_t deadline_ns, pawl_info_fn *fn, void 
         rc = tell_all(f, fn, arg, &told, err);
         if (rc != PAWL_OK || told)
             break;
-        if (f->off) /* a clock has gone wrong */
+        if (f->off) /* switched off although it is read: a clock was wrong. Ask for it again */
             atomic_store(handle_feed_until(f->p), 0);
         else if (all->clock->mono_ns(all->clock) >= deadline_ns)
             rc = error_set(err, PAWL_TIMEOUT, "nothing has changed");
@@ -436,7 +444,8 @@ int change_feed_sweep(pawl *p, db_conn *conn)
     return old[2] == SWEEP_PAGE;
 }
 
-/* Processes that ask for the feed are to be told of changes. */
+/* Reads until when the feed is asked for, so that this process notifies its readers; switches off a
+ * feed that was not read for long. */
 void change_feed_look(pawl *p, db_conn *conn)
 {
     int64_t meta[META_COUNT];

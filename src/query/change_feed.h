@@ -2,10 +2,10 @@
  * dashboards.
  *
  * A unit that changes a run in a way that clients can see adds a row to {changes} (run_note() in
- * run_units.h). A position stands for everything up to it: on a database where one writes at a time
- * it is the key of a row; elsewhere rows become visible in another order than that in which they
- * got their keys, so that it is the number of a transaction, and the feed ends below the oldest
- * transaction that is still under way (B6). */
+ * run_units.h). A position stands for all changes up to it. On a database with one writer at a time
+ * it is the key of a row. With several writers rows become visible in another order than that of
+ * their keys; so there a position is the number of a transaction, and the feed ends below the
+ * oldest transaction that is still under way (hazard B6). */
 #ifndef QUERY_CHANGE_FEED_H
 #define QUERY_CHANGE_FEED_H
 
@@ -13,16 +13,18 @@
 
 #include "db/db.h"
 
-/* For committer_options.on_noted; `arg` is the pawl *. Waiters in this process read at once, and
- * readers in others, if there are any, are notified. */
+/* For committer_options.on_noted, called after a commit with changes; `arg` is the pawl *. Wakes
+ * readers that wait in this process, and notifies those of other processes, if there are any. */
 void change_feed_noted(void *arg);
 
-/* Upkeep by the node loop, which reads on `conn`, in no transaction. To be called every _LOOK_MS:
- * is the feed asked for? One that was not asked for in a while is no longer written. */
+/* To be called by the node loop every CHANGE_FEED_LOOK_MS, with a connection that is in no
+ * transaction. Reads whether the feed is asked for, and switches off a feed that was not asked for
+ * in a while. */
 enum { CHANGE_FEED_LOOK_MS = 5000, CHANGE_FEED_SWEEP_MS = 60000 };
 void change_feed_look(pawl *p, db_conn *conn);
 
-/* And every _SWEEP_MS: delete old rows. 1: there may be more of them. */
+/* To be called by the node loop every CHANGE_FEED_SWEEP_MS: deletes old rows. Gives 1 if there may
+ * be more of them. */
 int change_feed_sweep(pawl *p, db_conn *conn);
 
 #endif

@@ -1,6 +1,6 @@
-/* A prefix becomes a range, since a range is what an index can answer. Its end is the prefix with
- * its last character raised by one. That has to be a character again: databases compare bytes, but
- * take UTF-8 only. */
+/* Reading a filter. A prefix of ids becomes a range of ids, which an index can answer. The end of
+ * the range is the prefix with its last character raised by one. The result has to be a valid
+ * character again: databases compare bytes, but accept UTF-8 only. */
 #include "query/filter.h"
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ enum {
 
 /* ---- Prefixes ---- */
 
-/* The character that the bytes are. They have been checked. */
+/* Decodes one character of UTF-8, which has been validated before. */
 static uint32_t decode(slice s)
 {
     static const unsigned char LEAD[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -57,7 +57,7 @@ slice filter_beyond(arena *memory, slice prefix, int *failed)
         uint32_t c = decode((slice){prefix.at + at, prefix.size - at});
         prefix.size = at;
         if (c == LAST_CHARACTER)
-            continue; /* nothing is larger there: raise the one before it */
+            continue; /* no character is larger: raise the one before it */
         char *out = arena_alloc(memory, at + 4);
         if (!out) {
             *failed = 1;

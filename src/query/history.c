@@ -1,7 +1,7 @@
 /* The history: the journal of a generation, for people and programs, by keyset pagination over seq.
  *
- * Rows are as large as their data, and a server hands over all rows of an answer at once. So a page
- * is bounded in bytes too: the lengths of its rows are read first. */
+ * Rows may have large data, and a database server sends all rows of an answer at once. So a page is
+ * limited in bytes too: the lengths of its rows are read first. */
 #include "base/argument.h"
 #include "handle/handle.h"
 #include "journal/op.h"
@@ -9,7 +9,7 @@
 
 enum {
     PAGE = 256,
-    PAGE_BYTES = 1024 * 1024, /* one row may be larger */
+    PAGE_BYTES = 1024 * 1024, /* a single row may be larger */
 };
 
 struct pawl_event {
@@ -22,7 +22,7 @@ struct pawl_event {
     const char *data;
 };
 
-/* run, generation, when it was made, its input if that is here. */
+/* The key of the run, its generation, when it was made, and its input if the run's row has it. */
 static const db_sql RUN = {
     "SELECT run, generation, created_at, enc, input FROM {runs} WHERE tenant = $1 AND id = $2",
     "tt"};
@@ -47,24 +47,24 @@ typedef struct history {
     int64_t run;
     int64_t generation;
     int64_t after_seq;
-    arena *memory; /* of the page */
+    arena *memory; /* of the current page */
     pawl_event *events;
     size_t count;
     int found;
-    int started; /* the page has the row with which the generation began */
+    int started; /* 1: the page has the row with which the generation began */
     int ended;
 
-    int64_t last_seq; /* of the page, by its lengths */
+    int64_t last_seq; /* last row of the page, as chosen by the lengths of its rows */
     int64_t bytes;
     int64_t rows;
 
-    int64_t current; /* generation */
+    int64_t current; /* the run's current generation */
     int64_t created_ms;
-    const char *input; /* of the current generation, if it is not in the journal; NULL */
+    const char *input; /* input of the current generation; NULL: it is in the journal */
 } history;
 
-/* JSON text; other encodings are for others to read. Ops that record nothing have data of no bytes.
- */
+/* The data of a row as JSON text; "null" for other encodings, and for ops that record nothing,
+ * whose data is empty. */
 static const char *json_of(arena *memory, db_stmt *row, int enc)
 {
     slice data = read_pool_is_null(row, enc + 1) ? SLICE_LIT("") : read_pool_text(row, enc + 1);
@@ -118,7 +118,7 @@ static pawl_code note_length(void *arg, db_stmt *row, error *err)
     (void)err;
     int64_t bytes = read_pool_int(row, 1);
     if (h->rows > 0 && (h->bytes < 0 || bytes > PAGE_BYTES - h->bytes)) {
-        h->bytes = -1; /* full */
+        h->bytes = -1; /* the page is full */
         return PAWL_OK;
     }
     h->bytes = h->bytes + bytes > PAGE_BYTES ? -1 : h->bytes + bytes;
@@ -180,8 +180,8 @@ static pawl_code read_page(history *h, error *err)
 
 /* ---- The history ---- */
 
-/* A small input is in the run's row: then the event "started" is made from there. Its seq is not
- * used by any other row. */
+/* Makes the event "started" of a generation whose input is small, and therefore in the run's row
+ * instead of the journal. No journal row has its seq. */
 static int tell_start(const history *h, pawl_event_fn *fn, void *arg)
 {
     if (h->after_seq != 0 || h->started || h->generation != h->current || !h->input)

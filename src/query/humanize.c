@@ -1,5 +1,6 @@
-/* Times are computed here and not by the C library: that one has a time zone, a locale and a range.
- * Days are turned into a date over eras of 400 years, which all are equally long. */
+/* Times and texts for sentences. Dates are computed here because the functions of the C library
+ * depend on a time zone and a locale, and have a limited range. A number of days becomes a date by
+ * eras of 400 years, which all have the same length. */
 #include "query/humanize.h"
 
 #include "base/json_write.h"
@@ -8,7 +9,7 @@
 enum {
     DAY_MS = 86400000,
     ERA_DAYS = 146097,
-    TO_MARCH_0000 = 719468, /* days from there to 1970 */
+    TO_MARCH_0000 = 719468, /* days from March 1st of the year 0 to 1970 */
     LINE = 200,
 };
 
@@ -17,7 +18,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* Years begin in March, so that the odd day is the last one. */
+/* The years of this computation begin in March, so that a leap day is the last day of its year. */
 static void put_date(buf *b, int64_t days)
 {
     days += TO_MARCH_0000;
@@ -61,7 +62,7 @@ void humanize_span(buf *b, int64_t ms)
     buf_printf(b, "%llu %s%s", (unsigned long long)count, UNITS[u].name, count == 1 ? "" : "s");
 }
 
-/* Cut between two characters. */
+/* Cuts a text to LINE bytes, between two characters. */
 static slice cut(const char *text, int *was_cut)
 {
     slice s = slice_of(text);
@@ -74,7 +75,8 @@ static slice cut(const char *text, int *was_cut)
     return (slice){s.at, size};
 }
 
-/* Between no quotes only what would begin another line, or that a terminal obeys, is escaped. */
+/* Without quotes only control characters need escaping: they could begin another line, or send
+ * commands to a terminal. */
 void humanize_message(buf *b, const char *message)
 {
     int was_cut;

@@ -1,8 +1,7 @@
-/* Words for people: times, spans and names, as sentences have them.
+/* Times, spans and names, written for people as parts of sentences.
  *
- * Names and messages come from anywhere. They are put between quotes and escaped as JSON is, so
- * that none of them can end its sentence, begin a line of its own, or send commands to a
- * terminal. */
+ * Names and messages are untrusted text. They are escaped, so that none of them can end its
+ * sentence, begin a line of its own, or send commands to a terminal. */
 #ifndef QUERY_HUMANIZE_H
 #define QUERY_HUMANIZE_H
 
@@ -10,17 +9,18 @@
 
 #include "base/buf.h"
 
-/* 2025-01-31T12:00:00.000Z, by the calendar of ISO 8601, for any number. */
+/* Writes an instant as 2025-01-31T12:00:00.000Z, by the calendar of ISO 8601, for any number. */
 void humanize_time(buf *b, int64_t ms);
 
-/* "40 milliseconds", "3 minutes", "2 days": one unit, rounded down. Without sign. */
+/* Writes a duration as "40 milliseconds", "3 minutes", "2 days": one unit, rounded down, without a
+ * sign. */
 void humanize_span(buf *b, int64_t ms);
 
-/* In quotes; what is longer than a line is cut. */
+/* Writes a name in quotes, escaped as JSON is; a name that is longer than a line is cut. */
 void humanize_name(buf *b, const char *name);
 
-/* A message as part of a sentence, without quotes, and cut likewise. Only control characters are
- * escaped: it stays on its line. */
+/* Writes a message without quotes, as part of a sentence; one that is longer than a line is cut.
+ * Only control characters are escaped, so that it stays on its line. */
 void humanize_message(buf *b, const char *message);
 
 #endif

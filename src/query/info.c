@@ -1,6 +1,6 @@
-/* Infos are made from a row of the run list. Texts are copied one after the other behind the
- * struct; a missing text is the default that the header promises, so that getters need no
- * checks. */
+/* Making an info from a row of the run list. Texts are copied one after the other behind the
+ * struct; a missing text becomes the default that the public header promises, so that the getters
+ * need no checks. */
 #include "query/info.h"
 
 #include <stdlib.h>

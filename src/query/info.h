@@ -8,7 +8,7 @@
 #include "handle/read_pool.h"
 
 struct pawl_info {
-    int64_t run; /* its key */
+    int64_t run; /* the run's key in the database */
     int64_t generation;
     int64_t status_seq;
     int64_t depth; /* set by pawl_tree() */
@@ -17,7 +17,7 @@ struct pawl_info {
     int64_t finished_ms;
     int64_t wake_ms;
     pawl_phase phase;
-    int has_children; /* asked for by INFO_CHILDREN only */
+    int has_children; /* set only if the statement selects INFO_CHILDREN */
     const char *id;
     const char *workflow;
     const char *version;
@@ -27,33 +27,34 @@ struct pawl_info {
     const char *by;
 };
 
-/* What a statement selects that info_page_add() reads: from {runs} r, and its parent as q. */
+/* The columns and tables that a statement for info_page_add() selects: the run is r, its parent
+ * q. */
 #define INFO_COLUMNS                                                                               \
     "r.run, r.id, r.workflow, r.version, r.phase, r.held, r.generation, r.status,"                 \
     " r.status_seq, r.held_reason, r.by, r.created_at, r.updated_at, r.finished_at, r.wake_at, "   \
     "q.id"
 #define INFO_FROM " FROM {runs} r LEFT JOIN {runs} q ON q.run = r.parent "
 
-/* May stand behind INFO_COLUMNS. */
+/* An optional last column, behind INFO_COLUMNS: has the run children? */
 #define INFO_CHILDREN                                                                              \
     ", CASE WHEN EXISTS (SELECT 1 FROM {runs} c WHERE c.parent = r.run) THEN 1 ELSE 0 END"
 enum { INFO_CHILDREN_AT = 16 };
 
-/* The phase to show: PAWL_RUN_HELD if the run has not ended and `held` is not 0, otherwise `phase`,
- * both as in its row. */
+/* The phase that clients see, from the columns `phase` and `held` of a run's row: PAWL_RUN_HELD if
+ * the run has not ended and `held` is not 0, otherwise `phase`. */
 pawl_phase info_phase(int64_t phase, int64_t held);
 
-/* Why a run is held, where its row does not say it in words. */
+/* Why a run is held, for a row that has no reason in words. */
 const char *info_held_word(int64_t held);
 
-/* Some infos, in order. Zeroed at first. */
+/* A list of infos, in order. A zeroed struct is an empty list. */
 typedef struct info_page {
     pawl_info **at;
     size_t count;
     size_t room;
 } info_page;
 
-/* Of read_pool_rows(): adds the row's info to the info_page. */
+/* A callback for read_pool_rows(), whose `arg` is an info_page: adds the info of a row. */
 read_pool_fn info_page_add;
 void info_page_free(info_page *page);
 

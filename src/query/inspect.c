@@ -1,7 +1,7 @@
 /* Inspecting one run, its descendants, and the nodes.
  *
- * Nothing here waits or writes. What is read is copied, and the connection given back, before the
- * caller's function is called: it may take its time, and may call pawl. */
+ * These functions neither wait nor write. Rows are copied, and the connection is given back, before
+ * the callback of the client is called, which may take its time and may call pawl. */
 #include "query/inspect.h"
 
 #include <stdlib.h>
@@ -79,8 +79,8 @@ typedef struct branch {
     int64_t run;
     int64_t depth;
     int64_t last; /* key of the last child that was read */
-    size_t next;  /* which of the page is reported next */
-    int ended;    /* there are no more behind the page */
+    size_t next;  /* index in the page of the child that is reported next */
+    int ended;    /* 1: there are no children behind the page */
     info_page page;
 } branch;
 
@@ -93,8 +93,8 @@ typedef struct family {
     int stopped;
 } family;
 
-/* Report one run; if it has children they are next. A damaged database may have a run that is its
- * own ancestor: it is reported, and its children are not. */
+/* Reports one run. If it has children, they are reported next. In a damaged database a run may be
+ * its own ancestor: its children are not reported again. */
 static pawl_code report_run(family *f, pawl_info *i, int64_t depth, error *err)
 {
     i->depth = depth;
@@ -205,7 +205,7 @@ pawl_code inspect_read_nodes(db_conn *c, arena *memory, int64_t after, inspect_n
     return read_pool_rows(c, &NODES, values, DB_COUNT(values), add_node, out, err);
 }
 
-/* A process does not see its own byte lock; but the process that asks is alive. */
+/* A process cannot test its own byte lock, but it is alive. */
 int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms)
 {
     db *d = handle_db(p);
@@ -217,7 +217,8 @@ int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms)
     return n->beat_ms != INT64_MIN && n->beat_ms >= now_ms - d->options.claim_ms;
 }
 
-/* With heartbeats a node that stands still counts as dead; a byte lock does not show it. */
+/* Where heartbeats are rows, a node that stands still counts as dead. A byte lock does not show it:
+ * there the node's in-flight file tells when it moved last. */
 int64_t inspect_still_ms(pawl *p, const inspect_node *n, int64_t now_ms)
 {
     liveness_file *locks = db_nodes(handle_db(p));

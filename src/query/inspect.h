@@ -1,27 +1,27 @@
-/* What the functions that look at nodes share: their rows, and which of them are alive.
+/* The nodes, as queries see them: their rows, and which of them are alive.
  *
- * Whether a node is alive is a guess from outside, for people. Nothing relies on it: which node may
- * write is decided by rows and locks (node.h). */
+ * Whether a node is alive is a guess, for people. No write depends on it: which node may write is
+ * decided by rows and locks (node.h). */
 #ifndef QUERY_INSPECT_H
 #define QUERY_INSPECT_H
 
 #include "handle/handle.h"
 
-/* A node, as its rows tell. */
+/* A node, as its rows describe it. */
 typedef struct inspect_node {
     int64_t node;
     int64_t since_ms;
-    int64_t beat_ms; /* its last heartbeat, where those are rows; INT64_MIN: none */
+    int64_t beat_ms; /* its last heartbeat, where heartbeats are rows; INT64_MIN: none */
     const char *name;
     const char *build;
     const char *unable; /* what it cannot do, so that it claims nothing; "": nothing */
 } inspect_node;
 
-/* Is it alive, as far as can be seen from here? */
+/* Tells whether the node is alive, as far as this process can see. */
 int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms);
 
-/* Of one that is alive: since when it has not moved. 0: it moves. INT64_MIN: not known; it holds
- * its lock. */
+/* The time since when a live node stands still. 0: it does not. INT64_MIN: not known, only that it
+ * holds its lock. */
 int64_t inspect_still_ms(pawl *p, const inspect_node *n, int64_t now_ms);
 
 /* Nodes that are not closed, in the order of their numbers. */
@@ -33,7 +33,8 @@ typedef struct inspect_nodes {
 
 enum { LOOK_NODES = 256 };
 
-/* A page of them, behind `after`; texts are in the arena. `c` is in a transaction. */
+/* Reads up to LOOK_NODES nodes whose numbers are above `after`. Texts are allocated in the arena.
+ * `c` is in a transaction. */
 pawl_code inspect_read_nodes(db_conn *c, arena *memory, int64_t after, inspect_nodes *out,
                              error *err);
 

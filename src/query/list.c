@@ -1,13 +1,13 @@
 /* The list of runs, filtered, by keyset pagination.
  *
  * The order is that of the run's key, so that a page begins where the one before ended, whatever
- * has been added or deleted since. Which runs come into question is asked of an index where one
- * fits: those with the attribute, those of the prefix if it is a rare one, those in trouble. All
- * other filters are applied to these candidates.
+ * has been added or deleted since. The candidates come from an index where one fits: runs with the
+ * attribute, runs with the prefix if few have it, runs in trouble. All other filters are applied to
+ * the candidates.
  *
- * A filter that lets little through must not make one long statement: that would be a long
- * snapshot, and a server has time-outs. So each transaction first finds the end of a *slice* of so
- * many candidates, and then lists what of the slice passes the filter. */
+ * A filter that few runs pass must not make one long statement: its snapshot would be held for
+ * long, and a server has time-outs. So each transaction first finds the end of a *slice*, a fixed
+ * number of candidates, and then lists the runs of the slice that pass the filter. */
 #include "base/argument.h"
 #include "handle/handle.h"
 #include "query/filter.h"
@@ -15,14 +15,16 @@
 
 enum {
     PAGE = 256,        /* runs that are read at once */
-    SLICE = 1024,      /* candidates that are looked at in one transaction, at first … */
-    SLICE_MAX = 16384, /* … and when little passes */
-    RARE = 2000,       /* runs of a prefix, if they are fewer, are sorted for each page */
+    SLICE = 1024,      /* candidates of the first slice */
+    SLICE_MAX = 16384, /* candidates of a slice when few pass */
+    RARE = 2000,       /* a prefix that fewer runs have is rare: its runs are sorted for each
+                          page */
 };
 
 /* ---- SQL ---- */
 
-/* What passes. The tenant is not for an index here: nearly all runs have the same. */
+/* The condition of the filter. The tenant is written so that no index is chosen for it, since
+ * nearly all runs have the same. */
 #define PASSES                                                                                     \
     " r.tenant || '' = $3 AND ($4 IS NULL OR r.workflow = $4)"                                     \
     " AND ($5 IS NULL OR r.id >= $5) AND ($6 IS NULL OR r.id < $6)"                                \
@@ -31,7 +33,8 @@ enum {
     " AS INTEGER)) & 1) = 1"                                                                       \
     " AND r.created_at > $8 AND r.created_at < $9 AND ($10 IS NULL OR r.finished_at < $10)"
 
-/* Newest first, oldest first. $1: behind this key; $2: up to this one; $11: PAGE. */
+/* The runs of a slice, newest first and oldest first. $1: the key after which it begins; $2: its
+ * last key; $11: PAGE. */
 #define ROWS(key, where, binds)                                                                    \
     {                                                                                              \
         {"SELECT " INFO_COLUMNS INFO_FROM where key " < $1 AND " key " >= $2 AND" PASSES           \
@@ -44,7 +47,8 @@ enum {
              "iiiii" binds},                                                                       \
     }
 
-/* The end of a slice: its last key, and how many it has. $1: behind this key; $2: at most. */
+/* The end of a slice: its last key, and its number of candidates. $1: the key after which it
+ * begins; $2: the limit. */
 #define ENDS(where, binds)                                                                         \
     {                                                                                              \
         {"SELECT min(run), count(*) FROM (SELECT run FROM " where                                  \
@@ -58,8 +62,8 @@ enum {
 /* Where candidates come from. */
 typedef struct source {
     db_sql rows[2];
-    db_sql ends[2]; /* no text: all of them are one slice */
-    int has_value;  /* name, value and kind of the attribute are parameters */
+    db_sql ends[2]; /* no text: all candidates are one slice */
+    int has_value;  /* 1: name, value and kind of the attribute are parameters */
 } source;
 
 static const source ALL = {ROWS("r.run", "WHERE ", ""), ENDS("{runs} WHERE ", ""), 0};
@@ -88,7 +92,7 @@ static const source WITH_NUMBER = {
     1,
 };
 
-/* The plus keeps the key out of the choice of an index. */
+/* The unary plus keeps the database from choosing the index of the key. */
 static const source OF_PREFIX = {
     ROWS("+r.run", "WHERE r.tenant = $3 AND r.id >= $5 AND r.id < $6 AND ", ""),
     {{NULL, NULL}, {NULL, NULL}},
@@ -106,9 +110,9 @@ typedef struct listing {
     pawl *p;
     const filter *filter;
     const source *source;
-    int64_t position; /* the key behind which it goes on */
-    int64_t slice;    /* how many candidates the next one has */
-    int64_t left;     /* of the limit */
+    int64_t position; /* cursor: the list goes on after this key */
+    int64_t slice;    /* number of candidates of the next slice */
+    int64_t left;     /* how many runs may still be listed */
     int ended;
     info_page page;
 } listing;
@@ -118,7 +122,7 @@ static db_value text_or_null(slice s)
     return s.at ? db_text(s) : db_null();
 }
 
-/* Where the next slice ends. */
+/* Finds the last key of the next slice. */
 static pawl_code find_end(listing *l, db_conn *c, int64_t *end, error *err)
 {
     const filter *f = l->filter;
@@ -180,7 +184,7 @@ static pawl_code read_page(listing *l, error *err)
     if (rc != PAWL_OK)
         return rc;
     l->left -= (int64_t)l->page.count;
-    if ((int64_t)l->page.count == count) { /* perhaps there are more in this slice */
+    if ((int64_t)l->page.count == count) { /* the slice may have more */
         l->position = l->page.at[count - 1]->run;
         l->ended = l->left == 0;
     } else {
@@ -192,7 +196,7 @@ static pawl_code read_page(listing *l, error *err)
 
 /* ---- The list ---- */
 
-/* Is a prefix rare enough to sort what it has? */
+/* Tells whether so few runs have the prefix that they can be sorted for each page. */
 static pawl_code is_rare(listing *l, db_conn *c, int *rare, error *err)
 {
     const filter *f = l->filter;
@@ -241,7 +245,7 @@ static pawl_code begin(listing *l, error *err)
     return rc;
 }
 
-/* 1: enough. */
+/* Calls `fn` for each run of the page. Gives 1 if `fn` has ended the list. */
 static int report_page(const info_page *page, pawl_info_fn *fn, void *arg)
 {
     for (size_t i = 0; i < page->count; i++)

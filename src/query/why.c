@@ -1,9 +1,9 @@
 /* Why a run does not go on, and what would make it: in sentences, one to a line.
  *
- * This is what an operator asks first, at night, when something stands still. So each sentence
- * states a fact, with the names and numbers to search for, and the last ones say what has to be
- * done. Nothing here reads the database: why_read() has read it once, and all of this is true of
- * one moment. */
+ * An operator asks this first when a run stands still. So each sentence states a fact, with the
+ * names and numbers to search for, and the last sentences say what has to be done. This file does
+ * not read the database: why_read() has read everything in one transaction, so that all sentences
+ * are true of the same moment. */
 #include "query/why.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { TEXT_MAX = 64 * 1024 };
 
-/* "2025-… (in 3 days)" */
+/* Writes an instant as "2025-01-31T12:00:00.000Z (in 3 days)". */
 static void put_moment(buf *b, const why *w, int64_t at_ms)
 {
     humanize_time(b, at_ms);
@@ -31,7 +31,7 @@ static void put_workflow(buf *b, const why *w)
 {
     buf_text(b, "workflow ");
     humanize_name(b, w->workflow);
-    if (w->version[0]) { /* otherwise any will do */
+    if (w->version[0]) { /* "": any version will do */
         buf_text(b, " in version ");
         humanize_name(b, w->version);
     }
@@ -73,7 +73,7 @@ static void put_end(buf *b, const why *w)
         buf_text(b, "It goes on only by a redrive.\n");
 }
 
-/* The builds that have tried it in vain, a line each: the last of them. */
+/* Names the last builds that have tried the run in vain. The list has one build to a line. */
 static void put_builds(buf *b, const char *list)
 {
     enum { BUILDS = 3 };
@@ -122,8 +122,9 @@ static void put_releaser(buf *b, const why *w)
 
 /* ---- What ends it from outside ---- */
 
-/* Once the run has taken the cancel, it is a row of the journal and no news. A run that was held
- * and had no owner fails from the cancel on: its function is not executed any more. */
+/* Tells of a cancel that the run has not received yet. Once received it is a row of the journal,
+ * and not told any more. A held run without an owner is failing from the cancel on: its function is
+ * not executed any more. */
 static void put_cancel(buf *b, const why *w)
 {
     if (!w->cancel_waits) /* RULE why-tells-a-cancel */
@@ -138,7 +139,8 @@ static void put_cancel(buf *b, const why *w)
                            : "; it is told at its next park, or before its next work function.\n");
 }
 
-/* It was started to begin later, and nothing that arrives lets it begin before. */
+/* Tells whether the run was started with a delay that is not over; arrivals do not make it begin
+ * earlier. */
 static int is_delayed(const why *w)
 {
     /* RULE why-tells-delays-as-they-are */
@@ -163,7 +165,8 @@ static void put_deadline(buf *b, const why *w)
 
 /* ---- Held ---- */
 
-/* "Its trouble, since …: …" */
+/* What keeps the run from being recorded, as its row says, and what this process has in memory of
+ * it. */
 static void put_trouble(buf *b, const why *w)
 {
     if (w->trouble[0]) {
@@ -326,7 +329,7 @@ static void put_waits(buf *b, const why *w)
 
 /* ---- What has to happen ---- */
 
-/* Its process stands still but holds its lock, so no node may take over its runs. */
+/* The process of the owner stands still but holds its lock, so no node may take over its runs. */
 static void put_still(buf *b, const why *w)
 {
     buf_text(b, "has not moved since ");
@@ -416,8 +419,9 @@ static void put_locker(buf *b, const why *w)
     buf_text(b, ": nothing that the run does is recorded before that transaction ends.\n");
 }
 
-/* A parent whose child does not answer looks for it now and then, in case the answer was lost. It
- * is no time at which anything is due: no op, and not the deadline, has it. */
+/* Tells whether wake_ms is only a poll. A run that waits for a child, or for an answer of another
+ * run, polls for it now and then, in case the notification was lost. Then no op, and not the
+ * deadline, has wake_ms as its time. */
 static int only_looks_again(const why *w)
 {
     int waits = 0;
@@ -460,8 +464,8 @@ static void put_going_on(buf *b, const why *w)
         put_nobody(b, w, due);
 }
 
-/* The row tells that it is in quarantine, and on a server whether it is out; elsewhere its node
- * only knows that. */
+/* The run's row tells that it is in quarantine, and on a server whether it is executed; elsewhere
+ * only its node knows that. */
 static void put_claims(buf *b, const why *w)
 {
     enum { ALONE_FROM = 4 };                     /* see claims in docs/format.md */

@@ -1,9 +1,9 @@
 /* Reads what a run waits for.
  *
- * The journal is looked at from its end, and not further than WHY_ROWS: what a run waits for was
- * nearly always asked for last. Answers come after their ops, so that on the way back an op whose
- * answer was not met has none. So do the rows that say that some futures, or all, were
- * cancelled. */
+ * The journal is read backwards from its end, WHY_ROWS rows at most, since a run nearly always
+ * waits for one of its last ops. An answer comes after its op, and so does the row that says that
+ * futures were cancelled. So when an op is met whose answer was not met before, it has no answer
+ * yet. */
 #include "query/why.h"
 
 #include "base/json.h"
@@ -37,12 +37,13 @@ static const db_sql TASK = {
     " WHERE t.run = $1 AND t.generation = $2 AND t.op = $3",
     "iii"};
 
-/* Nodes that have the workflow; a takeover deletes the rows of dead ones. */
+/* The nodes that have registered the workflow. A takeover deletes the rows of dead nodes. */
 static const db_sql ABLE = {"SELECT node FROM {offers} WHERE tenant = $1 AND workflow = $2"
                             " AND ($3 = '' OR version = $3) ORDER BY node LIMIT $4",
                             "ttti"};
 
-/* "Not a message" is said so that the index of what is none is used. */
+/* The condition on messages is redundant: it lets the database use the partial index that leaves
+ * out messages. */
 static const db_sql CANCEL = {"SELECT CASE WHEN length(data) < $2 THEN data END FROM {inbox}"
                               " WHERE run = $1 AND kind <> {INBOX_MESSAGE}"
                               " AND kind = {INBOX_CANCEL}",
@@ -53,7 +54,7 @@ static const db_sql CHILD = {"SELECT id, phase, held, held_reason FROM {runs} WH
 static const db_sql ARRIVALS = {
     "SELECT count(*) FROM (SELECT 1 FROM {inbox} WHERE run = $1 LIMIT $2) s", "ii"};
 
-/* Foreign transactions that keep the row of the run locked. */
+/* Transactions of other programs that keep the row of the run locked. */
 static const db_sql LOCKER = {
     "SELECT process, since FROM {RUN_LOCKERS} AS l WHERE run = $1 LIMIT 1", "i"};
 
@@ -63,17 +64,19 @@ typedef struct reading {
     db_conn *conn;
     arena *memory;
     why *why;
-    map answered;   /* seqs of ops; the values mean nothing */
-    map attempts;   /* seq of an op -> the newest of its failed attempts */
-    map node_ready; /* nodes; likewise */
-    int left; /* an OP_ENDING row was met: the function is over, earlier ops are not waited for */
-    int64_t end_seq; /* of the last row, if it is the end */
-    why_op *op;      /* whose task is read */
+    map answered;   /* set of the seqs of ops that have an answer */
+    map attempts;   /* seq of an op -> its failed attempts */
+    map node_ready; /* set of the nodes that have the workflow */
+    int left; /* 1: an OP_ENDING row was met: the function has ended, and earlier ops are not waited
+                 for */
+    int64_t end_seq; /* seq of the last row, if that row ends the run */
+    why_op *op;      /* the op whose task or child is being read */
     const char *data;
     int found;
 } reading;
 
-/* What is known of the failed attempts of an op before the op itself is met. */
+/* The failed attempts of an op: their number, and the seq of the last. They are met before the
+ * op. */
 typedef struct attempts {
     int64_t count;
     int64_t seq;
@@ -158,7 +161,7 @@ static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *e
     return o->name ? PAWL_OK : error_nomem(err);
 }
 
-/* The numbers of an array: ops whose futures were cancelled. */
+/* Reads an array of numbers: the seqs of the ops whose futures were cancelled. */
 static pawl_code note_abandoned(reading *r, slice ops, error *err)
 {
     int64_t op = 0;
@@ -207,7 +210,7 @@ static pawl_code note_data(void *arg, db_stmt *row, error *err)
     return r->data ? PAWL_OK : error_nomem(err);
 }
 
-/* The data of one row; "" if it is too large to be looked at. */
+/* Reads the data of one row; "" if it is too large. */
 static pawl_code read_data(reading *r, int64_t seq, error *err)
 {
     const db_value values[] = {db_int(r->why->run), db_int(r->why->generation), db_int(seq),
@@ -218,7 +221,7 @@ static pawl_code read_data(reading *r, int64_t seq, error *err)
 
 /* ---- What an op waits for ---- */
 
-/* "name: message", or whichever of them there is. */
+/* Writes "name: message", or the one of them that is not empty. */
 static const char *words_of(reading *r, const outcome_parts *e)
 {
     buf b;
@@ -239,7 +242,7 @@ static pawl_code read_attempt(reading *r, why_op *o, error *err)
     if (rc != PAWL_OK || !o->attempt_seq)
         return rc;
     if (o->attempt_seq == o->seq && pawl_get_int(r->data, "/attempts", 1) == 0) {
-        o->attempts = 0; /* the step was asked for and not begun */
+        o->attempts = 0; /* the step was recorded, and not begun */
         return PAWL_OK;
     }
     o->next_ms = pawl_get_int(r->data, "/next", INT64_MIN);
@@ -272,7 +275,7 @@ static pawl_code note_child(void *arg, db_stmt *row, error *err)
     return r->op->child && r->op->child_held ? PAWL_OK : error_nomem(err);
 }
 
-/* The row of the op, which was read last, has the key of the child. */
+/* The data of the op, which read_data() has read last, has the key of the child. */
 static pawl_code read_child(reading *r, why_op *o, error *err)
 {
     const db_value key = db_int(pawl_get_int(r->data, "/run", 0));
@@ -284,10 +287,10 @@ static pawl_code read_op(reading *r, why_op *o, error *err)
 {
     const db_value key[] = {db_int(r->why->run), db_int(r->why->generation), db_int(o->seq)};
     pawl_code rc = PAWL_OK;
-    if (o->op->kind != OP_CALL) { /* whose data is its input */
+    if (o->op->kind != OP_CALL) { /* the data of a call is its input */
         rc = read_data(r, o->seq, err);
         o->until_ms = pawl_get_int(r->data, "", pawl_get_int(r->data, "/until", INT64_MIN));
-        if (o->until_ms == INT64_MAX) /* for ever */
+        if (o->until_ms == INT64_MAX) /* it waits for ever */
             o->until_ms = INT64_MIN;
     }
     if (rc == PAWL_OK && o->op->kind == OP_CHILD)
@@ -301,7 +304,7 @@ static pawl_code read_op(reading *r, why_op *o, error *err)
 
 /* ---- All of it ---- */
 
-/* Why it failed is in its row, or, if it is long, in the last row of the journal. */
+/* A failure is in the run's row or, if it is long, in the last row of the journal. */
 static pawl_code read_failure(reading *r, error *err)
 {
     outcome_parts e = {0};
@@ -354,7 +357,7 @@ static pawl_code read_able(reading *r, error *err)
     return read_pool_rows(r->conn, &ABLE, values, DB_COUNT(values), note_able, r, err);
 }
 
-/* A live node that has its workflow. */
+/* Counts a live node that has the run's workflow. */
 static void count_node(why *w, const inspect_node *n)
 {
     int is_unable = n->unable[0] != 0; /* RULE L6-why-tells-of-a-node-that-cannot-execute */
@@ -363,7 +366,7 @@ static void count_node(why *w, const inspect_node *n)
         w->unable = *n;
 }
 
-/* The node that drives it, and those that could. */
+/* Reads the node that owns the run, and counts the nodes that could drive it. */
 static pawl_code read_nodes(reading *r, error *err)
 {
     why *w = r->why;
@@ -390,8 +393,8 @@ static pawl_code read_nodes(reading *r, error *err)
     return rc;
 }
 
-/* If the server does not show locks to this role, the reader stays silent about them. To be read
- * last: an error ends the transaction. */
+/* Reads which transaction keeps the run's row locked. An error (the role may not see locks) is
+ * ignored. To be called last, since an error ends the transaction. */
 static void read_locker(reading *r)
 {
     error ignored = {0};
