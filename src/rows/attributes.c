@@ -1,6 +1,6 @@
-/* A number is written as text and cast by the database, since parameters are integers, text or
- * bytes. Texts are in an index, which on some databases has room for a short text only: hence their
- * limit. */
+/* Attributes: reading them from JSON, and writing their rows. A number is passed as text and cast
+ * by the database, since parameters are integers, text or bytes. Texts are limited because they are
+ * in an index, and some databases can only index short texts. */
 #include "rows/attributes.h"
 
 #include <string.h>
@@ -106,7 +106,8 @@ pawl_code attributes_read(attribute_set **out, arena *memory, const char *name, 
     return rc;
 }
 
-/* Of members with the same name the first one counts. */
+/* Tells whether the list has an attribute of this name. If an object has a name twice, the first
+ * one counts. */
 static int has_name(const attribute_set *list, const char *name)
 {
     for (; list; list = list->next)

@@ -1,5 +1,5 @@
-/* The units that delete a run. Which tables have rows of runs is known here only: a table that is
- * added to the schema and has such rows is added to REST. */
+/* The units that delete a run. Only this file lists the tables that have rows of runs: a new table
+ * with such rows has to be added to REST. */
 #include "rows/delete_units.h"
 
 static const db_sql GONE = {"SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {runs} WHERE run = $1)", "i"};
@@ -20,7 +20,7 @@ static const db_sql REST[] = {
     {"DELETE FROM {tasks} WHERE run = $1", "i"},
 };
 
-/* The same of long tables, a bounded number of rows at a time. */
+/* The same for the long tables, a bounded number of rows at a time. */
 static const db_sql SOME[] = {
     {"DELETE FROM {journal} WHERE pos IN (SELECT pos FROM {journal} WHERE run = $1 LIMIT 5000)",
      "i"},
@@ -28,7 +28,8 @@ static const db_sql SOME[] = {
      " (SELECT seq FROM {inbox} WHERE run = $1 LIMIT 5000)",
      "i"},
 };
-/* `some`: of the long tables, which come first, a bounded number of rows. */
+/* With `some` at most a bounded number of rows is deleted from each of the long tables, which come
+ * first. */
 static void delete_rest(unit *u, int64_t run, int some)
 {
     const db_value key = db_int(run);

@@ -1,17 +1,17 @@
-/* The deletion of a run and of what is recorded of it, as units: one for a run that is there, one
- * for rows whose run is gone. */
+/* Deleting a run and everything that is recorded of it, as units: one for an existing run, one for
+ * rows whose run is gone. */
 #ifndef ROWS_DELETE_UNITS_H
 #define ROWS_DELETE_UNITS_H
 
 #include "db/unit.h"
 
-/* Delete the run and its rows in all tables. Guard "there": there is such a run, and it has ended;
- * with `force` it need not have ended. */
+/* Deletes the run and its rows in all tables. Guard "there": the run exists and has ended; with
+ * `force` it only has to exist. */
 void delete_units_run(unit *u, int64_t run, int force);
 
-/* Delete rows of a run that is gone; of the journal and the inbox at most 5,000 each, since others
- * wait for the transaction. Guard "gone": there is no such run. That stays true: keys of runs are
- * never given again. */
+/* Deletes rows of a run that is gone. From the journal and the inbox at most 5,000 rows each are
+ * deleted, since other transactions wait for this one. Guard "gone": there is no such run. That
+ * stays true, since keys of runs are never given again. */
 void delete_units_leftovers(unit *u, int64_t run);
 
 #endif

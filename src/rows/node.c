@@ -1,10 +1,10 @@
-/* The rows of nodes, and heartbeats. What several nodes contend for goes through units and guards:
- * the id, the closing. What only one node ever writes, its heartbeat, is a plain statement on a
- * connection of its own.
+/* The rows of nodes, and heartbeats. Taking an id and closing a node are units with guards, since
+ * several nodes may contend for them. A heartbeat is a plain statement on a connection of its own,
+ * since only one node writes it.
  *
- * An outage of the database silences all nodes at once. The first one back would find all the
- * others dead and close them, one healthy process after the other. So a node whose own heartbeats
- * had a gap gives the others time to be heard again, before it takes over from them. */
+ * During an outage of the database no node can write a heartbeat. The first node to return would
+ * find all others silent and close them, although they are healthy. So a node whose own heartbeats
+ * had a gap waits until the others could write theirs, before it takes over from them. */
 #include "rows/node.h"
 
 #include <assert.h>
@@ -52,7 +52,7 @@ static const db_sql CLOSED_DUE = {
 static const db_sql HOW_CLOSED = {
     "SELECT coalesce(min(closed), 0) FROM {nodes} WHERE node = $1 AND closed <> 0", "i"};
 
-/* How a node was closed: by another one, or by itself, when it executed nothing any more. */
+/* How a node was closed: by another node, or by itself, when it executed nothing any more. */
 enum { BY_OTHERS = 1, BY_ITSELF = 2 };
 
 static const db_sql CLOSE = {
@@ -66,7 +66,7 @@ static const db_sql CLOSE_OWN = {"UPDATE {nodes} SET closed = $2 WHERE node = $1
 static const db_sql VANISH = {"DELETE FROM {nodes} WHERE node = $1 AND closed = 0 RETURNING slot",
                               "i"};
 
-/* Of a run that sleeps for ever it is known for sure: it has parked. */
+/* Runs without a timer are not counted: they have certainly parked. */
 static const db_sql OWNS_NOTHING = {
     "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {runs} WHERE owner = $1 AND wake_at IS NOT NULL)"
     " AND NOT EXISTS (SELECT 1 FROM {tasks} WHERE owner = $1)",
@@ -135,8 +135,9 @@ static pawl_code insert_rows(arena *a, committer *k, const node *n, const node_o
 
 /* ---- Joining and leaving ---- */
 
-/* Lock first, then the rows: any other node would close a row without a heartbeat. After a restore
- * the counter gives ids of nodes that live on and have not noticed: those are left to them. */
+/* Takes an id and its byte lock; the rows are written afterwards, since any other node would close
+ * a row without a heartbeat. After a restore the counter may give ids of nodes that still live and
+ * have not noticed the restore: their locks are held, and the next id is tried. */
 static pawl_code hold_id(arena *a, const node *n, committer *k, int64_t *id, error *err)
 {
     pawl_code rc = PAWL_BUSY;
@@ -189,8 +190,8 @@ void node_leave(node *n)
 
 /* ---- Heartbeats ---- */
 
-/* A heartbeat whose commit is undecided does no harm, since the next one says the same. But the
- * commit has to be settled before the connection is used again. */
+/* Commits a heartbeat. A commit that is undecided does no harm, since the next heartbeat writes the
+ * same; but it has to be settled before the connection is used again. */
 static pawl_code end_beat(db_conn *c, error *err)
 {
     pawl_code rc = db_commit(c, err);
@@ -225,8 +226,9 @@ static pawl_code write_beat(const node *n, db_conn *c, int64_t now, error *err)
     return PAWL_FENCED;
 }
 
-/* Heartbeats come three times in claim_ms: half of it without one is a gap, and half of it after
- * that every live node has been heard again. */
+/* Tells whether this node's heartbeats have a gap. They come three times in claim_ms, so half of
+ * claim_ms without one is a gap; and half of claim_ms after a gap every live node has written
+ * one. */
 static int is_late(const node *n, int64_t now)
 {
     return now - n->beat_ms > n->claim_ms / 2;
@@ -235,7 +237,7 @@ static int is_late(const node *n, int64_t now)
 pawl_code node_beat(node *n, db_conn *c, error *err)
 {
     assert(n->id);
-    if (n->file) /* the kernel knows */
+    if (n->file) /* the byte lock is the heartbeat */
         return PAWL_OK;
     pawl_code rc = db_clock_measure(n->clock, c, err);
     if (rc != PAWL_OK)
@@ -250,8 +252,8 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     return PAWL_OK;
 }
 
-/* Column 0 of a prepared statement, and how it was closed if that is column 1: all that there is
- * room for. */
+/* Reads nodes from a prepared statement, as many as the list has room for: column 0 is the id,
+ * column 1, if there is one, how the node was closed. */
 static db_step read_rows(db_stmt *s, node_list *out, error *err)
 {
     db_step step = DB_DONE;
@@ -283,7 +285,8 @@ static pawl_code read_nodes(db_conn *c, const db_sql *sql, const db_value *value
     return rc;
 }
 
-/* The row is read first, then the lock is asked: it was taken before the row was written. */
+/* Finds open nodes whose byte lock is free. The row is read before the lock is tested, since a node
+ * takes its lock before it writes its row. */
 static pawl_code find_unlocked(const node *n, db_conn *c, node_list *out, error *err)
 {
     node_list some = {0};
@@ -340,8 +343,8 @@ int node_is_closed(db_conn *c, int64_t id, int *resigned)
 
 /* ---- Closing ---- */
 
-/* Its heartbeat row is deleted too: so the node notices its end even if it has nothing to commit.
- * And so are its offers, since it will not drive these workflows. */
+/* Deletes the heartbeat row of a node that is closed, so that the node notices it even if it has
+ * nothing to commit, and its offers, since it will not drive these workflows. */
 static void add_silence(unit *u, int64_t id)
 {
     const db_value values[] = {db_int(id)};
@@ -362,8 +365,9 @@ int node_add_close(unit *u, int64_t id)
     return add_close(u, id, BY_OTHERS);
 }
 
-/* Its sessions first: one that was sending when its node stopped waits for the rest, and no
- * time-out of the server counts there. */
+/* Ends the server's sessions of a node before it is closed: a session that was receiving a
+ * statement when its node stopped waits for the rest without a time-out of the server, and keeps
+ * its locks. */
 static void evict(db *d, int64_t id)
 {
     db_conn *c;
@@ -405,11 +409,11 @@ pawl_code node_close(committer *k, int64_t id, error *err)
     return close_node(k, id, BY_OTHERS, err);
 }
 
-/* A node that has sent a heartbeat since it was found silent goes on working: it must not be
- * closed. Its heartbeat and this guard change the same row, so one of the two fails. */
+/* Closes a node that was found silent. If it has sent a heartbeat since, it is working and must not
+ * be closed: its heartbeat and this guard change the same row, so one of the two fails. */
 pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
 {
-    if (n->file) /* a lock that is gone does not come back */
+    if (n->file) /* a byte lock that was free stays free */
         return node_close(k, id, err);
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -426,8 +430,8 @@ pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
     return rc;
 }
 
-/* All in one unit, if these runs are all that it owns. A run whose owner has no row could not be
- * claimed by any node. */
+/* Deletes the rows of a node and gives its runs back, in one unit, if these runs are all that it
+ * owns. A run whose owner has no row could not be claimed by any node. */
 static pawl_code remove_node(committer *k, int64_t id, const int64_t *runs, size_t count,
                              error *err)
 {

@@ -17,112 +17,117 @@
 #include "db/db_clock.h"
 
 typedef struct node_options {
-    int64_t slots;     /* connections that will write for it; at least 1 */
+    int64_t slots;     /* number of connections that will write for the node; at least 1 */
     const char *name;  /* for people; NULL: "" */
-    const char *build; /* of the program; NULL: "" */
-    int grace;         /* other nodes are taken for silent only after a while, as after an outage */
+    const char *build; /* build of the program; NULL: "" */
+    int grace;         /* 1: waits before it takes over from silent nodes, as after an outage */
 } node_options;
 
-/* One thread at a time; but node_beat() may be called on another one. */
+/* A node of this process. Used by one thread at a time; only node_beat() may be called on another
+ * one. */
 typedef struct node {
-    int64_t id;    /* 0: it has not joined, or has left */
-    int64_t token; /* random bits in its rows: after a restore another node may be given the same
+    int64_t id;    /* 0: the node has not joined, or has left */
+    int64_t token; /* random bits in its rows, since after a restore another node may get the same
                       id */
     db_clock *clock;
-    struct liveness_file *file;   /* NULL: its heartbeat is a row */
-    int64_t claim_ms;             /* silence for longer is death */
-    _Atomic int64_t beat_ms;      /* its last heartbeat, in the database's time */
-    _Atomic int64_t believe_ms;   /* from then on it takes over from silent nodes */
-    _Atomic(const char *) unable; /* what it cannot do for lack of connections, a literal that its
-                                     heartbeat tells others; NULL: nothing */
+    struct liveness_file *file; /* has the byte lock that is its heartbeat; NULL: its heartbeat is a
+                                   row */
+    int64_t claim_ms;           /* a node that is silent for longer counts as dead */
+    _Atomic int64_t beat_ms;    /* its last heartbeat, in the database's time */
+    _Atomic int64_t believe_ms; /* it takes over from silent nodes from this time on */
+    _Atomic(const char *) unable; /* what the node cannot do for lack of connections, a literal that
+                                     its heartbeat tells others; NULL: nothing */
 } node;
 
-/* Become a node: an id, the heartbeat, then the rows, all in one unit. `k` commits for no node yet,
- * `c` is a connection that is not in use; neither is kept. Afterwards give each committer its slot
- * by committer_set_node(). */
+/* Becomes a node: takes an id and the heartbeat, then writes the rows in one unit. `k` does not
+ * commit for a node yet, `c` is a connection that is not in use; neither is kept. Afterwards the
+ * caller gives each committer its slot by committer_set_node(). */
 pawl_code node_join(node *n, committer *k, db_conn *c, db_clock *clock, const node_options *options,
                     error *err);
 
-/* End the heartbeat; for a node that has closed itself, or is given up. */
+/* Ends the heartbeat of a node that has closed itself, or is given up. */
 void node_leave(node *n);
 
-/* Send the heartbeat, and measure the database's time; to be called three times in claim_ms. `c` is
- * a connection that may write (DB_COMMITTER) and is not in use. It does not pass the committer: a
- * heartbeat must not queue behind the work. It is written only while the node's own row is open: a
- * process that stood still may have been closed meanwhile. PAWL_FENCED: the node was closed;
- * PAWL_REWOUND: the database was rewound. After any other error it may be tried again. */
+/* Sends the heartbeat, and measures the database's time; to be called three times in claim_ms. `c`
+ * is a connection that may write (DB_COMMITTER) and is not in use. The heartbeat does not go
+ * through the committer, where it would queue behind other units. It is written only while the
+ * node's own row is open, since other nodes may have closed a process that stood still.
+ * PAWL_FENCED: the node was closed; PAWL_REWOUND: the database was rewound. After any other error
+ * it may be tried again. */
 pawl_code node_beat(node *n, db_conn *c, error *err);
 
-/* After a rewind: close the rows that this node had, if they are there and still its own, so that
- * its runs, as they are now, are claimed at once. */
+/* After a rewind: closes the rows that this node had, if they exist and are still its own, so that
+ * other nodes can claim its runs at once, as the database has them now. */
 void node_close_own(const node *n, committer *k);
 
 enum { NODE_LIST_ROOM = 64 };
 
-/* The node loop waits for a row lock of a foreign transaction only so long: it has other chores. */
+/* How long the node loop waits for a row lock of a foreign transaction, since it has other
+ * chores. */
 enum { KEEPER_LOCK_MS = 300 };
 
-/* Some nodes, in order. What has no room is found the next time: those that were found will be gone
- * then. */
+/* Some nodes, in order. Nodes for which there is no room are found by the next call, when the first
+ * ones are gone. */
 typedef struct node_list {
     size_t count;
     int64_t at[NODE_LIST_ROOM];
-    char resigned[NODE_LIST_ROOM]; /* of closed ones: 1, it has closed itself, and executed nothing
-                                      any more */
+    char resigned[NODE_LIST_ROOM]; /* of a closed node: 1 if it has closed itself, and so executed
+                                      nothing any more */
 } node_list;
 
-/* Other nodes that are not closed and send no heartbeats. `c` is not in use. None, while this
- * node's own heartbeats are late: then it may be the database that was silent. */
+/* Finds other nodes that are not closed and send no heartbeats. `c` is not in use. Finds none while
+ * this node's own heartbeats are late, since then the database itself may have been unreachable. */
 pawl_code node_find_silent(node *n, db_conn *c, node_list *out, error *err);
 
-/* Nodes that are closed and not swept yet; and those of them that own a run which is due. There may
- * be many of the former. */
+/* node_find_closed() finds the nodes that are closed and not swept yet, which may be many;
+ * node_find_due() finds those of them that own a run which is due. */
 pawl_code node_find_closed(db_conn *c, node_list *out, error *err);
 pawl_code node_find_due(db_conn *c, int64_t now_ms, node_list *out, error *err);
 
-/* Is this one closed? On a connection in a transaction. */
+/* Tells whether a node is closed. `c` is in a transaction. */
 int node_is_closed(db_conn *c, int64_t id, int *resigned);
 
-/* A small write that touches no run: if it is committed, the storage works. */
+/* Adds a small write that changes no run: if the unit is committed, the storage works. */
 void node_add_probe(unit *u);
 
-/* Close a node. PAWL_REFUSED: another node has done it. */
+/* Closes a node. PAWL_REFUSED: another node has closed it. */
 pawl_code node_close(committer *k, int64_t id, error *err);
 
-/* Close one that was found silent. PAWL_REFUSED: another node has done it, or it has sent a
- * heartbeat since. */
+/* Takeover: closes a node that was found silent. PAWL_REFUSED: another node has closed it, or it
+ * has sent a heartbeat since. */
 pawl_code node_bury(const node *n, committer *k, int64_t id, error *err);
 
-/* A node closes itself, when none of its runs is being executed any more. If these are all the runs
- * that it owns they get no owner, and nothing is left of it; otherwise, or with NULL, other nodes
- * sweep up after it. */
+/* Closes this node itself, when none of its runs is being executed any more. If `runs` are all the
+ * runs that it owns, they get no owner and its rows are deleted. Otherwise, or with NULL, other
+ * nodes sweep up after it. */
 pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err);
 
 /* ---- Sweeping (node_sweep.c) ---- */
 
-/* The slow walk over everything that closed nodes own. Runs that no node has claimed by then get no
- * owner (0), and the nodes' rows are deleted. Several nodes may walk at once. Zeroed at first, but
- * for the nodes. */
+/* The slow walk over all rows of runs and tasks for those that closed nodes own. Runs that no node
+ * has claimed by then get no owner (0), and the nodes' rows are deleted. Several nodes may walk at
+ * once. It begins with `nodes` set and everything else zero. */
 typedef struct node_sweep {
-    node_list nodes; /* none: there is no walk */
-    int walk;        /* which table */
-    int64_t after;   /* how far in it */
+    node_list nodes; /* the closed nodes; empty: there is no walk */
+    int walk;        /* the table that the walk is in */
+    int64_t after;   /* the walk goes on after this key of the table */
 } node_sweep;
 
-/* One page of it, one unit at most. `c` is a connection that is not in use. *done: that was all. On
- * an error nothing has moved, and it may be tried again; PAWL_MISUSE: a node is not closed. */
+/* Walks one page, and commits one unit at most. `c` is a connection that is not in use. *done: the
+ * walk is over. On an error nothing has changed, and the call may be repeated; PAWL_MISUSE: a node
+ * is not closed. */
 pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, error *err);
 
-/* These runs, which the node owns, get no owner. */
+/* Adds statements that take the owner away from these runs, which the node owns. */
 void node_add_give_back(unit *u, int64_t id, const int64_t *runs, size_t count);
 
-/* Commit a unit about a node's own rows, and wait for it. */
+/* Commits a unit about the rows of a node, and waits for it. */
 pawl_code node_commit(committer *k, unit *u, const char *doing, error *err);
 
 /* ---- For tests, which apply it between other units ---- */
 
-/* node_close() as a guard ("open") of a unit. Refused: it was closed before, or there is none.
- * Gives the number of the statement. */
+/* Adds node_close() to a unit, as a guard, "open": the node exists and is not closed. Gives the
+ * number of the statement. */
 int node_add_close(unit *u, int64_t id);
 
 #endif

@@ -1,9 +1,8 @@
-/* The last part of a takeover, for nodes that are closed: the slow walk over everything that they
- * own. Runs that no node has claimed by then get no owner (0), and the rows of the nodes are
- * deleted.
+/* The last part of a takeover: the slow walk over the tables for rows that closed nodes own. Runs
+ * that no node has claimed by then get no owner (0), and the rows of the nodes are deleted.
  *
- * One walk is for many nodes: a table is long where runs are kept, and each process that is killed
- * leaves a node behind. */
+ * One walk is for many nodes, because the table of runs may be long, and each process that is
+ * killed leaves a node behind. */
 #include <stdlib.h>
 
 #include "rows/node.h"
@@ -36,18 +35,18 @@ static const walk WALKS[] = {
 
 enum { WALK_COUNT = sizeof WALKS / sizeof *WALKS };
 
-/* A row that is to be changed, and the node that owns it, or that it is about. */
+/* A row that is to be changed, and the node that owns it; for a row of {nodes}, the node itself. */
 typedef struct owned {
     uint64_t key;
     int64_t id;
     int64_t node;
 } owned;
 
-/* What a page of a table holds. */
+/* The rows of a page that closed nodes own. */
 typedef struct page {
-    int64_t last; /* its last row … */
-    size_t seen;  /* … of so many; fewer than PAGE: the table ends here */
-    size_t count; /* how many of them the nodes own: */
+    int64_t last; /* key of the page's last row */
+    size_t seen;  /* number of rows read; fewer than PAGE: the table ends here */
+    size_t count; /* number of rows in `owned` */
     owned owned[PAGE];
 } page;
 
@@ -88,7 +87,8 @@ static pawl_code read_page(const node_sweep *s, db_conn *c, page *p, error *err)
     return step == DB_FAILED ? err->code : PAWL_OK;
 }
 
-/* Checked once: a closed node stays closed. */
+/* Checks that all nodes of the walk are closed. Once is enough, since a closed node stays
+ * closed. */
 static pawl_code check_closed(const node_sweep *s, db_conn *c, error *err)
 {
     for (size_t i = 0; i < s->nodes.count; i++) {
@@ -104,7 +104,7 @@ static pawl_code check_closed(const node_sweep *s, db_conn *c, error *err)
     return PAWL_OK;
 }
 
-/* A closed node cannot get new rows: what is read here can only become less. */
+/* Reads a page. A closed node cannot get new rows, so rows read here can only become fewer. */
 static pawl_code read_owned(const node_sweep *s, db_conn *c, page *p, error *err)
 {
     pawl_code rc = db_begin(c, err);
@@ -126,7 +126,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* In the order in which all units lock rows, which avoids deadlocks (C6). */
+/* Frees the rows in the order in which all units lock rows, which avoids deadlocks (hazard C6). */
 static void add_free(unit *u, const walk *w, owned *rows, size_t count)
 {
     qsort(rows, count, sizeof *rows, by_key);
@@ -146,7 +146,7 @@ static pawl_code free_page(const node_sweep *s, committer *k, arena *a, page *p,
     return node_commit(k, u, "sweep up after a node", err);
 }
 
-/* Another node may have walked too, and have been here first. */
+/* Deletes the rows of the nodes. Another node that has walked too may have deleted them already. */
 static pawl_code remove_rows(const node_sweep *s, committer *k, arena *a, error *err)
 {
     owned rows[NODE_LIST_ROOM];

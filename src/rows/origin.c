@@ -1,5 +1,5 @@
-/* The id that a database was given with its tables. It never changes, so it is read once, when an
- * engine becomes a node. */
+/* Reading the id of the database, which was made with its tables. It never changes, so it is read
+ * once, when an engine becomes a node. */
 #include "rows/origin.h"
 
 #include <string.h>

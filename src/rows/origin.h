@@ -1,6 +1,6 @@
-/* The id of a database: what is done outside in its name must not be taken for what another
- * database has done, or this one before it was made anew. So it is part of every key that is handed
- * outside. */
+/* The id of a database. It is part of every idempotency key that pawl gives to systems outside, so
+ * that they do not confuse work of this database with work of another one, or of an earlier
+ * database of the same name. */
 #ifndef ROWS_ORIGIN_H
 #define ROWS_ORIGIN_H
 

@@ -1,9 +1,11 @@
-/* The row of a run is inserted where no other has its id; the rest (a large input as row 1 of the
- * journal, attributes) depends on that. As a guard the insert refuses the whole unit. As a try the
- * rest takes the run's key from the row that the insert gave, so that it is left out with it.
+/* The rows of a new run. The row of the run is inserted unless another run has its id; the other
+ * rows (attributes, and a large input as row 1 of the journal) depend on that. As a guard, an id
+ * that is taken refuses the whole unit. As a try, the other rows take the run's key from the row
+ * that the insert returned, so that they are left out if it returned none.
  *
- * Whether a run that is there is the same one is asked of its first generation, whose small input
- * is in the row of the run only as long as there is no later one. */
+ * If the id is taken, the start is compared with the first generation of the existing run. A small
+ * input of that generation is in the run's row while it is the current one, and in the journal
+ * afterwards. */
 #include "rows/run_insert.h"
 
 #include <assert.h>
@@ -73,7 +75,7 @@ int run_insert_write(unit *u, const run_insert *b, int as_guard)
     assert(b->run != 0 && b->id.at && b->input.at);
     int made = insert(u, b, as_guard);
     if (made < 0)
-        return made; /* no memory: the unit knows */
+        return made; /* memory is out, which the unit remembers */
     db_value run = as_guard ? db_int(b->run) : db_from(made, 0);
     if (!run_insert_is_small(b)) {
         const db_value row[] = {run, db_int(OP_STARTED), db_int(b->now_ms), db_bytes(b->input),

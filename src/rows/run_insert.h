@@ -1,5 +1,5 @@
 /* The rows with which a run begins, for every way to start one: by a client, by another run, by the
- * outbox. Which node the new run belongs to is for the caller to say (sched/handover.h). */
+ * outbox. The caller chooses the node that owns the new run (sched/handover.h). */
 #ifndef ROWS_RUN_INSERT_H
 #define ROWS_RUN_INSERT_H
 
@@ -14,34 +14,33 @@ typedef struct run_insert {
     slice tenant;
     slice id;
     slice workflow;
-    slice version; /* empty: the first claim decides */
+    slice version; /* empty: the first claim sets it */
     slice input;
-    int64_t owner; /* 0: none */
-    struct pawl_run
-        *ready; /* with an owner: the run in the memory of this process, as it will be */
+    int64_t owner;          /* 0: none */
+    struct pawl_run *ready; /* with an owner: the run in the memory of this process */
     int64_t now_ms;
-    int64_t wake_ms;     /* not before */
+    int64_t wake_ms;     /* the run begins at this time */
     int64_t deadline_ms; /* 0: none */
     slice by;
     const attribute_set *attributes;
-    int64_t mail;                /* arrivals that are written with it: run_put_mail(), from seq 1 */
-    const struct workflow *here; /* the function, if this process has it; NULL: it does not */
-    int64_t parent;              /* the run that starts it; 0: none … */
+    int64_t mail;                /* number of arrivals that the unit writes by run_put_mail(), with
+                                    seqs from 1 */
+    const struct workflow *here; /* the workflow as registered in this process; NULL: it is not */
+    int64_t parent;              /* the run that starts this one; 0: none */
     int64_t parent_generation;
-    int64_t parent_op; /* … and by which op */
+    int64_t parent_op; /* the op of the parent that starts this run */
 } run_insert;
 
-/* Add the rows of a new run to a unit. As a guard, "id", a run of that id refuses the unit, and
- * these are the columns of what was found: the workflow, and the input of the first generation.
- * Otherwise the run is merely tried (unit_try), and where there is one of that id nothing of this
- * is written. Gives the number of the statement whose row, with the run's key, says that the run
- * was made. */
+/* Adds the rows of a new run to a unit. With `as_guard` a run of that id refuses the unit (guard
+ * "id"), and unit_found() gives its workflow and the input of its first generation, in the columns
+ * below. Otherwise the insert is a try (unit_try), and if a run has that id none of these rows is
+ * written. Gives the number of the statement that returns the run's key if the run was made. */
 enum { BIRTH_WORKFLOW, BIRTH_INPUT };
 
 int run_insert_write(unit *u, const run_insert *b, int as_guard);
 
-/* Is what was found there what is being started: the same workflow, with the same JSON value as its
- * input? 1, 0, or -1: memory is out. */
+/* Tells whether the run that was found is the one that is being started: the same workflow, with
+ * the same JSON value as its input. 1, 0, or -1: memory is out. */
 int run_insert_is_same(const run_insert *b, const unit_row *found);
 
 /* 1 if the input is so small that it is in the row of the run, and not in the journal. */

@@ -4,15 +4,17 @@
  * by an UPDATE that carries its whole condition: on a server an UPDATE that had to wait looks at
  * the newest row again, but not at other rows, so no condition is a subquery.
  *
- * `mail` only rises, and only by a send. A park that finds the number it has applied knows that
- * nothing has come in between; otherwise it leaves the run awake.
+ * `mail` counts the arrivals of a run. Only a send raises it, and nothing lowers it. A park that
+ * finds `mail` as it has applied it knows that nothing has arrived meanwhile; otherwise it leaves
+ * the run awake.
  *
- * The owner names its fence, a fencing token. The lock on its node's row would do, but this costs
- * nothing and does not depend on the engine being right about what it owns.
+ * Every statement of the owner names its fence, a fencing token. The lock on the row of the owner's
+ * node would be enough, but the fence costs nothing and does not depend on the engine being right
+ * about what it owns.
  *
- * `claims` is 0 only for a run that no node has ever owned. A message does not wake such a run
- * before its time (ARRIVE), but it does wake every other one: so where the count of deaths begins
- * anew it begins at 1. */
+ * `claims` is 0 only for a run that no node has ever owned. A message wakes every run except such a
+ * run before its time (ARRIVE). So a statement that resets the count of deaths sets `claims` to
+ * 1. */
 #include "rows/run_units.h"
 
 #include <assert.h>
@@ -24,12 +26,13 @@
 COLUMN_JOURNAL_KINDS(COLUMN_SAME)
 #undef COLUMN_SAME
 
-/* Not locked: a node that is closed stays closed, and its rows go only when it owns nothing. */
+/* The row is not locked: a closed node stays closed, and its rows are deleted only when it owns
+ * nothing. */
 /* RULE A1-only-a-closed-node-loses-its-runs */
 static const db_sql CLOSED = {"SELECT node FROM {nodes} WHERE node = $1 AND closed <> 0", "i"};
 
-/* A journal never gets shorter: another length than at the last claim is progress, or a new
- * generation. */
+/* The length of the journal ($6) tells whether the run has got further. A journal never gets
+ * shorter, so another length than at the last claim means progress, or a new generation. */
 static const db_sql CLAIM = {
     /* RULE 4-a-claim-raises-the-fence */
     "UPDATE {runs} SET owner = $3, fence = fence + 1, updated_at = $4,"
@@ -55,7 +58,7 @@ static const db_sql MARK = {"UPDATE {runs} SET"
 
 static const db_sql FOUND = {"SELECT owner, fence, phase, held FROM {runs} WHERE run = $1", "i"};
 
-/* One that is to begin later, and was never claimed, keeps its time. */
+/* A run that was started with a delay, and was never claimed, keeps its time. */
 static const db_sql ARRIVE = {
     "UPDATE {runs} SET mail = mail + 1, wake_at = CASE"
     /* RULE A2-a-message-wakes, A2-a-message-does-not-begin-a-run-that-is-to-begin-later */
@@ -64,10 +67,10 @@ static const db_sql ARRIVE = {
     " WHERE run = $1 AND phase IN ({LIVE}, {FAILING}) RETURNING mail, owner",
     "ki"};
 
-/* The run stops waiting, whatever it waits for: its compensations are in its journal, and need no
- * code of the workflow. A node that drives it while it is held notices the cancel at the park; if
- * it is held because its record was refused, the owner tries to record that first, for only then
- * can it be undone. */
+/* A held run that has no owner goes on to its compensations: these are in its journal, and need no
+ * code of the workflow. If a node drives the held run, that node notices the cancel at the park. If
+ * the run is held because its record was refused, the owner tries to record it first, since only
+ * recorded work can be undone. */
 static const db_sql CANCEL = {
     "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
     " phase = CASE WHEN held <> 0 AND owner = 0 THEN {FAILING}"
@@ -95,9 +98,9 @@ static const db_sql INBOX = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     "iiiiiitttiib"};
 
-/* A run that was held meanwhile is given back: no node drives it, and nothing wakes it. But a
- * cancel ends every hold; and while it has jobs under way ($9) its owner keeps it, since the
- * results are in that process only. */
+/* A run that was held meanwhile is given back: it has no owner, and nothing wakes it. There are two
+ * exceptions: a cancel ends every hold; and while the run has jobs under way ($9) its owner keeps
+ * it, since the results are in that process only. */
 static const db_sql PARK = {
     "UPDATE {runs} SET wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL AND $9 = 0 THEN NULL"
     /* RULE A2-a-park-looks-at-the-mail, A2-a-park-counts-and-does-not-look-into-the-inbox */
@@ -120,15 +123,16 @@ static const db_sql FINISH = {
     " RETURNING watched, parent, parent_generation, parent_op",
     "kiiibtiti"};
 
-/* A write, not a guard: the lock on the node's row proves the ownership. Owner 0 is accepted
- * because an earlier statement of the same unit may have given the run back. */
+/* This is a write and not a guard, since the lock on the node's row proves the ownership. Owner 0
+ * is accepted because an earlier statement of the same unit may have given the run back. */
 static const db_sql SAY = {
     "UPDATE {runs} SET status = $4, status_seq = status_seq + $5, updated_at = $6"
     /* RULE a-status-is-said-by-the-unit-that-gives-the-run-back */
     " WHERE run = $1 AND owner IN ($2, 0) AND fence = $3",
     "iiitii"};
 
-/* One that was held, and cancelled while its owner drove it, is due: the cancel ends the hold. */
+/* A run that was held and cancelled while its owner drove it becomes due: the cancel ends the
+ * hold. */
 static const db_sql GIVE_BACK = {
     "UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL THEN NULL"
     " WHEN held <> 0 THEN cancel_at ELSE wake_at END,"
@@ -182,8 +186,8 @@ static const db_sql HOLD_DUE = {
     "kiti"};
 
 /* A node that drives the run goes on until it reads of the hold. A run whose record is refused
- * stays held for that reason: the release is the same. One that is to begin later, and was never
- * claimed, keeps its time: it is written nowhere else. */
+ * stays held for that reason, since one release ends both. A run that was started with a delay, and
+ * was never claimed, keeps its time, which is written nowhere else. */
 static const db_sql HOLD_BY_HAND = {
     "UPDATE {runs} SET held = CASE WHEN held = {HELD_RECORD} THEN {HELD_RECORD}"
     " ELSE {HELD_BY_HAND} END,"
@@ -203,8 +207,8 @@ static const db_sql RELEASE = {
     " RETURNING owner",
     "ki"};
 
-/* Only the owner changes these, unless the owner's node is closed: the lock on that row keeps them
- * as they are (A1). */
+/* Read without a lock. Only the owner changes these columns until the owner's node is closed, and
+ * each transaction of the owner locks the node's row, which delays the closing (hazard A1). */
 static const db_sql CHECK_FENCE = {
     "SELECT fence FROM {runs} WHERE run = $1 AND owner = $2 AND fence = $3", "iii"};
 
@@ -213,7 +217,7 @@ static const db_sql APPEND = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     "iiiiitiib"};
 
-/* For the change feed: a row of its own, which no other transaction waits for. */
+/* Adds a row to the change feed. No other transaction waits for it. */
 static const db_sql NOTE = {"INSERT INTO {changes} (run, at) VALUES ($1, $2)", "ii"};
 
 static db_value text_or_null(slice s)
@@ -226,7 +230,7 @@ static db_value bytes_or_null(slice s)
     return s.at ? db_bytes(s) : db_null();
 }
 
-/* A guard on the row of a run, and what is found there if it does not hold. */
+/* Adds a guard on the row of a run, and a query that shows the row if the guard refuses. */
 static int guard_run(unit *u, const db_sql *sql, const char *name, int64_t run,
                      const db_value *values, int count)
 {
@@ -328,7 +332,8 @@ int run_try_cancel(unit *u, const run_mail *m, int64_t parent)
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(parent)};
     int tried = unit_try(u, &CANCEL, unit_key("runs", m->run), values, DB_COUNT(values));
     run_put_mail(u, m, db_from(tried, SEND_SEQ));
-    run_note(u, db_int(m->run), m->at_ms); /* also if it has ended: then for nothing */
+    run_note(u, db_int(m->run), m->at_ms); /* also if the run has ended and nothing changes, which
+                                              does no harm */
     return tried;
 }
 

@@ -1,12 +1,15 @@
 /* The SQL of runs as parts of units: claim (a lease with a fencing token), send, park, finish, give
  * back, append.
  *
- * Each function adds its statements to a unit and gives the number of the one that returns the row
- * described with it, for unit_rows() and db_from(). The SQL is here, but for what begins a run, a
- * generation or its clean-ups (run_insert.c, generation.c, redrive.c) and delete.c, because the
- * kinds are right only together: what one of them sleeps on, another one must change in the same
- * row (A2), and what one reads without a lock, no other may take back (A1). test/interleave steps
- * every pair of them through every order.
+ * Each function adds its statements to a unit, and gives the number of the statement that returns
+ * the row described with the function, for unit_rows() and db_from(). "Guard X" names the condition
+ * that refuses the unit if it does not hold.
+ *
+ * The SQL of these kinds of units is in one file, because the kinds are correct only together: what
+ * a run sleeps on, the unit that wakes it must change in the same row (hazard A2), and what a unit
+ * reads without a lock, no other unit may change back (hazard A1). test/interleave steps every pair
+ * of kinds through every order. Other files have the SQL that begins a run, a generation or its
+ * clean-ups (run_insert.c, generation.c, redrive.c) and that deletes a run (delete_units.c).
  *
  * All times are the database's (db_clock.h). */
 #ifndef ROWS_RUN_UNITS_H
@@ -15,189 +18,197 @@
 #include "db/columns.h"
 #include "db/unit.h"
 
-/* Larger input and output is in the journal, and not in the row of the run, which is rewritten at
- * every park. */
+/* Input and output of more bytes is in the journal, and not in the row of the run, which is
+ * rewritten at every park. */
 enum { RUN_SMALL = 1024 };
 
-/* No deadline: it sleeps until something arrives. */
+/* A deadline that never comes: the run sleeps until something arrives. */
 #define RUN_NEVER INT64_MAX
 
-/* A run as its owner knows it. All that the owner does to the row names all three. */
+/* A node's lease on a run. Every statement of the owner names all three. */
 typedef struct run_lease {
     int64_t run;
     int64_t owner;
     int64_t fence;
 } run_lease;
 
-/* A run as a node has read it that wants to claim it. */
+/* A run as read by a node that wants to claim it. */
 typedef struct run_found {
     int64_t run;
-    int64_t owner;      /* none (0), or a node that is closed */
-    int64_t held;       /* it is held for this reason, and the claim ends that */
-    int64_t seq;        /* length of its journal */
-    int64_t counted;    /* 1: as far as is known it was being executed when its owner died */
-    slice version;      /* for a run that has none yet; at NULL: none */
-    int64_t generation; /* which was read: its input, version and deadline are that one's; 0: any */
+    int64_t owner;      /* 0: none; otherwise a closed node */
+    int64_t held;       /* the reason for which it is held, and the claim ends the hold; 0: not
+                           held */
+    int64_t seq;        /* the length of its journal */
+    int64_t counted;    /* 1: it was being executed when its owner died, as far as is known */
+    slice version;      /* the version for a run that has none yet; at NULL: none */
+    int64_t generation; /* the generation whose input, version and deadline were read; 0: any */
 } run_found;
 
-/* Claim it. Guards: "closed", the owner; "owner", another node has the run by now, or it has ended,
- * is held for another reason, or has begun a new generation. These are the columns of its row;
- * CLAIM_CLAIMS: the number of claims without progress, this one included. Where a guard on a run
- * does not hold, owner, fence, phase and held are what was found. */
+/* Claims a run. Guard "closed": the owner is closed. Guard "owner": the run has the owner, the hold
+ * and the generation that were read, and has not ended. The row has the columns below; CLAIM_CLAIMS
+ * is the number of claims without progress, this one included. If a guard on a run refuses,
+ * unit_found() gives owner, fence, phase and held of the run. */
 enum { CLAIM_FENCE, CLAIM_GENERATION, CLAIM_MAIL, CLAIM_PHASE, CLAIM_WAKE_AT, CLAIM_CLAIMS };
 
 int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
 
-/* So many claims more, or less; with more it is marked as being executed under this fence. Guard
- * "fence". */
+/* Adds `more`, which may be negative, to the claims of a run; with more than 0 the run is marked as
+ * being executed under this fence. Guard "fence": the lease is valid. */
 int run_mark(unit *u, const run_lease *h, int64_t more);
 
-/* Something that arrives for a run. */
+/* An arrival: a message, an answer or a cancel for a run. */
 typedef struct run_mail {
     int64_t run;
-    int64_t generation; /* which call it answers; 0, 0, 0: none, it is a message */
+    int64_t generation; /* with op and attempt: the call that it answers; all 0: it is a message */
     int64_t op;
     int64_t attempt;
     int64_t kind; /* INBOX_… */
     slice name;
-    slice key; /* at NULL: it has none */
+    slice key; /* at NULL: none */
     slice by;
     int64_t at_ms;
     int64_t enc;
-    slice data; /* at NULL: it has none */
+    slice data; /* at NULL: none */
 } run_mail;
 
-/* Put it into the run's inbox and wake the run. Guard "live": there is no such run, or it has
- * ended. The row says which seq it got, and which node should be notified. */
+/* Puts an arrival into the run's inbox and wakes the run. Guard "live": the run exists and has not
+ * ended. The row has the seq that the arrival got, and the node that should be notified. */
 enum { SEND_SEQ, SEND_OWNER };
 
 int run_send(unit *u, const run_mail *m);
 
-/* The same as a part of a unit about something else: if there is no such run, or it has ended,
- * nothing arrives, and the unit goes on. Gives the number of a try. */
+/* The same as run_send(), as part of a unit about something else: if the run does not exist or has
+ * ended, nothing arrives, and the unit goes on. Gives the number of a try. */
 int run_try_send(unit *u, const run_mail *m);
 
-/* The same for the parent of a run that `finish` of this unit ends: to the generation that the row
- * of the run names then, since a parent may have begun anew and kept its child. */
+/* The same as run_try_send(), for the parent of the run that the statement `finish` of this unit
+ * ends. The arrival goes to the parent's generation that the row of the child names by then, since
+ * a redrive of the parent may have kept the child. */
 int run_try_report(unit *u, const run_mail *m, int finish);
 
-/* Only the row of the inbox, as this seq, for a run whose own row is written with it. */
+/* Writes only the row of the inbox, under this seq, for a run whose own row the same unit
+ * writes. */
 void run_put_mail(unit *u, const run_mail *m, db_value seq);
 
-/* Ask for its cancellation: an arrival of kind INBOX_CANCEL, whose reason (JSON text) is the data;
- * only the first one counts. A held run without an owner goes on to its clean-ups. Guard
- * "uncancelled": there is no such run, it has ended, or was asked before. Columns as of run_send().
- * */
+/* Requests the cancellation of a run: an arrival of kind INBOX_CANCEL, whose data is the reason
+ * (JSON text). Only the first request counts. A held run without an owner goes on to its clean-ups.
+ * Guard "uncancelled": the run exists, has not ended, and was not cancelled before. Columns as of
+ * run_send(). */
 int run_cancel(unit *u, const run_mail *m);
 
-/* The same as a part of a unit about something else, for a child of `parent`. A try. */
+/* The same as run_cancel(), as part of a unit about something else, for a child of `parent`. Gives
+ * the number of a try. */
 int run_try_cancel(unit *u, const run_mail *m, int64_t parent);
 
-/* The cancellation was asked for before, and the run is held and without an owner by now: let it go
- * on to its clean-ups. Guard "cancelled". */
+/* Lets a run that was cancelled before, and has been held since, go on to its clean-ups. Guard
+ * "cancelled": the run is cancelled, held, and without an owner. */
 int run_cancel_held(unit *u, int64_t run, int64_t now_ms);
 
-/* What a run says about itself: its custom status, after so many changes. NULL, or 0 changes: it is
- * as it was. */
+/* The custom status of a run, and the number of its changes since the last unit. NULL, or 0
+ * changes: it is unchanged. */
 typedef struct run_status {
     slice text;
     int64_t count;
 } run_status;
 
-/* In units where no other statement writes the status. */
+/* Writes the custom status, in units where no other statement writes it. */
 int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_t now_ms);
 
-/* Sleep until `deadline_ms` (RUN_NEVER), unless more has arrived than `seen`, the mail that was
- * applied: then it is due at once. It keeps its owner, unless it was held: then it has none. Guard
- * "fence". The row says when it wakes, how much mail there is, and whether it is held. */
+/* Parks a run: it sleeps until `deadline_ms` (or RUN_NEVER), unless more has arrived than `seen`,
+ * the mail that was applied; then it is due at once. It keeps its owner, unless it was held: then
+ * it has none. Guard "fence": the lease is valid. The row has the time when it wakes, its mail, and
+ * whether it is held. */
 enum { PARK_WAKE_AT, PARK_MAIL, PARK_HELD };
 
 int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
              const run_status *status, int64_t now_ms);
 
-/* The same while it has jobs under way: it keeps its owner, held or not. */
+/* The same as run_park(), for a run with jobs under way: it keeps its owner, held or not. */
 int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
                   const run_status *status, int64_t now_ms);
 
 /* How a run ends. */
 typedef struct run_end {
     run_phase phase;
-    slice output; /* small enough for the row; at NULL: it is in the journal, or there is none */
-    slice error;  /* likewise */
+    slice output; /* a small output; at NULL: it is in the journal, or there is none */
+    slice error;  /* a small error; at NULL: it is in the journal, or there is none */
 } run_end;
 
-/* End it and give it back. Guard "fence". The row says whether a parent or a client waits for
- * it. */
+/* Ends a run and gives it back. Guard "fence": the lease is valid. The row tells whether a client
+ * waits for the run (watched), and its parent. */
 enum { FINISH_WATCHED, FINISH_PARENT, FINISH_PARENT_GENERATION, FINISH_PARENT_OP };
 
 int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,
                int64_t now_ms);
 
-/* Give it back as it is; whatever it waits for, it wakes for the next owner. Guard "fence". */
+/* Gives a run back as it is: the next owner wakes it when what it waits for comes. Guard "fence":
+ * the lease is valid. */
 int run_give_back(unit *u, const run_lease *h, int64_t now_ms);
 
 typedef struct run_held {
     int64_t reason; /* HELD_… */
     slice words;    /* for people */
-    slice what;     /* that would help is missing, or the builds that cannot go on: hold.h */
+    slice what;     /* what is missing, or the builds that cannot go on; see hold.h */
 } run_held;
 
-/* Hold it, and give it back. Guard "fence". */
+/* Holds a run, and gives it back. Guard "fence": the lease is valid. */
 int run_set_held(unit *u, const run_lease *h, const run_held *why, int64_t now_ms);
 
-/* Hold it because its record is refused (HELD_RECORD), and keep it: the result is in the memory of
- * its owner only. It stays due, for a takeover when that owner is dead. `trouble`: in words, until
- * it has got further. Guard "fence". */
+/* Holds a run because the database refuses its record (HELD_RECORD). The owner keeps the run, whose
+ * result is in its memory only. The run stays due, for a takeover when the owner is dead. `trouble`
+ * tells the error in words, until the run has got further. Guard "fence": the lease is valid. */
 int run_hold_record(unit *u, const run_lease *h, const run_held *why, slice trouble,
                     int64_t now_ms);
 
-/* Put before a unit that is handed in again: the run is still the owner's; a hold for its record,
- * and its trouble, are over if the unit is committed. Guard "fence". */
+/* Puts a guard, "fence", before all other statements of a unit that is committed again: the lease
+ * is still valid. If the unit is committed, a hold for its record, and the trouble of the run, are
+ * over. */
 void run_try_again(unit *u, const run_lease *h);
 
-/* The trouble of a run that is not held, in words; at NULL: it is over. */
+/* Sets the trouble of a run that is not held, in words; at NULL: it is over. */
 int run_set_trouble(unit *u, const run_lease *h, slice trouble, int64_t now_ms);
 
-/* Hold a run that is due and that no node can drive: HELD_VERSION. It has no owner (0), or a node
- * that is closed. Guards "closed", "owner". */
+/* Holds a run that is due and that no node can drive (HELD_VERSION). Guard "closed": the owner is 0
+ * or closed. Guard "owner": the run still has this owner, and is live and due. */
 int run_hold_due(unit *u, int64_t run, int64_t owner, slice words, int64_t now_ms);
 
-/* Hold any live run; its owner, which the row names, notices it at its next poll. Guard "live". */
+/* Holds any live run. The row has its owner, which notices the hold at its next poll. Guard "live":
+ * the run exists and has not ended. */
 int run_hold_by_hand(unit *u, int64_t run, slice words, int64_t now_ms);
 
-/* Release a held run, whatever the reason for the hold. Guard "held". The returned row has its
- * owner; 0: none. */
+/* Releases a held run, whatever the reason for the hold. Guard "held": the run is held. The row has
+ * its owner; 0: none. */
 int run_set_free(unit *u, int64_t run, int64_t now_ms);
 
-/* Check that the owner still has it, without a lock. Guard "fence". */
+/* Checks, without a lock, that the lease is valid. Guard "fence". */
 int run_check_fence(unit *u, const run_lease *h);
 
-/* One more row of a run's journal. */
+/* A row of a run's journal. */
 typedef struct run_entry {
     int64_t run;
     int64_t generation;
     int64_t seq;
     int64_t kind;
-    int64_t op; /* of an arrival: the seq of the op that it is about; otherwise 0 */
+    int64_t op; /* of an arrival: the seq of its op; otherwise 0 */
     slice name;
     int64_t at_ms;
     int64_t enc;
-    slice data; /* at NULL: it has none */
+    slice data; /* at NULL: none */
 } run_entry;
 
-/* A run was made, ended, was held or released, changed its custom status, began to fail, or a new
- * generation: a row for the change feed (change_feed.h). */
+/* Adds a row to the change feed (change_feed.h): the run was made, ended, was held or released,
+ * changed its custom status, began to fail, or began a new generation. */
 void run_note(unit *u, db_value run, int64_t now_ms);
 
-/* Append it. There is no guard: the engine knows that it owns the run, and that this is still so is
- * what the lock on the node's own row says, under which it commits. */
+/* Appends a row. There is no guard: the engine knows that it owns the run, and each of its
+ * transactions proves that by the lock on its node's row. */
 int run_append(unit *u, const run_entry *e);
 
-/* The first row in the unit that tells of something that was done outside, or else the first. Name,
- * kind, op and seq are set. 0: the unit has no rows. */
+/* Finds the first row of the unit that records an effect outside, or else its first row. Sets name,
+ * kind, op and seq. 0: the unit has no rows. */
 int run_find_deed(const unit *u, run_entry *out);
 
-/* The same with data that another statement of the unit gives (db_from()). */
+/* The same as run_append(), with data that another statement of the unit gives (db_from()). */
 int run_append_from(unit *u, const run_entry *e, db_value data);
 
 #endif

@@ -1,11 +1,11 @@
 /* The SQL of messages with idempotency keys.
  *
- *   1. The key is looked up first, so that a known one is answered whatever has become of the run.
- *   2. Two units with the same key at once may both find it new. Then the lock on the row of the
- *      run lets one in after the other, whose receipt is there by then.
- *   3. The primary key of the receipts refuses the second one.
- * That is an error of the unit and not a refusal, so it costs more; but it is rare, and in the
- * usual case nothing is locked that was not locked anyway. */
+ *   1. The key is looked up first, so that a known key is answered even if the run has ended.
+ *   2. Two units at once may both find the key new. Then the lock on the row of the run makes the
+ *      second one wait until the receipt of the first one is committed.
+ *   3. The primary key of {receipts} refuses the receipt of the second unit.
+ * Step 3 is an error of the unit and not a refusal, so it costs more. But it is rare, and in the
+ * usual case no additional row is locked. */
 #include "rows/send_units.h"
 
 #include <assert.h>
@@ -41,8 +41,8 @@ pawl_code letter_seal(letter *l)
         return rc;
     begin_seal(&d, l);
     rc = value_digest(&d, l->mail.data); /* RULE a-message-is-compared-as-a-value */
-    if (rc ==
-        PAWL_INVALID) { /* something else has put it into the outbox: its bytes stand for it */
+    /* Another program may have put text into the outbox that is not JSON: its bytes count. */
+    if (rc == PAWL_INVALID) {
         begin_seal(&d, l);
         digest_add(&d, l->mail.data);
     }
@@ -55,7 +55,8 @@ static slice print_of(const letter *l)
     return (slice){(const char *)l->print, sizeof l->print};
 }
 
-/* Keys of different runs may have the same name here, which does no harm. */
+/* The same key of two runs gives the same unit key, which only makes their units wait for each
+ * other. */
 static uint64_t row_of(const letter *l)
 {
     return unit_key_text("receipts", l->mail.key);
@@ -92,7 +93,7 @@ int letter_is_same(const letter *l, const unit_row *receipt)
            letter_has_answer(l, receipt->values[RECEIPT_ANSWER].s);
 }
 
-/* Receipts of older versions have a digest of the message as it was written, byte for byte. */
+/* Receipts of older versions have a digest of the message's bytes, and not of its JSON value. */
 int letter_has_answer(const letter *l, slice answer)
 {
     unsigned char written[DIGEST_SIZE];
