@@ -1,5 +1,6 @@
-/* Options may stand anywhere, as --name value or --name=value; "--" ends them, for ids that begin
- * with a dash. Each command takes some of them and says so in the table of commands. */
+/* Parsing the command line. Options may stand anywhere, as --name value or --name=value; "--" ends
+ * them, for ids that begin with a dash. The table of commands says which options a command
+ * takes. */
 #include "cli/arguments.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ static int read_number(int64_t *out, const char *text)
     return 0;
 }
 
-/* A list of phases with commas between. */
+/* Reads a list of phases, separated by commas, into a bit mask. */
 static int read_phases(int64_t *out, const char *text)
 {
     for (;;) {
@@ -55,7 +56,7 @@ static int read_phases(int64_t *out, const char *text)
     }
 }
 
-/* A time with its unit: 500ms, 30s, 5m, 2h, 1d; 0 needs none. */
+/* Reads a duration with its unit: 500ms, 30s, 5m, 2h, 1d. 0 needs no unit. */
 static int read_time(int64_t *out, const char *text)
 {
     static const struct {
@@ -79,7 +80,7 @@ static int read_time(int64_t *out, const char *text)
     return complain("a time is 500ms, 30s, 5m, 2h or 1d, not", text);
 }
 
-/* NAME=VALUE, the value as JSON. */
+/* Reads NAME=VALUE, whose value is JSON. */
 static int read_attribute(arguments *a, char *text)
 {
     char *mark = strchr(text, '=');
@@ -97,7 +98,7 @@ typedef enum { SWITCH, TEXT, NUMBER, TIME, PHASE, ATTRIBUTE } option_kind;
 
 typedef struct option {
     const char *name;
-    size_t at; /* in arguments */
+    size_t at; /* offset of the field in the struct arguments */
     option_kind kind;
     int of_all;
 } option;
@@ -164,7 +165,7 @@ static int read_value(arguments *a, const option *o, char *value)
     return USAGE;
 }
 
-/* argv[*i] is an option; its value may be the next word. */
+/* Reads the option argv[*i], whose value may be the next word. */
 static int read_option(arguments *a, int argc, char **argv, int *i)
 {
     char *name = argv[*i] + 2;
@@ -204,7 +205,7 @@ static int takes(const command *c, const char *name)
     return at != NULL;
 }
 
-/* What was given must be what the command takes. */
+/* Checks that the command takes the words and options that were given. */
 static int check(arguments *a)
 {
     if (!a->command)

@@ -1,5 +1,5 @@
-/* The command line, parsed and checked: which command, for which database, with which of its
- * options. Nothing here opens anything. */
+/* The command line, parsed and checked: the command, the database, and the command's options. These
+ * functions do not open the database. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
@@ -11,10 +11,10 @@ enum { ARGUMENTS_WORDS = 3 };
 
 typedef struct arguments {
     const command *command;
-    const char *words[ARGUMENTS_WORDS]; /* its positional arguments; NULL: not given */
+    const char *words[ARGUMENTS_WORDS]; /* positional arguments of the command; NULL: not given */
     int count;
-    unsigned given; /* bits: which options */
-    const char *db; /* never to be printed: it may hold a password */
+    unsigned given; /* bit mask of the options that were given */
+    const char *db; /* must not be printed, since it may hold a password */
     const char *tenant;
     const char *workflow;
     const char *prefix;
@@ -43,10 +43,10 @@ typedef struct arguments {
     int version;
 } arguments;
 
-/* Read them. 0; otherwise the exit code, and stderr has the reason. */
+/* Reads the command line. Gives 0, or the exit code after it has printed the reason to stderr. */
 int arguments_read(arguments *a, int argc, char **argv);
 
-/* What --help says. */
+/* Prints the help text, of the command if one was given. */
 void arguments_help(const arguments *a);
 
 #endif

@@ -1,6 +1,6 @@
-/* start, send, wait, cancel, redrive, hold, release, rm: what an operator does to a run by hand,
- * through the public functions that any client has. The tool drives nothing: the nodes carry out
- * what was asked for here. */
+/* The commands that change runs: start, send, wait, cancel, redrive, hold, release, rm. They use
+ * the public functions that any client has. The tool is not a node: the nodes carry out what these
+ * commands request. */
 #include "cli/cmd_write.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- Values ---- */
 
-/* All of stdin, one byte more than may be at most. */
+/* Reads stdin to its end, or until it is longer than PAWL_MAX_PAYLOAD, which pawl then refuses. */
 static char *read_stdin(void)
 {
     size_t size = 0, room = 4096;
@@ -30,11 +30,12 @@ static char *read_stdin(void)
     if (text)
         text[size] = '\0';
     if (text && strlen(text) != size)
-        text[0] = '\0'; /* a NUL inside: not JSON */
+        text[0] = '\0'; /* the text has a NUL inside, so it is not JSON */
     return text;
 }
 
-/* A word as JSON: none is null, "-" is stdin. To be freed; NULL: memory is out. */
+/* The JSON text that a word stands for: no word is null, "-" is the text on stdin. The caller frees
+ * it; NULL: memory is out. */
 static char *value_of(const char *word)
 {
     return !word ? strdup("null") : strcmp(word, "-") == 0 ? read_stdin() : strdup(word);
@@ -48,7 +49,7 @@ static void open_answer(const char *id)
     out_string(stdout, id);
 }
 
-/* One line: the words, and the id. */
+/* Prints one line with the words and the id. */
 static void print_line(const char *words, const char *id)
 {
     printf("%s ", words);

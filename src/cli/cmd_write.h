@@ -1,5 +1,5 @@
-/* The commands that change runs: start, send, wait, cancel, redrive, hold, release, rm. Results and
- * output as in commands.h. */
+/* The commands that change runs: start, send, wait, cancel, redrive, hold, release, rm. As
+ * commands.h says, each prints to stdout and gives the code of the call that ended it. */
 #ifndef CLI_CMD_WRITE_H
 #define CLI_CMD_WRITE_H
 

@@ -1,8 +1,8 @@
-/* ls, show, history, why, tree, nodes, and the table of all commands: text for people, or JSON for
- * programs, whose keys stay as they are.
+/* The commands that only read (ls, show, history, why, tree, nodes), and the table of all commands.
+ * They print text for people, or JSON for programs, whose keys never change.
  *
- * Written on the public header only. Times are ISO 8601 in UTC; what is not known is left out for
- * people, and null for programs. */
+ * The commands use the public header only. Times are ISO 8601 in UTC. A value that is not known is
+ * left out of text, and null in JSON. */
 #include "cli/commands.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { LIMIT = 100, DATA = 200, COLUMN_PHASE = 10, COLUMN_WORKFLOW = 24, COLUMN_
 
 /* ---- Pieces ---- */
 
-/* The members of an info, without the brace that ends it. */
+/* Prints an info as a JSON object, without the closing brace. */
 static void put_info(const pawl_info *i)
 {
     fputs("{\"id\":", stdout);
@@ -150,7 +150,7 @@ static pawl_code show(pawl *p, const arguments *a)
     pawl_code rc = pawl_inspect(p, a->words[0], &i);
     if (rc != PAWL_OK)
         return rc;
-    if (has_ended(i)) /* it may have been pruned meanwhile: then there is no outcome */
+    if (has_ended(i)) /* without an outcome if the run was deleted meanwhile */
         pawl_wait(p, a->words[0], 0, &end);
     if (a->json)
         show_json(i, end);
@@ -177,7 +177,7 @@ static int event_json(const pawl_event *e, void *arg)
     return 0;
 }
 
-/* A time is shown as a date, not as a number. */
+/* Prints the data of an event; the time until which a run sleeps is printed as a date. */
 static void event_data(const pawl_event *e)
 {
     char time[OUT_TIME];

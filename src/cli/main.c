@@ -1,8 +1,8 @@
 /* pawl, the command-line client: inspects and changes runs from outside their programs.
  *
- * It opens the database, executes one command, prints the answer, and ends with the exit code that
- * the table of codes in pawl.h has for it. It never makes a database: a misspelt name is an error
- * here, although pawl_open() would make the file. */
+ * The tool opens the database, executes one command, prints the answer, and ends with the exit code
+ * that PAWL_CODES in pawl.h has for the answer. It never makes a database: a misspelt file name is
+ * an error here, although pawl_open() would make the file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ static int fail(pawl *p, pawl_code rc)
 
 /* ---- The database ---- */
 
-/* The file that a URL names, without what may follow it; NULL: it names none, or memory is out. */
+/* The file that a URL names, without the parameters behind it; NULL: the URL names no file, or
+ * memory is out. */
 static char *file_of(const char *url)
 {
     int named = strncmp(url, "sqlite:", 7) == 0;
@@ -70,7 +71,8 @@ static char *file_of(const char *url)
     return size ? strndup(path, size) : NULL;
 }
 
-/* A file called postgres-something is left to pawl_open() as well, which judges for itself. */
+/* Tells whether the URL names a file that does not exist. A URL that begins with "postgres" is not
+ * checked here: pawl_open() decides what it means. */
 static int is_missing(const char *url)
 {
     struct stat info;

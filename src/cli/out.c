@@ -1,5 +1,6 @@
-/* One walk over the characters of a text serves all forms: each character is harmless and printed
- * as it is, or it is not and printed as an escape. Bytes that are no UTF-8 are never printed. */
+/* Printing untrusted text. Every function walks over the characters of a text, and prints a
+ * harmless character as it is and any other as an escape. Bytes that are not UTF-8 are never
+ * printed as they are. */
 #include "cli/out.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 
 #define NO_CHARACTER UINT32_MAX
 
-/* The next character and its bytes; NO_CHARACTER for a byte that begins none. */
+/* Decodes the character at *at and moves *at behind it. NO_CHARACTER: the byte begins no character
+ * of UTF-8; *at moves by one. */
 static uint32_t next_character(const unsigned char **at)
 {
     const unsigned char *p = *at;
@@ -28,7 +30,7 @@ static uint32_t next_character(const unsigned char **at)
     return c;
 }
 
-/* Would a terminal obey it, or a reader not see it? */
+/* Tells whether a terminal would obey the character as a command, or a reader would not see it. */
 static int is_unsafe(uint32_t c)
 {
     static const struct {
@@ -153,8 +155,9 @@ void out_json(FILE *to, const char *json)
 
 /* ---- Times ---- */
 
-/* Days since 1970 as a date, over eras of 400 years that begin in March: the C library has a time
- * zone, and a range. */
+/* Computes the date here, because the functions of the C library depend on a time zone and have a
+ * limited range. Days become a date by eras of 400 years that begin in March, which all have the
+ * same length. */
 void out_time(char out[OUT_TIME], int64_t ms)
 {
     int64_t days = ms / 86400000 - (ms % 86400000 < 0);

@@ -1,12 +1,12 @@
-/* Times are ISO 8601 in UTC. What is not known is left out of text, and null in JSON, whose readers
- * expect each key to be there. */
+/* Members and lines that several commands print. A value that is not known is left out of text, and
+ * null in JSON, whose readers expect every key. */
 #include "cli/print.h"
 
 #include <stdio.h>
 
 #include "cli/out.h"
 
-/* "key":"2025-…", or null; a comma before it. */
+/* Prints ,"key":"2025-01-31T12:00:00.000Z", with null for the time 0. */
 void put_time(const char *key, int64_t ms)
 {
     char text[OUT_TIME];

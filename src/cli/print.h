@@ -1,19 +1,21 @@
-/* Pieces of what commands print: members of JSON objects for programs, lines for people. All go to
- * stdout. */
+/* Parts of the output that several commands share, printed to stdout: members of JSON objects for
+ * programs, lines for people. */
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
 
 #include <pawl.h>
 
-/* "key":"text", a comma before it; a moment, or null. */
+/* Print a comma and the member "key":"text" of a JSON object. put_time() prints an instant; 0 is
+ * null. */
 void put_member(const char *key, const char *text);
 void put_time(const char *key, int64_t ms);
 
-/* A line of key and text; none if there is no text, or no moment. */
+/* Print a line with key and text. No line is printed for "" or the instant 0. */
 void put_line(const char *key, const char *text);
 void put_time_line(const char *key, int64_t ms);
 
-/* How a run has ended: an object, null for NULL; lines, none for NULL. */
+/* Print how a run has ended. put_outcome() prints a JSON object, or null for NULL;
+ * put_outcome_lines() prints lines, or none for NULL. */
 void put_outcome(const pawl_outcome *end);
 void put_outcome_lines(const pawl_outcome *end);
 
