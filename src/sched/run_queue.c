@@ -223,9 +223,11 @@ static int is_quiet(sched *d)
     void *at;
     int quiet = d->claiming == 0 && d->starting == 0 && !d->jobs.first && !quarantine_is_ready(d) &&
                 heap_due_ms(&d->heap) > sched_now_ms(d);
-    for (int i = 0; quiet && i < SCHED_RUNNERS; i++)
-        quiet = !d->runners[i].first && !atomic_load(&d->runners[i].answered) &&
-                !atomic_load(&d->runners[i].busy);
+    for (int i = 0; quiet && i < SCHED_RUNNERS; i++) {
+        const runner *r = &d->runners[i];
+        int moves = r->runs && !r->waits && !r->lost; /* it may be in what a run has deferred */
+        quiet = !r->first && !atomic_load(&r->answered) && !atomic_load(&r->busy) && !moves;
+    }
     while (quiet && map_next(&d->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         /* One in quarantine waits for its time. */

@@ -44,15 +44,18 @@ static entry **find(pawl *p)
 }
 
 /* Two looks of the keeper are awaited: the first may have begun before there was something to see.
- * What they have found is done when the engine is idle again. */
+ * What they have found is done when the engine is idle again. The keeper is not asked for a third
+ * one, which would still be under way when the test goes on. */
 static void await_idle(pawl *p)
 {
     int64_t first, now, until = tmp_deadline();
+    int quiet = 0;
     engine_test_is_idle(p, 1, &first);
-    for (int quiet = 0; quiet < 2; tmp_pause(until, "the engine is idle", __FILE__, __LINE__)) {
+    for (;; tmp_pause(until, "the engine is idle", __FILE__, __LINE__)) {
         int idle = engine_test_is_idle(p, 0, &now);
         if (idle && now > first) {
-            quiet++;
+            if (++quiet == 2)
+                return;
             engine_test_is_idle(p, 1, &first);
         } else if (!idle) {
             quiet = 0;
