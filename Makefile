@@ -219,7 +219,7 @@ $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A) | $(PG_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PG_LIBS) $(PAWL_LIBS) $(TEST_RPATH)
 
-# What threads are made of is played by the simulator itself (test/sim/threads.c).
+# What threads are made of is simulated by the simulator itself (test/sim/threads.c).
 SIM_PLAYS := pthread_create pthread_join pthread_self pthread_mutex_lock pthread_cond_wait \
 	pthread_cond_signal pthread_cond_broadcast poll
 $(SIM): $(SIM_OBJS) $(LIB_A)

@@ -247,5 +247,5 @@ void rig_check(rig *r, int64_t runs)
 
 committer_stats rig_commits(rig *r)
 {
-    return committers_stats_now(handle_sched(r->pawl)->options.committers);
+    return committers_stats_now(sched_options_of(handle_sched(r->pawl))->committers);
 }

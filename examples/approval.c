@@ -2,7 +2,7 @@
  *
  *     approval start holiday-7      make the request
  *     approval wait holiday-7       drive it, here, until it has ended; stop and start at will
- *     approval approve holiday-7    decide, from another terminal, also before anybody waits
+ *     approval approve holiday-7    decide, from another terminal, also before the run waits
  *
  * The three are separate processes with nothing in common but the database. */
 #include <stdio.h>
@@ -20,9 +20,10 @@ static const char *holiday(pawl_run *run, const char *request)
     const char *verdict;
     pawl_set_status(run, "\"waiting for a decision\"");
     if (pawl_receive(run, "decision", PAWL_HOURS(48), &verdict) == PAWL_TIMEOUT)
-        return pawl_fail(run, "expired", "nobody decided about %s", pawl_run_id(run));
+        return pawl_fail(run, "expired", "no decision about %s", pawl_run_id(run));
     if (!pawl_get_bool(verdict, "/approved", 0))
-        return pawl_fail(run, "rejected", "%s said no", pawl_text(run, verdict, "/by", "somebody"));
+        return pawl_fail(run, "rejected", "%s said no",
+                         pawl_text(run, verdict, "/by", "a manager"));
 
     pawl_set_status(run, "\"approved\"");
     return pawl_step(run, "book", book, request, NULL);

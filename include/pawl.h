@@ -407,8 +407,8 @@ typedef struct pawl_options {
     int64_t threads;
     int64_t threads_max;
 
-    /* How many bytes of parked runs are kept in memory, all together. Other parked runs are rebuilt
-     * by replay when they go on. 0: 256 MiB. */
+    /* How many bytes of parked runs are kept in memory, all together. Other parked runs leave
+     * memory and are rebuilt by replay when they go on; the engine still owns them. 0: 256 MiB. */
     int64_t warm_bytes;
 
     /* NOT BUILT. Tags whose tasks this node takes, with commas between; "*": all. NULL: only

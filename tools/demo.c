@@ -30,7 +30,7 @@ static const char *outside(pawl_work *work, const char *input)
     if (strcmp(pawl_work_name(work), "ship") == 0 && pawl_work_attempt(work) == 1)
         return pawl_work_fail(work, PAWL_TRANSIENT, "no-truck", "no truck is free");
     if (strcmp(pawl_work_name(work), "deliver") == 0)
-        return pawl_work_fail(work, PAWL_PERMANENT, "refused", "nobody wants an anvil");
+        return pawl_work_fail(work, PAWL_PERMANENT, "refused", "anvils are sold out");
     return pawl_work_json(work, "{'%s':%j}", pawl_work_name(work), input);
 }
 

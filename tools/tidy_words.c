@@ -3,7 +3,8 @@
  * helper function that is named by a bare verb, cannot be understood without the code around it,
  * and cannot be found with grep. Which ones these are is in a plain list (tools/words):
  *
- *     text WORD...     not in comments and strings: WORD, in any case, in this order
+ *     text WORD...     not in comments and strings: WORD, in any case, in this order; a word
+ *                      alone between quotes is a name, and may stand there
  *     name NAME        no name of a static function
  *
  * Both are counted per file.
@@ -54,6 +55,12 @@ static bool is_letter(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-' || ((unsigned char)c & 0x80) != 0;
 }
 
+/* A word alone between quotes is a name, such as that of a user, and no word of a sentence. */
+static bool is_quoted(const char *text, size_t at, size_t end)
+{
+    return at > 0 && (text[at - 1] == '"' || text[at - 1] == '`') && text[end] == text[at - 1];
+}
+
 /* All words of comments and strings, one after the other, so that a line may end between two. */
 static void gather_words(const struct source *source, struct text_words *out)
 {
@@ -67,6 +74,11 @@ static void gather_words(const struct source *source, struct text_words *out)
                 end++;
             if (end == at) {
                 apart |= strchr(" \t*/\"", text[at++]) == NULL;
+                continue;
+            }
+            if (is_quoted(text, at, end)) {
+                at = end;
+                apart = true;
                 continue;
             }
             struct text_word word = {.line = i + 1, .apart = apart};

@@ -19,6 +19,7 @@
 #include "rows/delete_units.h"
 #include "rows/run_units.h"
 #include "sched/arrival.h"
+#include "sched/hold.h"
 #include "sched/sched.h"
 
 enum { LAPS_MAX = 16 };
@@ -97,14 +98,14 @@ static pawl_code check(const family *f, int force, error *err)
     return PAWL_OK;
 }
 
-static pawl_code commit(sched *d, unit *u, int64_t run)
+static pawl_code commit(sched *s, unit *u, int64_t run)
 {
     u->class = UNIT_OF_CLIENT;
-    pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    pawl_code rc = committer_commit(sched_committer_of(s, run), u);
     return unit_shut_out(u, rc);
 }
 
-static pawl_code delete_one(sched *d, int64_t run, int force, error *err)
+static pawl_code delete_one(sched *s, int64_t run, int force, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -113,7 +114,7 @@ static pawl_code delete_one(sched *d, int64_t run, int force, error *err)
         return error_nomem(err);
     }
     delete_units_run(u, run, force);
-    pawl_code rc = commit(d, u, run);
+    pawl_code rc = commit(s, u, run);
     if (rc == PAWL_REFUSED)
         rc = force ? PAWL_OK : error_set(err, PAWL_REFUSED, "the run has begun anew meanwhile");
     else if (rc != PAWL_OK)
@@ -121,18 +122,18 @@ static pawl_code delete_one(sched *d, int64_t run, int force, error *err)
                   u->message ? u->message : pawl_code_text(rc));
     if (rc == PAWL_OK && force) { /* a thread of this engine that drives the run drops it before the
                                      run's next work function */
-        hold_stop_driving(d, run);
-        arrival_cancel(d, run);
+        hold_stop_driving(s, run);
+        arrival_cancel(s, run);
     }
     arena_free(a);
     return rc;
 }
 
-static pawl_code delete_all(sched *d, const family *f, int force, error *err)
+static pawl_code delete_all(sched *s, const family *f, int force, error *err)
 {
     pawl_code rc = PAWL_OK;
     for (size_t i = 0; rc == PAWL_OK && i < f->count; i++)
-        rc = delete_one(d, f->at[i].run, force, err);
+        rc = delete_one(s, f->at[i].run, force, err);
     return rc;
 }
 
@@ -170,7 +171,7 @@ static pawl_code delete_orphans(pawl *p, family *f, error *err)
     return rc;
 }
 
-static pawl_code delete_rows_of(sched *d, int64_t run, error *err)
+static pawl_code delete_rows_of(sched *s, int64_t run, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -179,7 +180,7 @@ static pawl_code delete_rows_of(sched *d, int64_t run, error *err)
         return error_nomem(err);
     }
     delete_units_leftovers(u, run);
-    pawl_code rc = commit(d, u, run);
+    pawl_code rc = commit(s, u, run);
     if (rc != PAWL_OK && rc != PAWL_REFUSED)
         error_set(err, rc, "leftovers of a run were not deleted: %s",
                   u->message ? u->message : pawl_code_text(rc));
@@ -187,14 +188,14 @@ static pawl_code delete_rows_of(sched *d, int64_t run, error *err)
     return rc;
 }
 
-pawl_code delete_leftovers(sched *d, db_conn *c, int64_t run, int *more, error *err)
+pawl_code delete_leftovers(sched *s, db_conn *c, int64_t run, int *more, error *err)
 {
     family f = {0};
     int64_t remains = 0;
     int found;
     const db_value key = db_int(run);
     *more = 0;
-    pawl_code rc = delete_rows_of(d, run, err);
+    pawl_code rc = delete_rows_of(s, run, err);
     if (rc != PAWL_OK)
         return rc == PAWL_REFUSED ? PAWL_OK : rc;
     rc = db_begin(c, err);
@@ -205,7 +206,7 @@ pawl_code delete_leftovers(sched *d, db_conn *c, int64_t run, int *more, error *
         rc = db_number(c, &REMAINS, &key, 1, &remains, &found, err);
     db_rollback(c);
     if (rc == PAWL_OK)
-        rc = delete_all(d, &f, 1, err);
+        rc = delete_all(s, &f, 1, err);
     *more = rc == PAWL_OK && remains > 0; /* RULE leftovers-are-deleted-in-bounded-units */
     free(f.at);
     return rc;

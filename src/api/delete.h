@@ -12,6 +12,6 @@ struct sched;
  * live or ended. Reads on `c`, which is in no transaction. If a run of this key exists after all,
  * nothing is done. Sets *more to 1 if there were too many rows for one transaction, which would
  * keep other transactions waiting: call again for the rest. */
-pawl_code delete_leftovers(struct sched *d, db_conn *c, int64_t run, int *more, error *err);
+pawl_code delete_leftovers(struct sched *s, db_conn *c, int64_t run, int *more, error *err);
 
 #endif

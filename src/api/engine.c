@@ -51,19 +51,7 @@ static engine *engine_of(pawl *p)
 
 /* ---- What the handle asks of the scheduler ---- */
 
-static int64_t node_of_sched(sched *d)
-{
-    return atomic_load(&d->open_node);
-}
-
-static void wake_sched(sched *d)
-{
-    pthread_mutex_lock(&d->lock);
-    run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
-}
-
-static const handle_upcalls UPCALLS = {node_of_sched, wake_sched, unit_retry_words};
+static const handle_upcalls UPCALLS = {sched_open_node, sched_wake, unit_retry_words};
 
 /* ---- Options ---- */
 
@@ -162,8 +150,8 @@ static pawl_code keep_texts(pawl *p, const pawl_options *o, error *err)
 
 static int64_t most_threads(const pawl_options *o)
 {
-    int64_t most = o->threads_max ? o->threads_max : DRIVE_RUNNERS_MAX;
-    return most < DRIVE_RUNNERS_MAX ? most : DRIVE_RUNNERS_MAX;
+    int64_t most = o->threads_max ? o->threads_max : SCHED_RUNNERS_MAX;
+    return most < SCHED_RUNNERS_MAX ? most : SCHED_RUNNERS_MAX;
 }
 
 static int64_t threads_of(const pawl_options *o)
@@ -192,9 +180,9 @@ static int64_t sweep_feed(chore *c, db_conn *conn, int64_t now_ns)
 /* The tasks of the node loop besides driving runs. */
 static void register_chores(engine *e)
 {
-    sched *d = e->handle.sched;
-    e->outbox_relay = (outbox_relay){.sched = d};
-    e->orphan_rows = (orphan_rows){.sched = d};
+    sched *s = e->handle.sched;
+    e->outbox_relay = (outbox_relay){.sched = s};
+    e->orphan_rows = (orphan_rows){.sched = s};
     pawl *p = &e->handle;
     const chore chores[] = {
         {"change-feed", clock_deadline(0, CHANGE_FEED_LOOK_MS), look_at_feed, p, 0},
@@ -203,7 +191,7 @@ static void register_chores(engine *e)
         {"orphan-rows", 0, orphan_rows_look, &e->orphan_rows, 0},
     };
     for (size_t i = 0; i < sizeof chores / sizeof *chores; i++)
-        chores_add(&d->chores, &chores[i]);
+        sched_add_chore(s, &chores[i]);
 }
 
 /* Parts of the handle that have locks of their own. */
@@ -253,12 +241,12 @@ static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *
         .claim_ms = p->db->options.claim_ms,
         .drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS,
         .warm_bytes = o->warm_bytes ? o->warm_bytes : WARM_BYTES,
-        .work_threads = o->work_threads < DRIVE_RUNNERS_MAX ? o->work_threads : DRIVE_RUNNERS_MAX,
+        .work_threads = o->work_threads < SCHED_RUNNERS_MAX ? o->work_threads : SCHED_RUNNERS_MAX,
         .poll_ms = o->poll_ms ? o->poll_ms : POLL_MS,
         .has_heartbeat = !test->clock && !hooks_have_clock(&p->hooks),
         .drops = test->drops,
         .drops_arg = test->arg,
-        .hears_nobody = test->one_thread};
+        .ignores_notifications = test->one_thread};
     rc = p->registry && shared ? sched_open(&p->sched, &options, err) : error_nomem(err);
     if (rc != PAWL_OK) {
         read_pool_free(shared);
@@ -344,8 +332,11 @@ const engine_test *engine_test_of(pawl *p)
 
 int engine_test_is_idle(pawl *p, int calls, int64_t *looks)
 {
-    return run_queue_is_idle(p->sched, calls, looks) &&
-           committers_next_ns(p->committers) == INT64_MAX;
+    int64_t next_ns = committers_next_ns(p->committers);
+    if (next_ns != INT64_MAX && next_ns > sched_mono_ns(p->sched))
+        committers_drive(p->committers); /* its time would come, if the clock moved */
+    int idle = run_queue_is_idle(p->sched, calls, looks);
+    return next_ns == INT64_MAX ? idle : 0;
 }
 
 /* The scheduler is closed first, since work functions that are still running may use the other

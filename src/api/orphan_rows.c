@@ -69,7 +69,7 @@ static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
 {
     error err = {0};
     pawl_code rc = delete_leftovers(l->sched, l->conn, run, more, &err);
-    LOG(&l->sched->log, rc == PAWL_OK ? LOG_INFO : LOG_WARNING, "leftovers-deleted",
+    LOG(sched_log(l->sched), rc == PAWL_OK ? LOG_INFO : LOG_WARNING, "leftovers-deleted",
         LOG_NUM("run", run), LOG_TEXT("code", pawl_code_name(rc)));
     return rc;
 }
@@ -92,7 +92,7 @@ static int walk_page(orphan_rows *l)
     l->after = 0;
     l->table = (l->table + 1) % TABLE_COUNT;
     if (l->table == 0)
-        l->page_ns = clock_deadline(l->sched->host->mono_ns(l->sched->host), REST_MS);
+        l->page_ns = clock_deadline(sched_mono_ns(l->sched), REST_MS);
     return l->table != 0;
 }
 
@@ -132,7 +132,7 @@ int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
         orphan_notes_add(l->sched, run);
     if (l->page_ns == 0) /* a new node claims its runs first */
         l->page_ns = clock_deadline(now_ns, PAGES_MS);
-    if (l->sched->only || now_ns < l->page_ns)
+    if (sched_is_restricted(l->sched) || now_ns < l->page_ns)
         return 0;
     l->page_ns = clock_deadline(now_ns, PAGES_MS);
     walk(l); /* RULE what-has-no-run-is-swept-up */

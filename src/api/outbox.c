@@ -236,7 +236,8 @@ static pawl_code take_back(const entry *e, error *err)
     return db_run(e->conn, &TAKE_BACK, row, DB_COUNT(row), err);
 }
 
-/* Tells by *needed whether the row that was appended stays; an error deletes it too. */
+/* Decides whether the appended row stays (*needed = 1) or is deleted (0, as it is before the call).
+ * A judge that returns an error leaves *needed at 0, so that the row is deleted. */
 typedef pawl_code judge_fn(const entry *e, void *arg, int *needed, error *err);
 
 static pawl_code put_entry(entry *e, void *native, judge_fn *judge, void *arg, error *err)
@@ -247,7 +248,7 @@ static pawl_code put_entry(entry *e, void *native, judge_fn *judge, void *arg, e
         return error_set(err, PAWL_INVALID, "the connection is NULL");
     pawl_code rc = handle_time(e->p, &e->now_ms, err);
     if (rc == PAWL_OK)
-        rc = driver->borrow(handle_db(e->p), native, &e->conn, err);
+        rc = driver->guests.borrow(handle_db(e->p), native, &e->conn, err);
     if (rc != PAWL_OK)
         return rc;
     rc = append(e, err);

@@ -17,8 +17,9 @@
 #include <string.h>
 
 #include "api/send.h"
+#include "rows/node.h"
 
-enum { PAGE = 64, PAGE_BYTES = 1 << 20, KEEPER_PAGES = 4 };
+enum { PAGE = 64, PAGE_BYTES = 1 << 20, NODE_LOOP_PAGES = 4 };
 static const int64_t LOOK_LOCKS_NS = 500000000; /* how much time a round of the node loop may lose
                                                    to locks */
 
@@ -52,11 +53,11 @@ typedef struct page {
     sight sight;
     int64_t bound;         /* rows above this position are not read */
     outbox_backoff *waits; /* the targets that are passed over */
-    int is_keepers;        /* 1: the page of a node: waiting targets are tried again, and logged */
-    int64_t now_ns;        /* when the page was read; see outbox_backoff_passes() */
-    int64_t lost_ns;       /* time lost to locks, on all pages so far */
-    int64_t moved;         /* rows delivered, on all pages so far */
-    int is_cut;            /* lost_ns was too much: the rest of the page was left */
+    int by_node_loop; /* 1: read by the node loop: waiting targets are tried again, and logged */
+    int64_t now_ns;   /* when the page was read; see outbox_backoff_passes() */
+    int64_t lost_ns;  /* time lost to locks, on all pages so far */
+    int64_t moved;    /* rows delivered, on all pages so far */
+    int is_cut;       /* lost_ns was too much: the rest of the page was left */
     arena *memory;
     outbox_row rows[PAGE];
     int count;
@@ -103,7 +104,7 @@ static pawl_code keep_row(page *p, db_stmt *row, error *err)
 static pawl_code read_rows(page *p, db_conn *c, int64_t from, error *err)
 {
     db_stmt *s;
-    const db_value values[] = {db_text(slice_of(p->sched->options.tenant)), db_int(from),
+    const db_value values[] = {db_text(slice_of(sched_options_of(p->sched)->tenant)), db_int(from),
                                db_int(p->bound)};
     pawl_code rc = db_prepare(c, &READ, &s, err);
     if (rc != PAWL_OK)
@@ -141,9 +142,9 @@ static pawl_code skim_row(void *arg, db_stmt *row, error *err)
 
 static void tell_ended(const page *p, outbox_backoff_row *one)
 {
-    int64_t now_ns = p->sched->host->mono_ns(p->sched->host);
-    if (one && p->is_keepers)
-        LOG(&p->sched->log, LOG_INFO, "outbox-waits-ended", LOG_TEXT("run", one->id),
+    int64_t now_ns = sched_mono_ns(p->sched);
+    if (one && p->by_node_loop)
+        LOG(sched_log(p->sched), LOG_INFO, "outbox-waits-ended", LOG_TEXT("run", one->id),
             LOG_NUM("waited_ms", (now_ns - one->since_ns) / 1000000));
     free(one);
 }
@@ -157,8 +158,8 @@ static pawl_code skim(page *p, db_conn *c, int64_t *from, int *found, error *err
     outbox_backoff_unsee(p->waits);
     /* RULE L4-the-outbox-is-searched-behind-all-that-waits */
     while (rc == PAWL_OK && !k.found && k.rows > 0) {
-        const db_value values[] = {db_text(slice_of(p->sched->options.tenant)), db_int(k.from),
-                                   db_int(p->bound)};
+        const db_value values[] = {db_text(slice_of(sched_options_of(p->sched)->tenant)),
+                                   db_int(k.from), db_int(p->bound)};
         k.rows = 0;
         rc = read_pool_rows(c, &SKIM, values, DB_COUNT(values), skim_row, &k, err);
     }
@@ -187,7 +188,7 @@ static pawl_code read_page(page *p, error *err)
     arena_reset(p->memory);
     p->count = 0;
     p->bytes = 0;
-    p->now_ns = p->is_keepers ? p->sched->host->mono_ns(p->sched->host) : 0;
+    p->now_ns = p->by_node_loop ? sched_mono_ns(p->sched) : 0;
     if (p->waits->first)
         rc = skim(p, c, &from, &found, err);
     if (rc == PAWL_OK && found)
@@ -200,7 +201,7 @@ static pawl_code read_page(page *p, error *err)
 
 /* Commits a unit that only deletes the row or, with `why`, marks it as a dead letter. A row that is
  * already gone counts as success. */
-static pawl_code settle(sched *d, outbox_row *r, const char *why, error *err)
+static pawl_code settle(sched *s, outbox_row *r, const char *why, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -214,8 +215,9 @@ static pawl_code settle(sched *d, outbox_row *r, const char *why, error *err)
     else
         outbox_relay_take(u, r->pos);
     u->class = UNIT_OF_CLIENT;
-    u->lock_ms = KEEPER_LOCK_MS;
-    pawl_code rc = unit_shut_out(u, committer_commit(committers_at(d->options.committers, 0), u));
+    u->lock_ms = NODE_LOOP_LOCK_MS;
+    pawl_code rc =
+        unit_shut_out(u, committer_commit(committers_at(sched_options_of(s)->committers, 0), u));
     if (rc == PAWL_REFUSED)
         rc = PAWL_OK;
     r->waits = u->row_locked;
@@ -246,7 +248,7 @@ static pawl_code start_answer(const unit *u, const run_insert *b, pawl_code rc, 
     return error_set(err, rc, "the run was not started: %s", pawl_code_text(rc));
 }
 
-static pawl_code move_start(sched *d, arena *memory, outbox_row *r, int64_t now_ms, error *err)
+static pawl_code move_start(sched *s, arena *memory, outbox_row *r, int64_t now_ms, error *err)
 {
     start_ask ask;
     run_insert b;
@@ -255,7 +257,7 @@ static pawl_code move_start(sched *d, arena *memory, outbox_row *r, int64_t now_
     ask.id = r->target;
     ask.input = r->data;
     if (rc == PAWL_OK)
-        rc = start_birth(d, &ask, r->at_ms, r->by, &b, err);
+        rc = start_birth(s, &ask, r->at_ms, r->by, &b, err);
     if (rc != PAWL_OK)
         return rc;
     arena *a = arena_new(0);
@@ -265,19 +267,19 @@ static pawl_code move_start(sched *d, arena *memory, outbox_row *r, int64_t now_
         return error_nomem(err);
     }
     b.now_ms = now_ms;
-    handover_owner(d, &b);
+    handover_owner(s, &b);
     outbox_relay_take(u, r->pos);
     run_insert_write(u, &b, 1);
     u->class = UNIT_OF_CLIENT;
-    u->lock_ms = KEEPER_LOCK_MS;
-    rc = committer_commit(committers_of(d->options.committers, (uint64_t)b.run), u);
-    handover_started(d, &b, rc == PAWL_OK);
+    u->lock_ms = NODE_LOOP_LOCK_MS;
+    rc = committer_commit(sched_committer_of(s, b.run), u);
+    handover_started(s, &b, rc == PAWL_OK);
     rc = start_answer(u, &b, rc, r, err);
     arena_free(a);
     return rc;
 }
 
-static pawl_code move_message(sched *d, const sight *v, arena *memory, outbox_row *r,
+static pawl_code move_message(sched *s, const sight *v, arena *memory, outbox_row *r,
                               int64_t now_ms, error *err)
 {
     send_ask ask = {
@@ -295,7 +297,7 @@ static pawl_code move_message(sched *d, const sight *v, arena *memory, outbox_ro
     ask.starts = ask.start.workflow.at && ask.start.input.at;
     ask.start.id = r->target;
     if (rc == PAWL_OK)
-        rc = send_carry(d, v, &ask, err);
+        rc = send_carry(s, v, &ask, err);
     r->settled = ask.moved;
     r->waits = ask.waits;
     return rc;
@@ -308,47 +310,47 @@ static int is_verdict(pawl_code rc)
            rc == PAWL_LIMIT || rc == PAWL_DATA;
 }
 
-static pawl_code fail_row(sched *d, outbox_row *r, error *err)
+static pawl_code fail_row(sched *s, outbox_row *r, error *err)
 {
     char why[256];
     buf b;
     buf_init_fixed(&b, why, sizeof why);
     buf_printf(&b, "%s: %s", pawl_code_name(err->code), err->message);
-    LOG(&d->log, LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
+    LOG(sched_log(s), LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
         LOG_TEXT("code", pawl_code_name(err->code)));
-    return settle(d, r, why, err);
+    return settle(s, r, why, err);
 }
 
 /* PAWL_OK: the row was delivered, or is a dead letter now. */
 static pawl_code move_row(page *p, outbox_row *r, error *err)
 {
-    sched *d = p->sched;
-    int64_t now_ms = sched_now_ms(d);
+    sched *s = p->sched;
+    int64_t now_ms = sched_now_ms(s);
     pawl_code rc;
     if (r->kind == OUTBOX_START && r->data.at)
-        rc = move_start(d, p->memory, r, now_ms, err);
+        rc = move_start(s, p->memory, r, now_ms, err);
     else if (r->kind == OUTBOX_MESSAGE && r->data.at)
-        rc = move_message(d, &p->sight, p->memory, r, now_ms, err);
+        rc = move_message(s, &p->sight, p->memory, r, now_ms, err);
     else
         rc = error_set(err, PAWL_INVALID, "the row is neither a start nor a message");
-    if (is_verdict(rc)) /* RULE A6-what-fails-in-the-outbox-blocks-nobody */
-        return fail_row(d, r, err);
-    return rc == PAWL_OK && !r->settled ? settle(d, r, NULL, err) : rc;
+    if (is_verdict(rc)) /* RULE A6-a-dead-letter-blocks-no-other-row */
+        return fail_row(s, r, err);
+    return rc == PAWL_OK && !r->settled ? settle(s, r, NULL, err) : rc;
 }
 
 /* Lets the target of a row that has met a lock wait. PAWL_OK: the relay passes over the row and all
  * others of its target. */
 static pawl_code pass_over(page *p, const outbox_row *r, int64_t took_ns)
 {
-    sched *d = p->sched;
-    int64_t now_ns = p->is_keepers ? d->host->mono_ns(d->host) : 0;
+    sched *s = p->sched;
+    int64_t now_ns = p->by_node_loop ? sched_mono_ns(s) : 0;
     int begins = outbox_backoff_put(p->waits, r->target, now_ns, took_ns);
     p->lost_ns += took_ns;
     if (begins < 0)
         return PAWL_BUSY;
-    if (begins && p->is_keepers)
+    if (begins && p->by_node_loop)
         /* RULE L6-the-log-tells-of-a-target-of-the-outbox-that-waits */
-        LOG(&d->log, LOG_WARNING, "outbox-waits", LOG_TEXT("run", r->target.at),
+        LOG(sched_log(s), LOG_WARNING, "outbox-waits", LOG_TEXT("run", r->target.at),
             LOG_NUM("pos", r->pos),
             LOG_TEXT("why", "another transaction keeps a row locked that is needed"),
             LOG_TEXT("hint", "look for it in pg_stat_activity and pg_locks, and end it"));
@@ -357,7 +359,7 @@ static pawl_code pass_over(page *p, const outbox_row *r, int64_t took_ns)
 
 static pawl_code move_page(page *p, error *err)
 {
-    clock_source *clock = p->sched->host;
+    clock_source *clock = sched_options_of(p->sched)->db->options.clock;
     pawl_code rc = read_page(p, err);
     p->is_cut = 0;
     for (int i = 0; rc == PAWL_OK && i < p->count && !p->is_cut; i++) {
@@ -374,17 +376,17 @@ static pawl_code move_page(page *p, error *err)
         } else if (rc == PAWL_BUSY && r->waits) {
             rc = pass_over(p, r, clock->mono_ns(clock) - began_ns);
         }
-        p->is_cut = p->is_keepers && p->lost_ns > LOOK_LOCKS_NS;
+        p->is_cut = p->by_node_loop && p->lost_ns > LOOK_LOCKS_NS;
     }
     return rc;
 }
 
-static page *page_new(sched *d, sight v, int64_t bound, outbox_backoff *waits)
+static page *page_new(sched *s, sight v, int64_t bound, outbox_backoff *waits)
 {
     arena *a = arena_new(0);
     page *p = a ? calloc(1, sizeof *p) : NULL;
     if (p)
-        *p = (page){.sched = d, .sight = v, .bound = bound, .waits = waits, .memory = a};
+        *p = (page){.sched = s, .sight = v, .bound = bound, .waits = waits, .memory = a};
     else
         arena_free(a);
     return p;
@@ -397,13 +399,13 @@ static void page_free(page *p)
     free(p);
 }
 
-/* ---- The keeper's look ---- */
+/* ---- The round of the node loop ---- */
 
-static int is_empty(sched *d, db_conn *conn, error *err)
+static int is_empty(sched *s, db_conn *conn, error *err)
 {
     int64_t pos;
     int found = 0;
-    const db_value values[] = {db_text(slice_of(d->options.tenant))};
+    const db_value values[] = {db_text(slice_of(sched_options_of(s)->tenant))};
     if (db_begin(conn, err) != PAWL_OK)
         return 1;
     pawl_code rc = db_number(conn, &LAST, values, DB_COUNT(values), &pos, &found, err);
@@ -420,12 +422,12 @@ int64_t outbox_relay_look(chore *c, db_conn *conn, int64_t now_ns)
     page *p = page_new(r->sched, (sight){.own = conn}, INT64_MAX, &r->backoff);
     if (!p)
         return 0;
-    p->is_keepers = 1;
-    for (int i = 0; i < KEEPER_PAGES; i++) {
+    p->by_node_loop = 1;
+    for (int i = 0; i < NODE_LOOP_PAGES; i++) {
         pawl_code rc = move_page(p, &err);
         if (rc != PAWL_OK || p->count == 0)
             break;
-        if (p->is_cut || i == KEEPER_PAGES - 1)
+        if (p->is_cut || i == NODE_LOOP_PAGES - 1)
             c->next_ns = now_ns; /* there may be more */
         if (p->is_cut)
             break;
@@ -442,10 +444,10 @@ void outbox_relay_clear(outbox_relay *r)
 
 /* ---- By hand ---- */
 
-static pawl_code read_last(sched *d, const sight *v, int64_t *pos, int *found, error *err)
+static pawl_code read_last(sched *s, const sight *v, int64_t *pos, int *found, error *err)
 {
     db_conn *c;
-    const db_value values[] = {db_text(slice_of(d->options.tenant))};
+    const db_value values[] = {db_text(slice_of(sched_options_of(s)->tenant))};
     pawl_code rc = sight_begin(v, &c, err);
     if (rc != PAWL_OK)
         return rc;
@@ -467,17 +469,17 @@ static pawl_code left_behind(const outbox_backoff *w, error *err)
 /* Delivers the rows that are in the outbox now, and not those that are added meanwhile. */
 static pawl_code flush_outbox(pawl *p, error *err)
 {
-    sched *d = handle_sched(p);
+    sched *s = handle_sched(p);
     sight v = {.shared = handle_read_pool(p)};
     int64_t bound = 0, now_ms;
     int found = 0;
     pawl_code rc = handle_time(p, &now_ms, err);
     if (rc == PAWL_OK)
-        rc = read_last(d, &v, &bound, &found, err);
+        rc = read_last(s, &v, &bound, &found, err);
     if (rc != PAWL_OK || !found)
         return rc;
     outbox_backoff waits = {0};
-    page *rows = page_new(d, v, bound, &waits);
+    page *rows = page_new(s, v, bound, &waits);
     if (!rows)
         return error_nomem(err);
     do

@@ -542,33 +542,33 @@ static pawl_code try_once(pawl *p, const char *id, const pawl_redrive_options *o
                           error *err)
 {
     int64_t now;
-    redrive_plan s = {.memory = arena_new(0)};
-    unit *u = s.memory ? unit_new(s.memory) : NULL;
-    if (!u || arena_defer(s.memory, free_map, &s.by_seq) != 0) {
-        arena_free(s.memory);
+    redrive_plan plan = {.memory = arena_new(0)};
+    unit *u = plan.memory ? unit_new(plan.memory) : NULL;
+    if (!u || arena_defer(plan.memory, free_map, &plan.by_seq) != 0) {
+        arena_free(plan.memory);
         return error_nomem(err);
     }
-    seal_scope(&s, o);
+    seal_scope(&plan, o);
     pawl_code rc = handle_time(p, &now, err);
     if (rc == PAWL_OK)
-        rc = read_for_redrive(p, &s, id, o, err);
-    if (rc == PAWL_OK && !s.given) {
-        sched *d = handle_sched(p);
-        fill(u, &s, o, now);
+        rc = read_for_redrive(p, &plan, id, o, err);
+    if (rc == PAWL_OK && !plan.given) {
+        sched *s = handle_sched(p);
+        fill(u, &plan, o, now);
         u->class = UNIT_OF_CLIENT;
-        rc = committer_commit(committers_of(d->options.committers, (uint64_t)s.run), u);
+        rc = committer_commit(sched_committer_of(s, plan.run), u);
         rc = unit_shut_out(u, rc);
         *again = rc == PAWL_REFUSED;
-        for (const row *r = s.first; rc == PAWL_OK && r; r = r->next)
-            if (replaced_child(&s, r))
-                arrival_cancel(d, replaced_child(&s, r));
+        for (const row *r = plan.first; rc == PAWL_OK && r; r = r->next)
+            if (replaced_child(&plan, r))
+                arrival_cancel(s, replaced_child(&plan, r));
         if (rc == PAWL_OK)
-            handover_offer(d);
+            handover_offer(s);
         else
             error_set(err, rc, "the run was not redriven: %s",
                       u->message ? u->message : pawl_code_text(rc));
     }
-    arena_free(s.memory);
+    arena_free(plan.memory);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #include "base/json_write.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "rows/node.h"
 #include "sched/arrival.h"
 
 enum { LAPS_MAX = 32 };
@@ -33,21 +34,21 @@ void sight_end(const sight *v, db_conn *c)
         read_pool_end(v->shared, c);
 }
 
-static pawl_code find_run(sched *d, const sight *v, slice id, int64_t *run, error *err)
+static pawl_code find_run(sched *s, const sight *v, slice id, int64_t *run, error *err)
 {
     db_conn *c;
     pawl_code rc = sight_begin(v, &c, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = read_pool_run(c, slice_of(d->options.tenant), id, run, err);
+    rc = read_pool_run(c, slice_of(sched_options_of(s)->tenant), id, run, err);
     sight_end(v, c);
     return rc;
 }
 
-static pawl_code commit(sched *d, unit *u, int64_t run)
+static pawl_code commit(sched *s, unit *u, int64_t run)
 {
     u->class = UNIT_OF_CLIENT;
-    return committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    return committer_commit(sched_committer_of(s, run), u);
 }
 
 static int is_refused(const unit *u, pawl_code rc, const char *guard)
@@ -96,28 +97,28 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
     return failed(u, rc, "the message was not sent", err);
 }
 
-static pawl_code send_to(sched *d, send_ask *ask, unit *u, error *err)
+static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
 {
     int64_t run = ask->letter.mail.run;
     int live = letter_write(u, &ask->letter);
-    u->lock_ms = ask->outbox ? KEEPER_LOCK_MS : 0;
-    pawl_code rc = commit(d, u, run);
+    u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
+    pawl_code rc = commit(s, u, run);
     if (rc != PAWL_OK)
         return refused(ask, u, rc, err);
     const unit_row *row = unit_rows(u, live);
     ask->seq = row->values[SEND_SEQ].i;
     ask->moved = 1;
-    arrival_sent(d, run, row->values[SEND_OWNER].i);
+    arrival_sent(s, run, row->values[SEND_OWNER].i);
     return PAWL_OK;
 }
 
 /* Starts the run with the message in its inbox, in one unit. */
-static pawl_code send_with_start(sched *d, send_ask *ask, unit *u, error *err)
+static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 {
     run_mail *m = &ask->letter.mail;
     run_insert b;
     int64_t from = ask->begin_ms ? ask->begin_ms : m->at_ms;
-    pawl_code rc = start_birth(d, &ask->start, from, m->by, &b, err);
+    pawl_code rc = start_birth(s, &ask->start, from, m->by, &b, err);
     if (rc != PAWL_OK)
         return rc;
     m->run = b.run;
@@ -125,19 +126,19 @@ static pawl_code send_with_start(sched *d, send_ask *ask, unit *u, error *err)
     b.mail = 1;
     run_insert_write(u, &b, 1);
     letter_write_first(u, &ask->letter);
-    u->lock_ms = ask->outbox ? KEEPER_LOCK_MS : 0;
-    rc = commit(d, u, b.run);
+    u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
+    rc = commit(s, u, b.run);
     if (rc != PAWL_OK)
         return refused(ask, u, rc, err);
-    handover_started(d, &b, 1);
+    handover_started(s, &b, 1);
     ask->seq = ask->created = ask->moved = 1;
     return PAWL_OK;
 }
 
-static pawl_code send_once(sched *d, const sight *v, send_ask *ask, error *err)
+static pawl_code send_once(sched *s, const sight *v, send_ask *ask, error *err)
 {
     error absent = {0};
-    pawl_code rc = find_run(d, v, ask->id, &ask->letter.mail.run, &absent);
+    pawl_code rc = find_run(s, v, ask->id, &ask->letter.mail.run, &absent);
     if (rc != PAWL_OK && !(rc == PAWL_NOTFOUND && ask->starts)) {
         *err = absent;
         return rc;
@@ -150,18 +151,18 @@ static pawl_code send_once(sched *d, const sight *v, send_ask *ask, error *err)
     }
     if (ask->outbox)
         outbox_relay_take(u, ask->outbox);
-    rc = rc == PAWL_OK ? send_to(d, ask, u, err) : send_with_start(d, ask, u, err);
+    rc = rc == PAWL_OK ? send_to(s, ask, u, err) : send_with_start(s, ask, u, err);
     arena_free(a);
     return rc;
 }
 
-pawl_code send_carry(sched *d, const sight *v, send_ask *ask, error *err)
+pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err)
 {
     if (letter_seal(&ask->letter) != PAWL_OK)
         return error_nomem(err);
     pawl_code rc = AGAIN;
     for (int i = 0; rc == AGAIN && i < LAPS_MAX; i++)
-        rc = send_once(d, v, ask, err);
+        rc = send_once(s, v, ask, err);
     if (rc != AGAIN)
         return rc;
     ask->waits = 1;
@@ -231,7 +232,7 @@ pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *me
 
 /* ---- Cancelling ---- */
 
-static pawl_code commit_cancel(sched *d, const run_mail *m, int again, error *err)
+static pawl_code commit_cancel(sched *s, const run_mail *m, int again, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -240,10 +241,10 @@ static pawl_code commit_cancel(sched *d, const run_mail *m, int again, error *er
         return error_nomem(err);
     }
     int asked = again ? run_cancel_held(u, m->run, m->at_ms) : run_cancel(u, m);
-    pawl_code rc = commit(d, u, m->run);
+    pawl_code rc = commit(s, u, m->run);
     if (rc == PAWL_OK) {
-        arrival_sent(d, m->run, again ? 0 : unit_rows(u, asked)->values[SEND_OWNER].i);
-        arrival_cancel(d, m->run); /* work functions of the run in this process see
+        arrival_sent(s, m->run, again ? 0 : unit_rows(u, asked)->values[SEND_OWNER].i);
+        arrival_cancel(s, m->run); /* work functions of the run in this process see
                                       pawl_work_cancelled() */
     } else if (is_refused(u, rc, "cancelled")) {
         rc = PAWL_OK; /* the run is cancelled already */

@@ -43,6 +43,6 @@ pawl_code send_read_start(send_ask *ask, const pawl_send_options *o, const char 
 
 /* Sends the message. Errors: NOTFOUND, ENDED (of the run), CONFLICT (the key was used for another
  * message). */
-pawl_code send_carry(sched *d, const sight *v, send_ask *ask, error *err);
+pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err);
 
 #endif

@@ -18,9 +18,9 @@ static pawl_code enter(pawl *p, error *err)
 }
 
 /* Makes this call the one that drives the engine; MISUSE if another one does. */
-static pawl_code take_over(sched *d, sched_driven how, error *err)
+static pawl_code take_over(sched *s, sched_driven how, error *err)
 {
-    pawl_code rc = sched_take_over(d, how, 0, err);
+    pawl_code rc = sched_take_over(s, how, 0, err);
     if (rc == PAWL_BUSY || rc == PAWL_MISUSE) {
         err->code = rc = PAWL_MISUSE;
         error_hint(err, "one serve, poll or finish at a time, and none from a work function");
@@ -32,7 +32,7 @@ pawl_code pawl_serve(pawl *p)
 {
     error err = {0};
     pawl_code rc = enter(p, &err);
-    if (rc == PAWL_OK && handle_sched(p)->options.threads == 0)
+    if (rc == PAWL_OK && sched_options_of(handle_sched(p))->threads == 0)
         rc =
             error_set(&err, PAWL_MISUSE, "this engine has no threads: it is driven by pawl_poll()");
     if (rc == PAWL_OK)
@@ -52,10 +52,10 @@ void pawl_stop(pawl *p)
 
 /* When a poll returns although there is more to do: an event loop has other descriptors to
  * serve. */
-static int64_t poll_end(sched *d) /* RULE L4-a-poll-does-something */
+static int64_t poll_end(sched *s) /* RULE L4-a-poll-does-something */
 {
-    int64_t poll_ms = d->options.poll_ms;
-    return poll_ms < 0 ? INT64_MAX : clock_deadline(d->host->mono_ns(d->host), poll_ms);
+    int64_t poll_ms = sched_options_of(s)->poll_ms;
+    return poll_ms < 0 ? INT64_MAX : clock_deadline(sched_mono_ns(s), poll_ms);
 }
 
 pawl_code pawl_poll(pawl *p, int64_t *did)
@@ -66,9 +66,9 @@ pawl_code pawl_poll(pawl *p, int64_t *did)
     if (rc == PAWL_OK)
         rc = take_over(handle_sched(p), DRIVEN_BY_HAND, &err);
     if (rc == PAWL_OK) {
-        sched *d = handle_sched(p);
-        rc = sched_poll(d, poll_end(d), 1, &count, &err); /* RULE L4-a-poll-does-something */
-        sched_let_go(d);
+        sched *s = handle_sched(p);
+        rc = sched_poll(s, poll_end(s), 1, &count, &err); /* RULE L4-a-poll-does-something */
+        sched_let_go(s);
     }
     if (did)
         *did = count;
@@ -80,7 +80,7 @@ int pawl_fd(pawl *p)
     error err = {0};
     pawl_code rc = handle_enter_to_write(p, &err);
     handle_leave(p, rc, &err);
-    return rc == PAWL_OK ? loop_fds_called(&handle_sched(p)->fds) : -1;
+    return rc == PAWL_OK ? sched_loop_fd(handle_sched(p)) : -1;
 }
 
 int pawl_timeout(pawl *p)
@@ -88,9 +88,9 @@ int pawl_timeout(pawl *p)
     error err = {0};
     if (handle_leave(p, handle_enter_to_write(p, &err), &err) != PAWL_OK)
         return -1;
-    sched *d = handle_sched(p);
-    int64_t next = sched_next_ns(d);
-    int64_t left = next - d->host->mono_ns(d->host);
+    sched *s = handle_sched(p);
+    int64_t next = sched_next_ns(s);
+    int64_t left = next - sched_mono_ns(s);
     if (next == INT64_MAX)
         return -1;
     if (left <= 0)
@@ -103,30 +103,20 @@ int pawl_timeout(pawl *p)
 static pawl_code finish(pawl *p, const char *id, int64_t timeout_ms, int64_t deadline_ns,
                         pawl_outcome **out, error *err)
 {
-    sched *d = handle_sched(p);
+    sched *s = handle_sched(p);
     for (;;) {
         int64_t did;
-        pawl_code rc = sched_poll(d, timeout_ms ? deadline_ns : INT64_MAX, 0, &did, err);
+        pawl_code rc = sched_poll(s, timeout_ms ? deadline_ns : INT64_MAX, 0, &did, err);
         if (rc != PAWL_OK)
             return rc;
-        int over = d->host->mono_ns(d->host) >= deadline_ns;
+        int over = sched_mono_ns(s) >= deadline_ns;
         if (did > 0 && !(over && timeout_ms))
             continue;
         rc = wait_look(p, id, out, err);
         if (rc != PAWL_TIMEOUT || over)
             return rc;
-        sched_wait(d, deadline_ns);
+        sched_wait(s, deadline_ns);
     }
-}
-
-/* Restricts the engine to one run (NULL: to none). Set under the lock, because starts of other
- * threads read it. */
-static void set_only(sched *d, const char *id)
-{
-    pthread_mutex_lock(&d->lock);
-    d->only = id;
-    d->family_ns = 0;
-    pthread_mutex_unlock(&d->lock);
 }
 
 /* If pawl_serve() drives the engine, this call only waits for the run; if another pawl_finish()
@@ -143,19 +133,19 @@ pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome 
         rc = test_kit_finish(p, id, timeout_ms, out, &err);
     if (rc != PAWL_OK || test_kit_has(p))
         return handle_leave(p, rc, &err);
-    sched *d = handle_sched(p);
-    int64_t deadline = clock_deadline(d->host->mono_ns(d->host), timeout_ms);
-    rc = sched_take_over(d, DRIVEN_BY_HAND, deadline, &err);
+    sched *s = handle_sched(p);
+    int64_t deadline = clock_deadline(sched_mono_ns(s), timeout_ms);
+    rc = sched_take_over(s, DRIVEN_BY_HAND, deadline, &err);
     if (rc == PAWL_BUSY) {
-        int64_t left = deadline == INT64_MAX ? deadline : deadline - d->host->mono_ns(d->host);
+        int64_t left = deadline == INT64_MAX ? deadline : deadline - sched_mono_ns(s);
         return pawl_wait(p, id, left == INT64_MAX ? left : left > 0 ? left / MS_NS : 0, out);
     }
     if (rc == PAWL_OK) {
-        set_only(d, id);
+        sched_drive_only(s, id);
         rc = finish(p, id, timeout_ms, deadline, out, &err);
-        set_only(d, NULL);
-        sched_leave(d);
-        sched_let_go(d);
+        sched_drive_only(s, NULL);
+        sched_leave(s);
+        sched_let_go(s);
     }
     return handle_leave(p, rc, &err);
 }

@@ -87,13 +87,14 @@ static int64_t after(int64_t now, int64_t ms)
     return ms > INT64_MAX - now ? INT64_MAX : now + ms;
 }
 
-pawl_code start_birth(sched *d, const start_ask *ask, int64_t now_ms, slice by, run_insert *out,
+pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, run_insert *out,
                       error *err)
 {
     const pawl_start_options *o = &ask->options;
-    const workflow *here = registry_workflow(d->options.registry, ask->workflow.at, o->version);
+    const workflow *here =
+        registry_workflow(sched_options_of(s)->registry, ask->workflow.at, o->version);
     *out = (run_insert){
-        .tenant = slice_of(d->options.tenant),
+        .tenant = slice_of(sched_options_of(s)->tenant),
         .id = ask->id,
         .workflow = ask->workflow,
         .version = slice_of(o->version ? o->version
@@ -107,7 +108,7 @@ pawl_code start_birth(sched *d, const start_ask *ask, int64_t now_ms, slice by, 
         .attributes = ask->attributes,
         .here = here,
     };
-    return key_block_next(&d->run_keys, &out->run, err);
+    return sched_new_run_key(s, &out->run, err);
 }
 
 static pawl_code answer(const unit *u, const run_insert *b, pawl_code rc, error *err)
@@ -130,7 +131,7 @@ static pawl_code answer(const unit *u, const run_insert *b, pawl_code rc, error 
     return rc;
 }
 
-static pawl_code insert(sched *d, const run_insert *b, int *created, error *err)
+static pawl_code insert(sched *s, const run_insert *b, int *created, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -140,7 +141,7 @@ static pawl_code insert(sched *d, const run_insert *b, int *created, error *err)
     }
     run_insert_write(u, b, 1);
     u->class = UNIT_OF_CLIENT;
-    pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)b->run), u);
+    pawl_code rc = committer_commit(sched_committer_of(s, b->run), u);
     *created = rc == PAWL_OK;
     rc = answer(u, b, rc, err);
     arena_free(a);
@@ -149,17 +150,17 @@ static pawl_code insert(sched *d, const run_insert *b, int *created, error *err)
 
 static pawl_code start_run(pawl *p, const start_ask *ask, int *created, error *err)
 {
-    sched *d = handle_sched(p);
+    sched *s = handle_sched(p);
     run_insert b;
     int64_t now_ms;
     pawl_code rc = handle_time(p, &now_ms, err);
     if (rc == PAWL_OK)
-        rc = start_birth(d, ask, now_ms, slice_of(handle_name(p)), &b, err);
+        rc = start_birth(s, ask, now_ms, slice_of(handle_name(p)), &b, err);
     if (rc != PAWL_OK)
         return rc;
-    handover_owner(d, &b);
-    rc = insert(d, &b, created, err);
-    handover_started(d, &b, rc == PAWL_OK && *created);
+    handover_owner(s, &b);
+    rc = insert(s, &b, created, err);
+    handover_started(s, &b, rc == PAWL_OK && *created);
     return rc;
 }
 

@@ -20,7 +20,7 @@ pawl_code start_read(start_ask *out, arena *memory, const char *name, const char
                      const char *input, const pawl_start_options *options, error *err);
 
 /* Fills in a new run that begins at `now_ms`, with a fresh key and without an owner. */
-pawl_code start_birth(sched *d, const start_ask *ask, int64_t now_ms, slice by, run_insert *out,
+pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, run_insert *out,
                       error *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "api/wait.h"
 #include "db/db_fault.h"
 #include "handle/handle.h"
+#include "rows/node.h"
 #include "sched/sched.h"
 
 static const int64_t BEGIN_MS = INT64_C(978307200000); /* 2001-01-01T00:00:00Z */
@@ -228,7 +229,7 @@ int test_kit_has(pawl *p)
 /* Opens the engine that stands for the next process: it knows only what is in the database. */
 static pawl_code restart(pawl_test *t, error *err)
 {
-    int64_t dead = handle_sched(t->engine)->node.id;
+    int64_t dead = sched_node_id(handle_sched(t->engine));
     pawl_options options = options_of(t);
     engine_test_drop(t->engine);
     t->plan.dead = 0;
@@ -236,7 +237,8 @@ static pawl_code restart(pawl_test *t, error *err)
     pawl_code rc = engine_test_again(t->engine, &options, err);
     if (rc != PAWL_OK || dead == 0)
         return rc;
-    rc = node_close(committers_at(handle_sched(t->engine)->options.committers, 0), dead, err);
+    rc = node_close(committers_at(sched_options_of(handle_sched(t->engine))->committers, 0), dead,
+                    err);
     return rc == PAWL_REFUSED ? PAWL_OK : rc; /* the crash came before the node had a row */
 }
 
@@ -245,17 +247,17 @@ static pawl_code restart(pawl_test *t, error *err)
 /* Drives what can be done now. After a crash, restarts. */
 static pawl_code drive_once(pawl_test *t, int64_t *did, error *err)
 {
-    sched *d = handle_sched(t->engine);
+    sched *s = handle_sched(t->engine);
     *did = 0;
-    pawl_code rc = sched_take_over(d, DRIVEN_BY_HAND, 0, err);
+    pawl_code rc = sched_take_over(s, DRIVEN_BY_HAND, 0, err);
     if (rc == PAWL_BUSY)
         rc = err->code = PAWL_MISUSE;
     if (rc != PAWL_OK)
         return rc;
     t->driving = 1;
-    rc = sched_poll(d, INT64_MAX, 0, did, err);
+    rc = sched_poll(s, INT64_MAX, 0, did, err);
     t->driving = 0;
-    sched_let_go(d);
+    sched_let_go(s);
     if (!t->plan.dead)
         return rc;
     *did = 1;
@@ -289,7 +291,7 @@ static const db_sql WAITING = {"SELECT count(*) FROM {runs} WHERE tenant = $1 AN
 static pawl_code query_number(pawl_test *t, const db_sql *sql, const db_value *values, int count,
                               int64_t *out, int *found, error *err)
 {
-    db_conn *c = handle_sched(t->engine)->looks;
+    db_conn *c = sched_look_conn(handle_sched(t->engine));
     *found = 0;
     if (!c)
         return PAWL_OK;
@@ -309,11 +311,9 @@ static int64_t smaller(int64_t a, int64_t b)
 /* The next timer that the engine has in memory, in milliseconds from now. */
 static int64_t next_inside(pawl_test *t)
 {
-    sched *d = handle_sched(t->engine);
-    pthread_mutex_lock(&d->lock);
-    int64_t next = smaller(run_queue_next_ns(d), quarantine_next_ns(d));
-    pthread_mutex_unlock(&d->lock);
-    next = smaller(next, committers_next_ns(d->options.committers));
+    sched *s = handle_sched(t->engine);
+    committers *all = sched_options_of(s)->committers;
+    int64_t next = smaller(sched_next_timer_ns(s), committers_next_ns(all));
     int64_t left = next - mono_ns(&t->clock);
     return next == INT64_MAX ? next : left > MS_NS ? (left + MS_NS - 1) / MS_NS : 1;
 }
@@ -341,7 +341,7 @@ static int is_waiting(pawl_test *t)
     int found;
     error err = {0};
     const db_value values[] = {db_text(handle_tenant(t->engine)), db_int(now_ms(&t->clock)),
-                               db_int(handle_sched(t->engine)->node.id)};
+                               db_int(sched_node_id(handle_sched(t->engine)))};
     return query_number(t, &WAITING, values, DB_COUNT(values), &count, &found, &err) == PAWL_OK &&
            count > 0;
 }

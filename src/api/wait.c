@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "db/columns.h"
 #include "handle/handle.h"
+#include "journal/op.h"
 #include "journal/outcome.h"
 #include "query/info.h"
 #include "sched/sched.h"
@@ -135,19 +137,17 @@ pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
  * end by itself. Otherwise the row is marked (watched), so that the node that ends the run notifies
  * other processes; the caller reads the row again, since the run may have ended before it was
  * marked. */
-static int ask_to_be_told(sched *d, int64_t run)
+static int ask_to_be_told(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&d->lock);
-    int here = map_get(&d->runs, (uint64_t)run) != NULL;
-    pthread_mutex_unlock(&d->lock);
+    int here = sched_has_run(s, run);
     arena *a = here ? NULL : arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
     if (u) {
         db_value key[] = {db_int(run)};
         unit_guard(u, &WATCH, "live", unit_key("runs", run), key, 1);
         u->class = UNIT_OF_CLIENT;
-        committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
-        sched_hear_others(d);
+        committer_commit(sched_committer_of(s, run), u);
+        sched_hear_others(s);
     }
     arena_free(a);
     return here;

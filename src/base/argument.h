@@ -10,7 +10,8 @@
 /* Text that is neither NULL nor empty, of at most `max` bytes. */
 pawl_code argument_text(slice *out, const char *text, size_t max, const char *what, error *err);
 
-/* The same for a name that the program chooses: it does not begin with "pawl.". */
+/* Text as of argument_text() that names something of the program: it must not begin with
+ * "pawl.". */
 pawl_code argument_name(slice *out, const char *text, size_t max, const char *what, error *err);
 
 /* A JSON value. */

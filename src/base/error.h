@@ -41,7 +41,8 @@ pawl_code error_store_put(error_store *s, const error *err);
  * the same thread's next put, or error_store_free(). */
 const error *error_store_get(error_store *s);
 
-/* The same in one text: "message: detail (hint)"; "" if there is none. As long good. */
+/* The calling thread's last error in one text, "message: detail (hint)"; "" if there is none. Good
+ * as long as that of error_store_get(). */
 const char *error_store_text(error_store *s);
 
 #endif

@@ -30,15 +30,15 @@ pawl_code value_check(slice json, size_t *at);
  * none. Of members with the same key the first one counts. */
 pawl_kind value_find(slice json, slice pointer, slice *part);
 
-/* The same for text that may be anything: PAWL_NOTHING if it does not pass value_check(), or one of
- * the two is NULL. */
+/* As value_find(), for text that may be anything: PAWL_NOTHING if it does not pass value_check(),
+ * or one of the two is NULL. */
 pawl_kind value_get(const char *json, const char *pointer, slice *part);
 
 /* Walk over the members of an object: *at is 0 at first. The key is a part too, to be unescaped. 0:
  * there are no more. */
 int value_member(slice object, size_t *at, slice *key, slice *part);
 
-/* The same over the elements of an array. */
+/* Walk over the elements of an array: *at is 0 at first. 0: there are no more. */
 int value_element(slice array, size_t *at, slice *part);
 
 /* The next byte of the inside of a string, or all bytes of an escape, taken from *rest: how many;

@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct sink {
-    digest *digest; /* or … */
+    digest *digest; /* takes the pieces; NULL: buf does */
     buf *buf;
 } sink;
 

@@ -82,7 +82,7 @@ static int skip_value(reader *r)
     return r->at > begin ? 0 : -1;
 }
 
-/* Into an array or object, to its first value or key: 1, or 0 if it is empty. */
+/* Moves into an array or object, to its first value or key. 0: it is empty. */
 static int first(reader *r)
 {
     r->at++;
@@ -90,7 +90,7 @@ static int first(reader *r)
     return r->at < r->end && *r->at != ']' && *r->at != '}';
 }
 
-/* From behind a value to the next value or key: 1, or 0 if that was the last. */
+/* Moves from behind a value to the next value or key. 0: that was the last. */
 static int next(reader *r)
 {
     skip_space(r);
@@ -101,7 +101,7 @@ static int next(reader *r)
     return 1;
 }
 
-/* From a key, which comes out without its quotes, to its value. */
+/* Reads a key, without its quotes, and moves to its value. */
 static int read_key(reader *r, slice *key)
 {
     key->at = r->at + 1;
@@ -152,7 +152,7 @@ static size_t encode(unsigned point, char out[4])
     return 4;
 }
 
-/* From behind \u; two units, with \u between them, are one character. */
+/* Reads the digits behind \u. Two units, with \u between them, are one character. */
 static size_t read_unicode(reader *r, char out[4])
 {
     if (r->end - r->at < 4)
@@ -233,7 +233,7 @@ static int is_key(slice key, slice token)
     return r.at == r.end && token.size == 0;
 }
 
-/* From an object to the value of a member: 1 if there is one. */
+/* Moves from an object to the value of a member. 0: there is none. */
 static int enter_member(reader *r, slice token)
 {
     slice key;
@@ -248,7 +248,7 @@ static int enter_member(reader *r, slice token)
     return 0;
 }
 
-/* From an array to one of its elements: 1 if there is one. No array in a payload has as many
+/* Moves from an array to one of its elements. 0: there is none. No array in a payload has as many
  * elements as nine digits can count. */
 static int enter_element(reader *r, slice token)
 {

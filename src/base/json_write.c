@@ -71,7 +71,7 @@ static void write_string(writer *w, const char *text)
         value_quote(w->out, slice_of(text));
 }
 
-/* Not inside a string, which the quotes of this JSON would end. */
+/* Writes JSON as it is. It may not stand inside a string, which its quotes would end. */
 static pawl_code write_json(writer *w, const char *json)
 {
     if (w->quoted)
@@ -110,7 +110,7 @@ static pawl_code write_integer(writer *w)
     return PAWL_OK;
 }
 
-/* From behind the percent sign. */
+/* Writes the argument of a conversion; w->at is behind the percent sign. */
 static pawl_code write_argument(writer *w)
 {
     switch (*w->at) {

@@ -17,11 +17,12 @@
  * the result is too large, and when memory is out. After an error there may be a piece of it. */
 pawl_code value_write(buf *b, const char *format, va_list args);
 
-/* The same, and `err`, if not NULL, says what is wrong and where in the format. PAWL_NOMEM is told
- * from PAWL_LIMIT. Neither the format nor an argument is repeated. */
+/* As value_write(), and `err`, if not NULL, says what is wrong and where in the format. PAWL_NOMEM
+ * is told from PAWL_LIMIT. Neither the format nor an argument is repeated. */
 pawl_code value_write_why(buf *b, const char *format, va_list args, error *err);
 
-/* The same, in the arena. NULL on error; `err`, if not NULL, says which. */
+/* The text that value_write() makes, in the arena. NULL on error; `err`, if not NULL, says
+ * which. */
 char *value_write_arena(arena *a, error *err, const char *format, va_list args);
 
 /* Text as the inside of a JSON string, escaped, without quotes. */

@@ -39,7 +39,7 @@ int64_t aside_next_ns(const aside *a);
 /* Take out a unit that is due; NULL: none is. */
 unit *aside_take(aside *a, int64_t now_ns);
 
-/* As those of a queue. */
+/* These do what the functions of the same names do with a queue (queue.h). */
 unit *aside_take_late(aside *a, int64_t now_ns);
 unit *aside_take_class(aside *a, unit_class class);
 unit *aside_take_all(aside *a);

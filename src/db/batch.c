@@ -29,8 +29,8 @@ typedef struct pass {
     int marks; /* a savepoint per unit: not needed when there is one unit only */
     error *err;
     int feed;       /* is the change feed written? 1: no; 2: yes; 0: not asked yet */
-    int writes;     /* something was done that is more than appending to journals; … */
-    db_append last; /* … and what was appended last */
+    int writes;     /* the transaction has done more than append to journals */
+    db_append last; /* the row that it has appended last */
 } pass;
 
 /* ---- Answers ---- */
@@ -193,11 +193,12 @@ static pawl_code call_guest(pass *p, unit *u, unit_stmt *s)
 {
     const db_driver *driver = p->conn->driver;
     void *native;
-    pawl_code rc = driver->lend(p->conn, &native, p->err);
+    pawl_code rc = driver->guests.lend(p->conn, &native, p->err);
     if (rc != PAWL_OK)
         return rc;
     slice value = s->guest->call(native, s->guest->arg);
-    rc = driver->take_back(p->conn, p->err); /* RULE A8-the-transaction-is-looked-at-afterwards */
+    /* RULE A8-the-transaction-is-looked-at-afterwards */
+    rc = driver->guests.take_back(p->conn, p->err);
     s->guest->misused = rc == PAWL_MISUSE && (value.at || !driver->in_transaction(p->conn));
     if (s->guest->misused || !value.at)
         return PAWL_OK;

@@ -14,7 +14,7 @@ typedef struct batch_result {
                          or PAWL_OK */
     int restarts;     /* how often the database threw a transaction away */
     int locked;       /* the unit after those taken, tried alone, waits for a row lock of a foreign
-                   transaction: the others can go on without it; code is PAWL_OK */
+                         transaction: the others can go on without it; code is PAWL_OK */
 } batch_result;
 
 /* Apply `count` units in order. Each unit's guards see the writes of the units before it; a unit
@@ -28,7 +28,8 @@ batch_result batch_apply(db_conn *c, unit **units, size_t count, uint64_t *pass,
  * written, and a later attempt may succeed. */
 int batch_is_passing(pawl_code code);
 
-/* Before the first attempt of a batch; and before each attempt at a unit: forget the last one. */
+/* batch_remember() is called before the first attempt at a batch. batch_start_over() is called
+ * before each attempt at a unit, and forgets the attempt before. */
 void batch_remember(unit **units, size_t count);
 void batch_start_over(unit *u);
 
@@ -38,13 +39,15 @@ void batch_refuse(unit *u, const char *why);
 void batch_fail(unit *u, const error *err);
 void batch_fail_all(unit **units, size_t count, const error *err);
 
-/* The end of a transaction: its answer is lost, and the answers to its units with it … */
+/* The answer to the COMMIT is lost: the units are undecided. */
 void batch_undecided(unit **units, size_t count, const error *err);
 
-/* … or is there; either way submitters of units that are not committed are broken now. */
+/* At the end of every transaction: the submitters of units that are not committed are broken, so
+ * that no later unit of theirs is committed. */
 void batch_break_submitters(unit **units, size_t count);
 
-/* Parameter `i` (from 0) of a statement itself, or what an earlier one has returned for it. */
+/* Gives the value of parameter `i` (from 0) of the statement: the value itself or, where the
+ * parameter refers to an earlier statement of the unit, the column which that one has returned. */
 pawl_code batch_resolve(const unit_stmt *s, int i, const db_value **out, error *err);
 
 #endif

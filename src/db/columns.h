@@ -17,9 +17,10 @@
     X(CANCELLED, 3)                                                                                \
     X(FAILING, 4)
 
-/* The same in C and SQL. HELD_: why a run is held, runs.held, 0 where it is not. STUCK: a clean-up
- * has failed for good; RECORD: the database refuses what is to be recorded of the run, which stays
- * owned. INBOX_: what has arrived, inbox.kind. OUTBOX_: what a row is to become, outbox.kind. */
+/* Numbers that have the same name in C and SQL. HELD_: why a run is held, runs.held, 0 where it is
+ * not. STUCK: a clean-up has failed for good; RECORD: the database refuses what is to be recorded
+ * of the run, which stays owned. INBOX_: what has arrived, inbox.kind. OUTBOX_: what a row is to
+ * become, outbox.kind. */
 #define COLUMN_NUMBERS(X)                                                                          \
     X(HELD_VERSION, 1)                                                                             \
     X(HELD_MISMATCH, 2)                                                                            \

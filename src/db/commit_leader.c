@@ -129,7 +129,7 @@ void commit_leader_set_busy(committer *k, unit *u)
         commit_leader_set_failed(
             u, PAWL_BUSY,
             "another transaction kept a row locked that it needs; nothing was written");
-    else if (k->trouble == PAWL_UNREACHABLE) /* RULE who-waits-hears-that-the-server-is-gone */
+    else if (k->trouble == PAWL_UNREACHABLE) /* RULE a-waiter-hears-that-the-server-is-gone */
         commit_leader_set_failed(u, PAWL_UNREACHABLE,
                                  "the server could not be reached; nothing was written");
     else
@@ -183,7 +183,7 @@ static void decide(unit *u, db_fate fate)
         commit_leader_set_failed(u, u->commit.cause, "the commit failed; nothing was written");
     else
         commit_leader_set_failed(u, PAWL_UNDECIDED,
-                                 "the database is damaged; nobody knows if this was written");
+                                 "the database is damaged; it is not known if this was written");
 }
 
 /* Ask what became of the undecided units. Nothing else is written before that is known. */

@@ -34,9 +34,9 @@ struct committer {
 
     int closing;
     int helper_wanted;
-    int watching;         /* the helper polls the queue, see committer.c … */
-    int64_t watch_ns;     /* … next at this time */
-    uint64_t watched_led; /* `led` when it looked last */
+    int watching;         /* the helper polls the queue (see committer.c) */
+    int64_t watch_ns;     /* when the helper polls the queue next */
+    uint64_t watched_led; /* `led` when the helper polled last */
     int helper_runs;
     pthread_t helper;
     pthread_cond_t helper_cond;

@@ -125,7 +125,7 @@ static int submit_locked(committer *k, unit *u)
             answer_now(k, u);
             return 0;
         }
-        if (commit_leader_can(k)) /* RULE C5-who-finds-the-queue-full-leads */
+        if (commit_leader_can(k)) /* RULE C5-a-thread-that-finds-the-queue-full-leads */
             commit_leader_one(k);
         else
             wait_for_change(k, &k->changed, u->deadline_ns);
@@ -333,7 +333,7 @@ void committer_give_up_runs(committer *k)
     fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, "given up");
     /* RULE L4-units-that-wait-for-locks-can-be-given-up */
     fail_all(k, aside_take_class(&k->aside, UNIT_OF_RUN), PAWL_CLOSED, "given up");
-    fail_all(k, undecided, PAWL_UNDECIDED, "given up; nobody knows if this was written");
+    fail_all(k, undecided, PAWL_UNDECIDED, "given up; it is not known if this was written");
     k->leading = 0;
     k->led++;
     commit_leader_hand_on(k);
@@ -385,7 +385,7 @@ static void watch_queue(committer *k)
     k->watched_led = k->led;
     k->watch_ns = clock_deadline(now, WATCH_MS);
     if (commit_leader_has_work(k))
-        k->helper_wanted |= stands; /* RULE L1-a-unit-that-nobody-cares-for-is-committed */
+        k->helper_wanted |= stands; /* RULE L1-a-unit-without-a-waiter-is-committed */
     else
         k->watching = !stands;
 }

@@ -113,13 +113,13 @@ void committer_give_up_runs(committer *k);
 
 committer_stats committer_stats_now(committer *k);
 
-/* PAWL_UNREACHABLE: its units wait because the server cannot be reached; or PAWL_OK. */
+/* PAWL_UNREACHABLE: units wait because the server cannot be reached; or PAWL_OK. */
 pawl_code committer_trouble(committer *k);
 
-/* From its next transaction on it commits for this node, under the lock of that row of {nodes},
- * which must have this token; a closed node's units are all refused ("node"), and so are all units
- * after a rewind, while the database is behind what was committed here ("back"). Waits while
- * another thread leads; not to be called by a `done`. */
+/* From the next transaction on the committer commits for this node, under the lock of that row of
+ * {nodes}, which must have this token; a closed node's units are all refused ("node"), and so are
+ * all units after a rewind, while the database is behind what was committed here ("back"). Waits
+ * while another thread leads; not to be called by a `done`. */
 void committer_set_node(committer *k, int64_t node, int64_t slot, int64_t token);
 
 /* The writing connection, to ask the driver for its figures; not to be used. */

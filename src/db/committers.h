@@ -21,8 +21,8 @@ typedef struct committers committers;
 pawl_code committers_open(committers **out, db *d, const committer_options *options, int count,
                           error *err);
 
-/* As committer_close(), one after the other. Here a `done` may hand in units to the committer that
- * calls it, and to no other: that one may be gone. */
+/* Closes the committers one after the other, as committer_close() does. A `done` may hand in units
+ * to the committer that calls it, and to no other, which may be gone. */
 void committers_close(committers *c); /* NULL is allowed */
 
 int committers_count(const committers *c);
@@ -35,18 +35,19 @@ committer *committers_of(const committers *c, uint64_t key);
  * guest does not block the other units. See guest_committer.h. */
 pawl_code committers_apply(committers *c, unit *u);
 
-/* From now on they commit for this node, each with a slot of its own: first_slot and those after
- * it, as many as committers_count(), and GUEST_COMMITTERS_MAX for units with guests. */
+/* From now on the committers commit for this node, each with a slot of its own: first_slot and
+ * those after it, as many as committers_count(), and GUEST_COMMITTERS_MAX for units with guests. */
 void committers_set_node(committers *c, int64_t node, int64_t first_slot, int64_t token);
 
-/* As with one, for all of them. next_ns() is the earliest. */
+/* These do for all committers what the functions of committer.h do for one. committers_next_ns()
+ * gives the earliest time. */
 void committers_leave(committers *c);
 int committers_flush_runs(committers *c, int64_t deadline_ns);
 void committers_give_up_runs(committers *c);
 int committers_drive(committers *c);
 int64_t committers_next_ns(committers *c);
 
-/* PAWL_UNREACHABLE: units of one of them wait because the server cannot be reached; or PAWL_OK. */
+/* PAWL_UNREACHABLE: units of a committer wait because the server cannot be reached; or PAWL_OK. */
 pawl_code committers_trouble(committers *c);
 
 /* ---- For tests and benches ---- */

@@ -108,6 +108,32 @@ struct unit;
 struct batch_result;
 struct liveness_file;
 
+/* Notifications between processes, on the connection of a notifier (notifier.h). listen() makes *fd
+ * readable when this node (0: all nodes) is notified; -1 as *fd: only polling helps. heard()
+ * consumes what has arrived: 1 if there was anything, -1 if the connection is lost. notify()
+ * notifies the listeners of each target. */
+typedef struct db_channel {
+    pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
+    int (*heard)(db_conn *c);
+    pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
+} db_channel;
+
+/* Transactions that pawl and the application share. */
+typedef struct db_guests {
+    /* A connection of the application's own, `native` as db_driver.native gives it, for statements
+     * inside the transaction that it is in; to be given back by db_disconnect(), which leaves
+     * connection and transaction as they are. It is not begun, committed or kept. PAWL_MISUSE: it
+     * is in no transaction that could go on; PAWL_INVALID: its database has no tables of pawl's. */
+    pawl_code (*borrow)(db *d, void *native, db_conn **out, error *err);
+
+    /* In a transaction: lend the native connection to code of the application (a guest), with the
+     * settings that such code expects, and take it back. PAWL_OK: the transaction is the one that
+     * was lent. PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can
+     * only be rolled back. Other codes: the database has ended it, or is gone. */
+    pawl_code (*lend)(db_conn *c, void **native, error *err);
+    pawl_code (*take_back)(db_conn *c, error *err);
+} db_guests;
+
 typedef struct db_driver {
     const char *name;
     const char *table_prefix;
@@ -166,13 +192,7 @@ typedef struct db_driver {
      * in the midst of sending would hold them for ever. NULL: the database has no sessions. */
     void (*evict)(db_conn *c, int64_t node);
 
-    /* For the connection of a notifier (notifier.h). listen() makes *fd readable when this node (0:
-     * all nodes) is notified; -1 as *fd: only polling helps. heard() consumes what has arrived: 1
-     * if there was anything, -1 if the connection is lost. notify() notifies the listeners of each
-     * target. */
-    pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
-    int (*heard)(db_conn *c);
-    pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
+    db_channel channel;
 
     /* The byte locks beside a database that is a file of this host; NULL: it has none, and
      * heartbeats are rows. */
@@ -184,19 +204,7 @@ typedef struct db_driver {
     pawl_code (*prove)(db_conn *c, error *err);
 
     void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
-
-    /* A connection of the application's own, `native` as above, for statements inside the
-     * transaction that it is in; to be given back by db_disconnect(), which leaves connection and
-     * transaction as they are. It is not begun, committed or kept. PAWL_MISUSE: it is in no
-     * transaction that could go on; PAWL_INVALID: its database has no tables of pawl's. */
-    pawl_code (*borrow)(db *d, void *native, db_conn **out, error *err);
-
-    /* In a transaction: lend the native connection to code of the application (a guest), with the
-     * settings that such code expects, and take it back. PAWL_OK: the transaction is the one that
-     * was lent. PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can
-     * only be rolled back. Other codes: the database has ended it, or is gone. */
-    pawl_code (*lend)(db_conn *c, void **native, error *err);
-    pawl_code (*take_back)(db_conn *c, error *err);
+    db_guests guests;
 } db_driver;
 
 struct db {

@@ -19,8 +19,8 @@ typedef struct db_clock {
     pthread_mutex_t lock;   /* guards the measurement, not its result */
     atomic_llong offset_ns; /* database's time minus the monotonic clock */
     atomic_int measured;    /* 0: there is no offset yet */
-    int64_t error_ns;       /* how wrong the offset may be … */
-    int64_t at_ns;          /* … at this moment of the monotonic clock; it grows from there */
+    int64_t error_ns;       /* how wrong the offset was at most when it was measured */
+    int64_t at_ns; /* when it was measured, by the monotonic clock; the error grows from there */
 } db_clock;
 
 void db_clock_init(db_clock *c, const db *d);

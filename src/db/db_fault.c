@@ -48,7 +48,7 @@ static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err
     if (plan->before)
         plan->before(plan->before_arg, number, call, sql);
     if (plan->dead)
-        return error_set(err, PAWL_CORRUPT, "a fault on purpose: nobody calls any more");
+        return error_set(err, PAWL_CORRUPT, "a fault on purpose: the process counts as dead");
     if (number != plan->fail_call)
         return PAWL_OK;
     pawl_code code = plan->fail_code ? plan->fail_code : PAWL_STORAGE;
@@ -301,19 +301,19 @@ static void evict(db_conn *c, int64_t node)
 static pawl_code listen(db_conn *c, int64_t node, int *fd, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->listen(inner, node, fd, err);
+    return inner->driver->channel.listen(inner, node, fd, err);
 }
 
 static int heard(db_conn *c)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->heard(inner);
+    return inner->driver->channel.heard(inner);
 }
 
 static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->notify(inner, targets, count, err);
+    return inner->driver->channel.notify(inner, targets, count, err);
 }
 
 static struct liveness_file *nodes(db *base)
@@ -336,20 +336,20 @@ static void *native(db_conn *c)
 static pawl_code lend(db_conn *c, void **native, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->lend(inner, native, err);
+    return inner->driver->guests.lend(inner, native, err);
 }
 
 static pawl_code take_back(db_conn *c, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
-    return inner->driver->take_back(inner, err);
+    return inner->driver->guests.take_back(inner, err);
 }
 
 /* No faults are injected into connections of the application. */
 static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
 {
     db *inner = ((fault_db *)base)->inner;
-    return inner->driver->borrow(inner, native, out, err);
+    return inner->driver->guests.borrow(inner, native, out, err);
 }
 
 db *db_fault_wrap(db *inner, db_fault *plan)
@@ -382,15 +382,15 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .apply = batch_apply,
         .now_ms = now_ms,
         .evict = evict,
-        .listen = listen,
-        .heard = heard,
-        .notify = notify,
+        .channel.listen = listen,
+        .channel.heard = heard,
+        .channel.notify = notify,
         .nodes = nodes,
         .prove = inner->driver->prove ? prove : NULL,
         .native = native,
-        .borrow = borrow,
-        .lend = lend,
-        .take_back = take_back,
+        .guests.borrow = borrow,
+        .guests.lend = lend,
+        .guests.take_back = take_back,
     };
     d->base = (db){.driver = &d->driver, .options = inner->options, .world = inner->world};
     d->inner = inner;

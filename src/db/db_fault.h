@@ -22,15 +22,15 @@ typedef enum {
 
 typedef struct db_fault {
     /* The plan. Numbers count from 1; 0: never. */
-    int64_t fail_call;   /* this call fails with fail_code … */
+    int64_t fail_call;   /* the call with this number fails with fail_code */
     pawl_code fail_code; /* PAWL_STORAGE unless told */
-    int fail_ends;       /* … and ends the transaction, as SQLite does on some errors */
+    int fail_ends; /* 1: the call that fails ends the transaction, as SQLite does on some errors */
     int64_t die_before;  /* the process kills itself (SIGKILL) before the commit with this number */
-    int64_t die_after;   /* and after it */
-    int64_t lose_commit; /* this commit's answer is lost … */
-    int lose_happened;   /* … 1: it happened, 0: it did not */
-    int lose_late; /* … but only when settle() is called, as on a server that is still working on
-                      it; for a caller that begins anew without settle() it happens then */
+    int64_t die_after;   /* the process kills itself after the commit with this number */
+    int64_t lose_commit; /* the answer of the commit with this number is lost */
+    int lose_happened;   /* 1: the commit whose answer is lost has happened; 0: it has not */
+    int lose_late; /* that is carried out only when settle() is called, as on a server that is still
+                      working on it, or when the caller begins anew without settle() */
     int64_t unknown_times; /* how many times settle() does not know yet */
     int dead; /* from now on every call fails and nothing is executed: for the database the caller
                  has died. So an engine can be closed as if it were killed */

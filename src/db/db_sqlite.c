@@ -58,9 +58,8 @@ enum { PARAMETERS = 32 };
 typedef struct sqlite_stmt {
     db_stmt base;
     sqlite3_stmt *native;
-    sqlite3_stmt
-        *again;  /* reads the run that `native` has changed; NULL: see sqlite_returning.h … */
-    int reading; /* … and is being read */
+    sqlite3_stmt *again; /* reads the run that `native` has changed; NULL: see sqlite_returning.h */
+    int reading;         /* the rows of `again` are being read */
     unsigned char places[PARAMETERS]; /* where SQLite has $1, $2 … */
 } sqlite_stmt;
 
@@ -585,8 +584,9 @@ static liveness_file *node_locks(db *base)
     .in_transaction = in_transaction, .settle = settle, .prepare = prepare, .finalize = finalize,  \
     .bind = bind, .next = next, .columns = columns, .column = column, .reset = reset,              \
     .script = script, .between = between, .apply = batch_apply, .now_ms = now_ms,                  \
-    .listen = listen, .heard = heard, .notify = notify, .nodes = node_locks, .prove = prove,       \
-    .native = native, .borrow = borrow, .lend = sqlite_lend, .take_back = sqlite_take_back
+    .channel.listen = listen, .channel.heard = heard, .channel.notify = notify,                    \
+    .nodes = node_locks, .prove = prove, .native = native, .guests.borrow = borrow,                \
+    .guests.lend = sqlite_lend, .guests.take_back = sqlite_take_back
 
 static const db_driver DRIVER_FILE = {.name = "sqlite",
                                       .promises =

@@ -21,21 +21,21 @@ typedef struct guest_committers guest_committers;
 guest_committers *guest_committer_new(db *d, const committer_options *options);
 void guest_committer_free(guest_committers *a); /* as committer_close(); NULL is allowed */
 
-/* As committer_apply(), by one that is free. If there is none for busy_ms (by hand: now), the unit
- * is answered PAWL_BUSY. */
+/* Applies a unit as committer_apply() does, with a guest committer that is free. If none becomes
+ * free within busy_ms (by hand: if none is free now), the unit is answered PAWL_BUSY. */
 pawl_code guest_committer_apply(guest_committers *a, unit *u);
 
-/* The node for which they commit, and their first slot. */
+/* The node for which the guest committers commit, and their first slot. */
 void guest_committer_set_node(guest_committers *a, int64_t node, int64_t first_slot, int64_t token);
 
-/* As those of a committer, for all of them: what is under way is waited for, what is undecided is
- * settled, or given up. */
+/* These do for all guest committers what the functions of committer.h do for one: what is under way
+ * is waited for, what is undecided is settled, or given up. */
 int guest_committer_flush(guest_committers *a, int64_t deadline_ns);
 void guest_committer_give_up(guest_committers *a);
 int guest_committer_drive(guest_committers *a);
 int64_t guest_committer_next_ns(guest_committers *a);
 
-/* One of them, for its statistics; NULL: it is not open. */
+/* A guest committer, for its statistics; NULL: it is not open. */
 committer *guest_committer_at(guest_committers *a, int index);
 
 #endif

@@ -203,7 +203,7 @@ pawl_code liveness_file_hold(liveness_file *f, int64_t node, error *err)
         return PAWL_OK;
     if (errno == EAGAIN || errno == EACCES)
         return error_set(err, PAWL_BUSY, "node %lld is alive elsewhere", (long long)node);
-    error_set(err, PAWL_IO, "the sign of life of node %lld cannot be given", (long long)node);
+    error_set(err, PAWL_IO, "the heartbeat lock of node %lld cannot be taken", (long long)node);
     error_detail(err, "%s: %s", f->path, strerror(errno));
     return PAWL_IO;
 }

@@ -190,7 +190,7 @@ static pawl_code connect_and_listen(notifier *w, error *err)
     int fd = -1;
     pawl_code rc = db_connect(w->db, DB_WAKER, &w->conn, err);
     if (rc == PAWL_OK)
-        rc = w->conn->driver->listen(w->conn, w->options.node, &fd, err);
+        rc = w->conn->driver->channel.listen(w->conn, w->options.node, &fd, err);
     if (rc == PAWL_OK)
         rc = open_ear(w, fd, err);
     if (rc != PAWL_OK) {
@@ -244,7 +244,7 @@ static void send_due(notifier *w, int64_t until)
     if (count == 0)
         return;
     error err = {0};
-    pawl_code rc = w->conn->driver->notify(w->conn, nodes, count, &err);
+    pawl_code rc = w->conn->driver->channel.notify(w->conn, nodes, count, &err);
     if (rc == PAWL_OK) {
         w->retry_ms = 0;
         count_sent(w, count);
@@ -262,7 +262,7 @@ static int hear(notifier *w)
 {
     if (!w->conn || w->ear < 0)
         return 0;
-    int heard = w->conn->driver->heard(w->conn);
+    int heard = w->conn->driver->channel.heard(w->conn);
     if (heard < 0)
         drop_connection(w, &(error){.code = PAWL_UNREACHABLE});
     if (heard <= 0)

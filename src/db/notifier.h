@@ -62,7 +62,7 @@ int notifier_fd(const notifier *w);
 int notifier_poll(notifier *w);
 
 /* Send what is pending, without regard to the 5 ms between two notifications, and hear nothing: for
- * a caller after whom notifier_poll() may never be called. */
+ * a caller that may be the last one: no notifier_poll() need follow. */
 void notifier_flush(notifier *w);
 
 /* When notifier_poll() should be called next, in clock_source.mono_ns time, unless the descriptor

@@ -35,7 +35,7 @@ static void heard(void *arg)
     loop_hint_raise(&n->changes); /* RULE H2-changes-of-other-processes-are-heard */
 }
 
-/* With the lock held, as the next one. */
+/* Closes the notifier. With the lock held. */
 static void close_notifier(notify *n)
 {
     if (n->notifier && n->loop)

@@ -27,6 +27,8 @@ void queue_append(queue *q, unit *u)
 
 void queue_add(queue *q, unit *u)
 {
+    assert(!u->commit.counted); /* a unit is handed in once before each of its answers */
+    u->commit.counted = 1;
     /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].units++;
     /* RULE C5-runs-have-a-share-of-their-own */
@@ -34,8 +36,10 @@ void queue_add(queue *q, unit *u)
     queue_append(q, u);
 }
 
-void queue_settle(queue *q, const unit *u)
+void queue_settle(queue *q, unit *u)
 {
+    assert(u->commit.counted);
+    u->commit.counted = 0;
     /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].units--;
     /* RULE C5-runs-have-a-share-of-their-own */

@@ -26,11 +26,11 @@ typedef struct queue {
 /* Is there room for the unit in its class? One unit always fits, however large. */
 int queue_has_room(const queue *q, const unit *u, int64_t units_max, int64_t bytes_max);
 
-/* Put a unit at the end and count it in the share of its class … */
+/* Put a unit at the end and count it in the share of its class. */
 void queue_add(queue *q, unit *u);
 
-/* … where it counts until it has its final answer. */
-void queue_settle(queue *q, const unit *u);
+/* The unit has its final answer: it no longer counts in the share of its class. */
+void queue_settle(queue *q, unit *u);
 
 /* Take out the next units, at most `units_max` and about `bytes_max` bytes, but at least one, and
  * give their number. */

@@ -1,5 +1,5 @@
 /* Lending SQLite's handle to code of the application, in the midst of a transaction (A8); as
- * db_driver.lend says. */
+ * db_guests.lend says. */
 #ifndef DB_SQLITE_GUEST_H
 #define DB_SQLITE_GUEST_H
 

@@ -41,7 +41,7 @@ pawl_code sqlite_refuse_child(const char *path, error *err);
 /* Have the write-ahead log cut to what this bound allows. */
 void sqlite_limit_log(sqlite3 *handle, int64_t wal_bytes);
 
-/* Can a connection of the application be used (db_driver.borrow)? */
+/* Can a connection of the application be used (db_guests.borrow)? */
 pawl_code sqlite_check_borrowed(sqlite3 *native, error *err);
 
 /* The driver's macros (db_driver.macros). */

@@ -20,13 +20,13 @@
 /* One per engine. */
 typedef struct sqlite_ring {
     pthread_mutex_t lock;
-    int64_t name;   /* of the row, random; 0: there is none yet */
-    int64_t acked;  /* the number in it that SQLite has said is durable … */
-    int64_t sent;   /* … and the largest that may be: its commit was asked for */
+    int64_t name;   /* the name of the row, random; 0: there is no row yet */
+    int64_t acked;  /* the largest number in the row that SQLite has said is durable */
+    int64_t sent;   /* the largest number that may be in the row: its commit was asked for */
     int64_t at_ms;  /* when that was */
     db_append row;  /* acknowledged after that number; none: run 0 */
-    int64_t begun;  /* transactions whose commits were asked for … */
-    int64_t proven; /* … and the last of them that was acknowledged */
+    int64_t begun;  /* number of transactions whose commits were asked for */
+    int64_t proven; /* the last of these transactions that was acknowledged */
 } sqlite_ring;
 
 /* What a transaction proves when it is committed. */

@@ -24,9 +24,9 @@ struct turnstile {
 
     int inside;       /* M is ours */
     int have_t;       /* T is ours: in the first half of a turn, and while next in line */
-    int asking;       /* by hand: the lock was not free … */
-    int64_t asked_ns; /* … since then … */
-    int64_t again_ns; /* … and was tried last then */
+    int asking;       /* by hand: the lock was not free when it was tried */
+    int64_t asked_ns; /* by hand: since when the lock is asked for */
+    int64_t again_ns; /* by hand: when the lock was tried last */
     int64_t wait_ns_max;
     int64_t given_up;
 

@@ -47,7 +47,7 @@ typedef struct unit_row {
  * gives is the row of its statement, one column of bytes; it is copied. NULL bytes: the unit is to
  * be rolled back. */
 typedef struct unit_guest {
-    slice (*call)(void *native, void *arg); /* `native` as db_driver.lend() gives it */
+    slice (*call)(void *native, void *arg); /* `native` as db_guests.lend() gives it */
     void *arg;
     int misused; /* it has ended the transaction, or left something open in it; what is left of it
                     was rolled back */
@@ -59,7 +59,7 @@ typedef struct unit_stmt {
     const char *name; /* of a guard: what it stands for, "fence"; static text */
     db_value *values;
     struct unit_stmt **sources; /* per value: the statement of a db_from(); NULL: there is
-                                       none */
+                                   none */
     unit_guest *guest;          /* of UNIT_CALL */
     unit_row *rows;
     int count;
@@ -83,24 +83,26 @@ typedef struct submitter {
     int64_t aside;       /* units of it that wait for a lock, or behind such a one; see aside.h */
 } submitter;
 
-/* Whose share of the queue it takes (backpressure): units of runs must get through when starts and
- * messages from outside fill the queue, since only runs can work them off. */
+/* The class whose share of the queue a unit takes (backpressure): units of runs must get through
+ * when starts and messages from outside fill the queue, since only runs can work them off. */
 typedef enum { UNIT_OF_RUN, UNIT_OF_CLIENT } unit_class;
 
 typedef struct unit unit;
 
-/* The committer's own of a unit that was handed in: its attempts, and what is known of them. */
+/* What the committer keeps of a unit that was handed in: its attempts, and what is known of
+ * them. */
 typedef struct unit_commit {
-    int set_aside;          /* it waits for a lock, see aside.h … */
-    int aside_told;         /* … which was logged … */
-    int64_t aside_since_ns; /* … since then … */
-    int64_t aside_ns;       /* … and is tried at this moment, … */
-    int64_t aside_ms;       /* … so long after the last time */
+    int counted;            /* the queue has counted the unit in its share (queue.h) */
+    int set_aside;          /* the unit waits for a row lock (aside.h) */
+    int aside_told;         /* that wait was logged */
+    int64_t aside_since_ns; /* when the unit was set aside */
+    int64_t aside_ns;       /* when the unit is tried next */
+    int64_t aside_ms;       /* the back-off before that try */
     arena_mark mark;
     int marked;
     unit_answer provisional; /* while undecided: what it is if the commit has happened */
     pawl_code provisional_code;
-    pawl_code cause; /* and why it failed if it has not */
+    pawl_code cause; /* while undecided: why it failed, if the commit has not happened */
 } unit_commit;
 
 struct unit {
@@ -111,9 +113,9 @@ struct unit {
     int count;
     int room;         /* in `numbered` */
     int broken_build; /* a statement could not be added: memory or a wrong parameter */
-    int writes;       /* a statement so far writes … */
-    int needs_mark;   /* … and a guard comes behind it: see batch.c */
-    int notes;        /* there are some: see unit_note() */
+    int writes;       /* a statement of the unit writes */
+    int needs_mark;   /* a guard comes behind a statement that writes (see batch.c) */
+    int notes;        /* the unit has notes (unit_note()) */
     size_t bytes;     /* of its values, for the bounds of queue and batch */
     submitter *submitter;
     unit_class class;

@@ -17,7 +17,7 @@ typedef struct committer_waiter {
     pthread_mutex_t lock;
     pthread_cond_t cond;
     int finished; /* the answer is there */
-    int asked;    /* to lead */
+    int asked;    /* the waiter is asked to lead */
 } waiter;
 
 /* A list of zeroes is empty. */
@@ -29,7 +29,7 @@ typedef struct waiters {
 int waiter_init(waiter *w);
 void waiter_destroy(waiter *w);
 
-/* Its answer is there. It must have left the list before. */
+/* The answer of the waiter is there. The waiter must have left the list before. */
 void waiter_finish(waiter *w);
 int waiter_is_finished(waiter *w);
 

@@ -58,7 +58,8 @@ void fiber_free(fiber *f);
  * below is given back to the system, which costs a system call. */
 void fiber_park(fiber *f);
 
-/* The same for a short wait, for a commit say: all memory is kept, and it is the switch alone. */
+/* As fiber_park(), for a short wait such as for a commit: the unused stack is kept, so that it
+ * costs the switch only. */
 void fiber_pause(fiber *f);
 
 /* Call fn(arg) on the stack of the thread and return its result. It may resume other fibers, but

@@ -130,7 +130,8 @@ WATCH_INLINE void watch_end(watch *w, const stack *s)
     (void)w, (void)s;
 }
 
-/* Outside, about to go in; and back outside. */
+/* On the thread's stack: watch_enter() before the switch to the fiber, watch_left() after the
+ * switch back. */
 WATCH_INLINE void watch_enter(watch *w, const stack *s)
 {
 #if WATCH_ADDRESS
@@ -151,7 +152,8 @@ WATCH_INLINE void watch_left(watch *w)
     (void)w;
 }
 
-/* Inside, about to leave; and inside again. */
+/* On the fiber's stack: watch_leave() before the switch to the thread, watch_entered() after the
+ * switch back. */
 WATCH_INLINE void watch_leave(watch *w, int for_good)
 {
 #if WATCH_ADDRESS

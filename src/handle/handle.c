@@ -51,7 +51,7 @@ pawl_code handle_enter(pawl *p, error *err)
         return error_set(err, PAWL_INVALID, "no handle");
     if (handle_is_forked(p))
         return error_set(err, PAWL_FORKED, "the handle belongs to the parent process");
-    if (handle_is_guest()) /* RULE A8-nobody-calls-pawl-from-there */
+    if (handle_is_guest()) /* RULE A8-a-guest-function-calls-no-pawl */
         return handle_refuse_guest(err);
     if (p->read_pool)
         return PAWL_OK;

@@ -21,15 +21,16 @@
  * Leave: keeps the error for the calling thread, unless there is none; gives rc. */
 pawl_code handle_enter(pawl *p, error *err);
 
-/* The same for a function that writes or drives: PAWL_READONLY on a handle that only looks. */
+/* As handle_enter(), for a function that writes or drives: PAWL_READONLY on a handle that only
+ * reads. */
 pawl_code handle_enter_to_write(pawl *p, error *err);
 pawl_code handle_leave(pawl *p, pawl_code rc, const error *err);
 
 /* ---- The function of a pawl_transact() ---- */
 
-/* The calling thread enters such a function, and leaves it. *misuses becomes 1 if the function
- * calls pawl in between. handle_is_guest(): 1: the calling thread is in such a function, whose step
- * has failed by that; every public function on a handle asks. */
+/* The calling thread enters the function of a pawl_transact(), and leaves it. *misuses becomes 1 if
+ * the function calls pawl in between. handle_is_guest(), which every public function on a handle
+ * asks, gives 1 if the calling thread is in such a function; the step then fails. */
 void handle_begin_guest(int *misuses);
 void handle_end_guest(void);
 int handle_is_guest(void);
@@ -68,9 +69,9 @@ int handle_unrecorded(pawl *p, int64_t run, char *out, size_t size);
 
 /* How the handle reaches its scheduler, which stands above it; set by api/engine.c. */
 typedef struct handle_upcalls {
-    int64_t (*node)(struct sched *d);
-    void (*wake)(struct sched *d);
-    int (*unrecorded)(struct sched *d, int64_t run, char *out, size_t size);
+    int64_t (*node)(struct sched *s);
+    void (*wake)(struct sched *s);
+    int (*unrecorded)(struct sched *s, int64_t run, char *out, size_t size);
 } handle_upcalls;
 
 /* May pawl_stop() be heard? Async-signal-safe. */

@@ -25,8 +25,8 @@ pawl_code read_pool_need(read_pool *r, error *err);
  * After an error there is nothing to end. */
 pawl_code read_pool_begin(read_pool *r, db_conn **out, error *err);
 
-/* The same, and the database's time before: which runs are due, and which nodes are alive, depends
- * on it. */
+/* As read_pool_begin(), after asking for the database's time: which runs are due, and which nodes
+ * are alive, depends on it. */
 pawl_code read_pool_begin_now(read_pool *r, db_conn **out, int64_t *now_ms, error *err);
 
 /* End the transaction and give the connection back. */

@@ -54,7 +54,7 @@ typedef enum op_shape {
     X(STATE_GET, 21, VALUE, "state-get")             /* likewise */                                \
     X(STATE_OF, 22, VALUE, "state-of")               /* of another run: "ID/KEY" */                \
     X(RECEIVE, 23, OPEN, "receive")                  /* of a mailbox; data: until when, ms */      \
-    X(TELL, 24, OPEN, "tell")                        /* a mailbox; data: whom */                   \
+    X(TELL, 24, OPEN, "tell")                        /* a mailbox; data: the target */             \
     X(ABANDON, 25, VALUE, "abandon")  /* data: the ops whose futures were cancelled */             \
     X(UNDO_OF, 26, VALUE, "undo-of")  /* of the op behind it; data: its input */                   \
     X(ENDING, 27, VALUE, "ending")    /* name: how; data: the error or value. Clean-ups follow */  \

@@ -13,8 +13,8 @@
  * others are empty. */
 typedef struct outcome_parts {
     pawl_code code; /* OK, FAILED, TIMEOUT, CANCELLED, HELD */
-    slice value;    /* JSON text, of OK */
-    slice name;     /* of a failure … */
+    slice value;    /* JSON text; with OK only */
+    slice name;     /* of a failure, as the next two */
     slice message;
     slice where;
 } outcome_parts;
@@ -23,8 +23,8 @@ typedef struct outcome_parts {
  * it is a client's, to be freed by pawl_outcome_free(). */
 pawl_outcome *outcome_make(arena *memory, const outcome_parts *parts);
 
-/* The kinds that clients get: of these parts; of a failure as it is recorded (see below); of a run
- * that is held, for this reason. */
+/* Outcomes for clients: outcome_new() of these parts, outcome_failed() of a failure as it is
+ * recorded (see below), outcome_held() of a run that is held for this reason. */
 pawl_outcome *outcome_new(pawl_code code, slice value, const char *name, const char *message,
                           const char *where);
 pawl_outcome *outcome_failed(pawl_code code, slice recorded);

@@ -47,10 +47,10 @@ typedef struct replay_row {
 } replay_row;
 
 typedef enum replay_result {
-    REPLAY_RECORDED, /* the journal has it */
-    REPLAY_NEW,      /* the journal ends here: it is to be done and appended */
+    REPLAY_RECORDED, /* the journal has what was asked for */
+    REPLAY_NEW,      /* the journal ends here: what was asked for is to be done and appended */
     REPLAY_PASSED,   /* of a patch: the journal went past this point without it */
-    REPLAY_ARRIVED,  /* something has arrived before it: note the row, ask again */
+    REPLAY_ARRIVED,  /* something has arrived before that: note the row, ask again */
     REPLAY_MORE,     /* feed the next page, ask again */
     REPLAY_MISMATCH, /* the code asks for something else than the journal has */
     REPLAY_CORRUPT,  /* the journal is damaged, or written by a newer pawl */
@@ -112,7 +112,7 @@ pawl_code replay_append(replay *r, replay_row *row);
  * any more, or of another kind, are to be dropped. Borrowed as the rows of a page are. */
 size_t replay_arrive(replay *r, replay_row *rows, size_t count);
 
-/* 1 if such an arrival would fit now. */
+/* 1 if an arrival of this kind for this op would fit now. */
 int replay_fits(const replay *r, int64_t kind, int64_t op);
 
 /* Attach a pointer of the caller's to an op that is open: its future, say. */
@@ -127,8 +127,8 @@ void *replay_owner_of(const replay *r, int64_t op);
 /* 1: replay_arrive() may be called: all rows were given out, and the function fits them. */
 int replay_may_arrive(const replay *r);
 
-/* Attempts that have failed and were given out, of an op that is open (an OP_STEP_AGAIN row tells
- * of one more). */
+/* The number of failed attempts of an op that is open, as far as they were given out. An
+ * OP_STEP_AGAIN row tells of one more. */
 int64_t replay_attempts(const replay *r, int64_t op);
 
 /* 1 if this code has never been here: nothing is recorded that it would still have to ask for. For

@@ -171,8 +171,8 @@ static const char TABLES[] =
     " FROM pg_class WHERE relkind IN ('r', 'v', 'm', 'p', 'f') AND relnamespace ="
     " (SELECT oid FROM pg_namespace WHERE nspname = 'pawl'))";
 
-/* Of the change feed: its order is that of transactions, and what is read ends below the oldest
- * that is still under way, since that may yet commit (B6). */
+/* The change feed is ordered by transactions. It is read up to the oldest transaction that is still
+ * under way, since that may yet commit (B6). */
 #define OLDEST "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)"
 
 /* Transactions other than pawl's that keep rows of runs locked: seldom more than one. The number of
@@ -241,13 +241,13 @@ static const db_driver DRIVER = {
     .apply = pg_apply,
     .now_ms = now_ms,
     .evict = pg_evict,
-    .listen = pg_listen,
-    .heard = pg_heard,
-    .notify = pg_notify,
+    .channel.listen = pg_listen,
+    .channel.heard = pg_heard,
+    .channel.notify = pg_notify,
     .native = native,
-    .borrow = pg_borrow,
-    .lend = pg_lend,
-    .take_back = pg_take_back,
+    .guests.borrow = pg_borrow,
+    .guests.lend = pg_lend,
+    .guests.take_back = pg_take_back,
 };
 
 static const db_sql HAS_SCHEMA = {"SELECT 1 WHERE to_regnamespace('pawl') IS NOT NULL", ""};

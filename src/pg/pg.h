@@ -60,7 +60,7 @@ struct pg_conn {
     db_conn base;
     PGconn *native;    /* NULL: not connected */
     uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
-    unsigned names;    /* of statements given so far */
+    unsigned names;    /* how many names of statements were given so far */
     pg_stmt **pending; /* pushed and not taken: the statement it prepares, NULL: an execution */
     size_t pending_size;
     size_t pending_head;
@@ -69,20 +69,20 @@ struct pg_conn {
     int64_t patience_ms;
     int64_t deadline_ns; /* of the trip under way */
     int64_t time_offset; /* the server's clock minus the monotonic one, in ms */
-    int64_t lock_ms;     /* a transaction is to wait for a lock so long … */
-    int64_t lock_set_ms; /* … and this is what the session is set to */
+    int64_t lock_ms;     /* how long the next transaction is to wait for a lock */
+    int64_t lock_set_ms; /* how long the session waits for a lock, as it is set now */
     int met_lock;        /* a statement of a unit has met a row lock, and timed out */
 
     int64_t ring;    /* see pg_ring.c; 0: none yet */
     int ring_gone;   /* its rows were deleted */
     int64_t ring_ms; /* when it was used last */
-    int64_t number;  /* of the next transaction */
+    int64_t number;  /* the number of the next transaction */
     int doubtful;    /* the transaction with that number has no answer */
     int64_t ring_life;
     pg_conn *next; /* in pg_db.witnesses */
     pg_witness witness;
-    uint64_t asked;  /* pg_db.acknowledged when the transaction under way began … */
-    uint64_t proven; /* … and when the last one that was acknowledged did */
+    uint64_t asked;  /* pg_db.acknowledged when the transaction under way began */
+    uint64_t proven; /* pg_db.acknowledged when the last acknowledged transaction began */
     int proofs;      /* statements of this transaction that ask for witnesses */
 
     arena *scratch; /* of the batch under way */
@@ -103,9 +103,9 @@ struct pg_stmt {
     int row;
     int executed;
     char number[32]; /* of a column that is a double */
-    pg_stmt *array;  /* for many sets of values at once … */
-    pg_stmt *must;   /* a guard that fails instead of giving no row … */
-    int no_array;    /* … unless its text does not allow it */
+    pg_stmt *array;  /* the form that takes many sets of values at once; NULL: not made */
+    pg_stmt *must;   /* the form of a guard that fails instead of giving no row; NULL: not made */
+    int no_array;    /* the text does not allow the form for many sets */
 };
 
 static inline pg_db *pg_db_of(const pg_conn *c)
@@ -115,10 +115,10 @@ static inline pg_db *pg_db_of(const pg_conn *c)
 
 /* ---- Connecting (pg_connect.c) ---- */
 
-/* Connect if there is no connection … */
+/* Connect if there is no connection. */
 pawl_code pg_ensure(pg_conn *c, error *err);
 
-/* … and have what a transaction needs. */
+/* Connect if need be, and have what a transaction needs. */
 pawl_code pg_ready(pg_conn *c, error *err);
 
 /* Forget a connection that is broken, or whose server does not answer. */
@@ -127,10 +127,10 @@ void pg_forget(pg_conn *c);
 /* Take a URL apart into d->info and the switches. */
 pawl_code pg_read_url(pg_db *d, slice url, error *err);
 
-/* How long a connection of this role waits for a lock, unless something else is wanted … */
+/* How long a connection of this role waits for a lock by default. */
 int64_t pg_lock_ms(const pg_conn *c);
 
-/* … by pg_want_lock_ms(), from the next transaction on. */
+/* From the next transaction on, wait so long for a lock. */
 void pg_want_lock_ms(pg_conn *c, int64_t ms);
 
 /* The database's time, extrapolated from when this connection was made. */
@@ -211,12 +211,12 @@ void pg_array_end(buf *b, size_t count);
 
 /* ---- Transactions (pg_tx.c, pg_ring.c) ---- */
 
-/* As the driver's table says (db.h). */
+/* Functions of db_driver (db.h). */
 pawl_code pg_begin(db_conn *c, error *err);
 pawl_code pg_commit(db_conn *c, error *err);
 int pg_in_transaction(db_conn *c);
 
-/* Push what begins a transaction of this connection. */
+/* Push what begins a transaction of this connection; take the answers. */
 pawl_code pg_push_begin(pg_conn *c, error *err);
 pawl_code pg_take_begin(pg_conn *c, error *err);
 
@@ -254,16 +254,17 @@ void pg_proof_acknowledged(pg_conn *c, int64_t number);
 pawl_code pg_proof_push(pg_conn *c, error *err);
 pawl_code pg_proof_take(pg_conn *c, error *err);
 
-/* As db_driver.evict says. */
+/* Ends the server's sessions of a node (db_driver.evict). */
 void pg_evict(db_conn *c, int64_t node);
 
 /* ---- Connections of the application (pg_borrow.c) ---- */
 
-/* As db_driver.borrow says; what a statement gives there, NULL: err says why there is nothing. */
+/* Uses a connection of the application (db_guests.borrow). pg_borrowed_result(): what a statement
+ * gives on it; NULL: `err` says why there is nothing. */
 pawl_code pg_borrow(db *d, void *native, db_conn **out, error *err);
 PGresult *pg_borrowed_result(pg_conn *c, const pg_stmt *s, const pg_params *p, error *err);
 
-/* ---- Guests (pg_guest.c), as db_driver.lend says ---- */
+/* ---- Guests (pg_guest.c), as db_guests.lend says ---- */
 
 pawl_code pg_lend(db_conn *c, void **native, error *err);
 pawl_code pg_take_back(db_conn *c, error *err);

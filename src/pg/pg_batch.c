@@ -138,7 +138,7 @@ static size_t count_batchable(unit **units, size_t count, int *ordered)
 static int has_written(const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next)
-        /* RULE A4-who-is-refused-after-a-try-has-written-goes-alone */
+        /* RULE A4-a-unit-refused-after-a-try-has-written-goes-alone */
         if (asks(s) && s->rows && unit_stmt_writes(s))
             return 1;
     return 0;
@@ -164,7 +164,7 @@ static int answer_units(pass *p)
             batch_commit_unit(u);
             continue;
         }
-        if (has_written(u)) { /* RULE A4-who-is-refused-after-a-guard-has-written-goes-alone */
+        if (has_written(u)) { /* RULE A4-a-unit-refused-after-a-guard-has-written-goes-alone */
             p->cut = i;
             return 0;
         }

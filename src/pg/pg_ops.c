@@ -255,12 +255,12 @@ static void rows_of_many(const pg_op *op, const PGresult *r, error *err)
     const pg_member *m = op->first;
     for (size_t i = 0; i < rows; i++) {
         char number[32];
-        size_t whose = looks ? (size_t)pg_column(r, (int)i, 0, number).i : i + 1;
-        if (whose < at) { /* not in order after all */
+        size_t member = looks ? (size_t)pg_column(r, (int)i, 0, number).i : i + 1;
+        if (member < at) { /* not in order after all */
             m = op->first;
             at = 1;
         }
-        for (; at < whose && m; at++) /* RULE A4-rows-go-to-whom-they-belong */
+        for (; at < member && m; at++) /* RULE A4-rows-go-to-their-unit */
             m = m->next;
         assert(m);
         unit_row **tail = end_of(m->stmt);

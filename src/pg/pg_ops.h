@@ -39,8 +39,8 @@ typedef struct pg_ops {
     int narrow;        /* there is a unit that may not have the room for its rows */
     map groups;        /* address of a db_sql -> the op that takes more of its kind */
     map touched;       /* key of a row -> the last op that touches it */
-    const unit *unit;  /* whose statements are being added … */
-    size_t unit_order; /* … and the last op among those of its that have no key */
+    const unit *unit;  /* the unit whose statements are being added */
+    size_t unit_order; /* the last op of that unit that has no key */
 } pg_ops;
 
 /* Everything in them is in the connection's scratch arena. */

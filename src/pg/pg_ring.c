@@ -46,14 +46,15 @@ static const db_sql BURN = {"UPDATE {commits} SET number = $3, at = $4"
                             " WHERE ring = $1 AND place = $2 RETURNING number",
                             "iiii"};
 
-/* Between the statements of one trip a session waits for its client for ever: no time-out of the
- * server counts there. A session that waits for a standby is left alone: terminated, it would
- * report as committed what only this server has. */
+/* Terminates the session that holds the lock on a place of the ring, if it waits for its client
+ * (wait_event_type 'Client'): in the middle of a trip no time-out of the server ends such a
+ * session. A session that waits for a standby has another wait event and is left alone: if it were
+ * terminated, it would report as committed what only this server has. */
 static const db_sql END_HOLDER = {
     "SELECT count(pg_terminate_backend(a.pid)) FROM {commits} AS c"
     " JOIN pg_locks AS l ON l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock'"
     " AND l.granted AND l.transactionid = c.xmax"
-    /* RULE A5-who-waits-for-a-standby-is-not-ended */
+    /* RULE A5-a-session-that-waits-for-a-standby-is-not-ended */
     " JOIN pg_stat_activity AS a ON a.pid = l.pid AND a.wait_event_type = 'Client'"
     " WHERE c.ring = $1 AND c.place = $2",
     "ii"};
@@ -247,7 +248,7 @@ static const char EVICT[] =
     "SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(a.pid)) FROM pawl.nodes AS n"
     " JOIN pg_catalog.pg_locks AS l ON l.locktype = 'transactionid' AND l.granted"
     " AND l.mode = 'ExclusiveLock' AND l.transactionid = n.xmax"
-    /* RULE A5-who-waits-for-a-standby-is-not-ended */
+    /* RULE A5-a-session-that-waits-for-a-standby-is-not-ended */
     " JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid AND a.wait_event_type = 'Client'"
     " WHERE n.node = ($1::pg_catalog.text)::bigint";
 
@@ -273,7 +274,7 @@ static db_fate burn(pg_conn *c, error *err)
     db_value values[] = {db_int(c->ring), db_int(place_of(c)), db_int(c->number + 1),
                          db_int(pg_time_ms(c))};
     pawl_code rc = run_alone(c, &LOCK_PLACE, values, 2, &number, &found, err);
-    if (rc == PAWL_BUSY) /* RULE A5-who-holds-the-lock-for-a-lost-client-is-ended */
+    if (rc == PAWL_BUSY) /* RULE A5-a-session-with-the-lock-of-a-lost-client-is-ended */
         end_holder(c, values);
     if (rc != PAWL_OK)
         return DB_FATE_UNKNOWN;

@@ -1,4 +1,4 @@
-/* The nodes, as queries see them: their rows, and which of them are alive.
+/* Inspecting: one run (pawl_inspect), its family, and the nodes, with which of them are alive.
  *
  * Whether a node is alive is a guess, for people. No write depends on it: which node may write is
  * decided by rows and locks (node.h). */

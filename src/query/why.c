@@ -369,7 +369,7 @@ static void put_owner(buf *b, const why *w)
     buf_text(b, " owns it and ");
     if (!w->node_alive)
         buf_text(b, "is not alive, as it seems; another node will take it over.\n");
-    else if (w->node_still_ms > 0) /* RULE L6-who-stands-still-is-not-called-alive */
+    else if (w->node_still_ms > 0) /* RULE L6-a-node-that-stands-still-is-not-called-alive */
         put_still(b, w);
     else
         buf_text(b, w->node_still_ms == 0 ? "is alive.\n"
@@ -380,20 +380,20 @@ static void put_owner(buf *b, const why *w)
         buf_text(b, "There is no live node.\n");
 }
 
-static void put_nobody(buf *b, const why *w, int due)
+static void put_no_owner(buf *b, const why *w, int due)
 {
     long long alive = w->nodes_alive, node_ready = w->nodes_able;
     if (alive == 0)
         buf_text(b,
-                 "Nobody owns it, and there is no live node: it goes on when one comes that has ");
+                 "No node owns it, and there is no live node: it goes on when one comes that has ");
     else if (node_ready == 0 && w->nodes_unable > 0)
-        buf_printf(b, "Nobody owns it, and of %lld live node%s none can execute ", alive,
+        buf_printf(b, "No node owns it, and of %lld live node%s none can execute ", alive,
                    alive == 1 ? "" : "s");
     else if (node_ready == 0)
-        buf_printf(b, "Nobody owns it, and of %lld live node%s none has ", alive,
+        buf_printf(b, "No node owns it, and of %lld live node%s none has ", alive,
                    alive == 1 ? "" : "s");
     else
-        buf_printf(b, "Nobody owns it; %s by one of %lld live node%s that ha%s ",
+        buf_printf(b, "No node owns it; %s by one of %lld live node%s that ha%s ",
                    due ? "it will be claimed" : "then it is claimed", node_ready,
                    node_ready == 1 ? "" : "s", node_ready == 1 ? "s" : "ve");
     put_workflow(b, w);
@@ -461,7 +461,7 @@ static void put_going_on(buf *b, const why *w)
     if (w->owner)
         put_owner(b, w);
     else
-        put_nobody(b, w, due);
+        put_no_owner(b, w, due);
 }
 
 /* The run's row tells that it is in quarantine, and on a server whether it is executed; elsewhere

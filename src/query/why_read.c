@@ -375,7 +375,7 @@ static pawl_code read_nodes(reading *r, error *err)
     if (rc == PAWL_OK)
         rc = inspect_read_nodes(r->conn, r->memory, INT64_MIN, &nodes, err);
     for (size_t i = 0; rc == PAWL_OK && i < nodes.count; i++) {
-        /* RULE L6-who-stands-still-is-no-live-node */
+        /* RULE L6-a-node-that-stands-still-is-no-live-node */
         int alive = inspect_is_alive(r->p, &nodes.at[i], w->now_ms) &&
                     inspect_still_ms(r->p, &nodes.at[i], w->now_ms) <= 0;
         w->nodes_alive += alive;

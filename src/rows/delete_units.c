@@ -20,7 +20,7 @@ static const db_sql REST[] = {
     {"DELETE FROM {tasks} WHERE run = $1", "i"},
 };
 
-/* The same for the long tables, a bounded number of rows at a time. */
+/* Deletes from the long tables, a bounded number of rows at a time. */
 static const db_sql SOME[] = {
     {"DELETE FROM {journal} WHERE pos IN (SELECT pos FROM {journal} WHERE run = $1 LIMIT 5000)",
      "i"},

@@ -247,7 +247,7 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     if (rc != PAWL_OK)
         return rc;
     if (is_late(n, now))
-        n->believe_ms = now + n->claim_ms / 2; /* RULE A10-after-an-outage-nobody-is-shut-out */
+        n->believe_ms = now + n->claim_ms / 2; /* RULE A10-after-an-outage-no-node-is-shut-out */
     n->beat_ms = now;
     return PAWL_OK;
 }
@@ -373,7 +373,7 @@ static void evict(db *d, int64_t id)
     db_conn *c;
     if (!d->driver->evict || db_connect(d, DB_READER, &c, NULL) != PAWL_OK)
         return;
-    d->driver->evict(c, id); /* RULE A1-who-stops-in-the-midst-of-sending-holds-nobody-up */
+    d->driver->evict(c, id); /* RULE A1-a-node-that-stops-while-sending-holds-up-no-other */
     db_disconnect(c);
 }
 
@@ -423,7 +423,7 @@ pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
         unit_guard(u, &STILL_SILENT, "silent", unit_key("beats", id), values, DB_COUNT(values));
         add_close(u, id, BY_OTHERS);
         evict(committer_connection(k)->db, id);
-        u->lock_ms = KEEPER_LOCK_MS;
+        u->lock_ms = NODE_LOOP_LOCK_MS;
         rc = node_commit(k, u, "close a node", err);
     }
     arena_free(a);

@@ -64,7 +64,7 @@ enum { NODE_LIST_ROOM = 64 };
 
 /* How long the node loop waits for a row lock of a foreign transaction, since it has other
  * chores. */
-enum { KEEPER_LOCK_MS = 300 };
+enum { NODE_LOOP_LOCK_MS = 300 };
 
 /* Some nodes, in order. Nodes for which there is no room are found by the next call, when the first
  * ones are gone. */

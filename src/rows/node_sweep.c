@@ -142,7 +142,7 @@ static pawl_code free_page(const node_sweep *s, committer *k, arena *a, page *p,
     if (!u)
         return error_nomem(err);
     add_free(u, &WALKS[s->walk], p->owned, p->count);
-    u->lock_ms = KEEPER_LOCK_MS;
+    u->lock_ms = NODE_LOOP_LOCK_MS;
     return node_commit(k, u, "sweep up after a node", err);
 }
 
@@ -160,7 +160,7 @@ static pawl_code remove_rows(const node_sweep *s, committer *k, arena *a, error 
         const db_value values[] = {db_int(rows[i].node)};
         unit_write(u, &REMOVE, rows[i].key, values, DB_COUNT(values));
     }
-    u->lock_ms = KEEPER_LOCK_MS;
+    u->lock_ms = NODE_LOOP_LOCK_MS;
     return node_commit(k, u, "sweep up after a node", err);
 }
 

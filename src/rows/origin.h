@@ -7,9 +7,10 @@
 #include "base/id.h"
 #include "db/db.h"
 
+/* Reads the id, in a transaction of its own. Errors: those of the database. */
 pawl_code origin_read(char out[ID_TEXT_SIZE], db_conn *reader, error *err);
 
-/* The same on a connection that is in a transaction. */
+/* Reads the id on a connection that is in a transaction. */
 pawl_code origin_find(char out[ID_TEXT_SIZE], db_conn *reader, error *err);
 
 #endif

@@ -23,8 +23,8 @@ typedef struct run_insert {
     int64_t deadline_ms; /* 0: none */
     slice by;
     const attribute_set *attributes;
-    int64_t mail;                /* number of arrivals that the unit writes by run_put_mail(), with
-                                    seqs from 1 */
+    int64_t mail; /* number of arrivals that the unit writes by run_put_arrival(), with
+                     seqs from 1 */
     const struct workflow *here; /* the workflow as registered in this process; NULL: it is not */
     int64_t parent;              /* the run that starts this one; 0: none */
     int64_t parent_generation;

@@ -199,7 +199,7 @@ static const db_sql HOLD_BY_HAND = {
 
 static const db_sql RELEASE = {
     "UPDATE {runs} SET held = 0, held_reason = NULL, held_for = NULL, held_at = NULL,"
-    /* RULE A2-a-run-that-was-driven-is-woken-by-its-mail */
+    /* RULE A2-a-run-that-was-driven-is-woken-by-an-arrival */
     /* RULE A2-the-simulator-sees-a-run-that-looks-new */
     " claims = CASE WHEN claims > 1 THEN 1 ELSE claims END,"
     " wake_at = CASE WHEN owner = 0 AND wake_at > $2 THEN wake_at ELSE $2 END,"
@@ -288,7 +288,7 @@ static void put_mail(unit *u, const run_mail *m, db_value seq, db_value generati
     unit_write(u, &INBOX, unit_key("inbox", m->run), row, DB_COUNT(row));
 }
 
-void run_put_mail(unit *u, const run_mail *m, db_value seq)
+void run_put_arrival(unit *u, const run_mail *m, db_value seq)
 {
     put_mail(u, m, seq, db_int(m->generation));
 }
@@ -297,7 +297,7 @@ int run_send(unit *u, const run_mail *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int guard = guard_run(u, &ARRIVE, "live", m->run, values, DB_COUNT(values));
-    run_put_mail(u, m, db_from(guard, SEND_SEQ));
+    run_put_arrival(u, m, db_from(guard, SEND_SEQ));
     return guard;
 }
 
@@ -305,7 +305,7 @@ int run_try_send(unit *u, const run_mail *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int try = unit_try(u, &ARRIVE, unit_key("runs", m->run), values, DB_COUNT(values));
-    run_put_mail(u, m, db_from(try, SEND_SEQ));
+    run_put_arrival(u, m, db_from(try, SEND_SEQ));
     return try;
 }
 
@@ -322,7 +322,7 @@ int run_cancel(unit *u, const run_mail *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(0)};
     int guard = guard_run(u, &CANCEL, "uncancelled", m->run, values, DB_COUNT(values));
-    run_put_mail(u, m, db_from(guard, SEND_SEQ));
+    run_put_arrival(u, m, db_from(guard, SEND_SEQ));
     run_note(u, db_int(m->run), m->at_ms);
     return guard;
 }
@@ -331,7 +331,7 @@ int run_try_cancel(unit *u, const run_mail *m, int64_t parent)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(parent)};
     int tried = unit_try(u, &CANCEL, unit_key("runs", m->run), values, DB_COUNT(values));
-    run_put_mail(u, m, db_from(tried, SEND_SEQ));
+    run_put_arrival(u, m, db_from(tried, SEND_SEQ));
     run_note(u, db_int(m->run), m->at_ms); /* also if the run has ended and nothing changes, which
                                               does no harm */
     return tried;
@@ -485,12 +485,14 @@ int run_set_free(unit *u, int64_t run, int64_t now_ms)
 
 int run_check_fence(unit *u, const run_lease *h)
 {
+    assert(h->owner != 0 && h->fence > 0);
     const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence)};
     return guard_run(u, &CHECK_FENCE, "fence", h->run, values, DB_COUNT(values));
 }
 
 int run_append_from(unit *u, const run_entry *e, db_value data)
 {
+    assert(e->run > 0 && e->generation > 0 && e->seq > 0);
     const db_value row[] = {
         db_int(e->run),   db_int(e->generation), db_int(e->seq),
         db_int(e->kind),  db_int(e->op),         db_text(e->name),

@@ -88,7 +88,7 @@ int run_try_report(unit *u, const run_mail *m, int finish);
 
 /* Writes only the row of the inbox, under this seq, for a run whose own row the same unit
  * writes. */
-void run_put_mail(unit *u, const run_mail *m, db_value seq);
+void run_put_arrival(unit *u, const run_mail *m, db_value seq);
 
 /* Requests the cancellation of a run: an arrival of kind INBOX_CANCEL, whose data is the reason
  * (JSON text). Only the first request counts. A held run without an owner goes on to its clean-ups.
@@ -115,9 +115,9 @@ typedef struct run_status {
 int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_t now_ms);
 
 /* Parks a run: it sleeps until `deadline_ms` (or RUN_NEVER), unless more has arrived than `seen`,
- * the mail that was applied; then it is due at once. It keeps its owner, unless it was held: then
- * it has none. Guard "fence": the lease is valid. The row has the time when it wakes, its mail, and
- * whether it is held. */
+ * the `mail` up to which arrivals were applied; then it is due at once. It keeps its owner, unless
+ * it was held: then it has none. Guard "fence": the lease is valid. The row has the time when it
+ * wakes, its `mail`, and whether it is held. */
 enum { PARK_WAKE_AT, PARK_MAIL, PARK_HELD };
 
 int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,

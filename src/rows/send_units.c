@@ -47,7 +47,7 @@ pawl_code letter_seal(letter *l)
         digest_add(&d, l->mail.data);
     }
     digest_end(&d, l->print);
-    return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE no-json-in-the-outbox-stops-nobody */
+    return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE a-row-that-is-no-json-stops-no-other */
 }
 
 static slice print_of(const letter *l)
@@ -109,7 +109,7 @@ int letter_has_answer(const letter *l, slice answer)
 
 void letter_write_first(unit *u, const letter *l)
 {
-    run_put_mail(u, &l->mail, db_int(1));
+    run_put_arrival(u, &l->mail, db_int(1));
     write_receipt(u, &RECEIPT, l, db_int(1));
 }
 

@@ -10,7 +10,7 @@
 
 /* ---- One attempt ---- */
 
-/* How long it may take: its own limit, or what is left for all attempts. 0: no limit. */
+/* How long the attempt may take: its own limit, or what is left for all attempts. 0: no limit. */
 static int64_t limit_of(const call *c, int64_t left)
 {
     int64_t limit = c->policy.attempt_ms ? c->policy.attempt_ms : INT64_MAX;
@@ -18,7 +18,7 @@ static int64_t limit_of(const call *c, int64_t left)
     return limit == INT64_MAX ? 0 : limit;
 }
 
-/* What the call was given, or its registration if it has one. */
+/* The argument of the call, or that of its registration if it has one. */
 static void *arg_of(pawl_run *run, const call *c)
 {
     const work_entry *entry = c->entry;
@@ -72,7 +72,8 @@ static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
     jobs_leave(run);
 }
 
-/* On the run's own thread: everything before is durable when the function is called. */
+/* Makes an attempt on the run's own thread. Everything before is durable when the function is
+ * called. */
 static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
 {
     if (!work_open(run))
@@ -115,7 +116,7 @@ slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
     return s;
 }
 
-/* ---- What becomes of it ---- */
+/* ---- What becomes of an attempt ---- */
 
 static int is_nothing(const char *json)
 {
@@ -131,7 +132,8 @@ void call_put_off(call *c, int64_t at_ms)
     map_put(&run->untils, (uint64_t)c->future->op, (void *)(intptr_t)at_ms); // NOLINT
 }
 
-/* One more, or the end: the row says which. What the attempts before gave is not recorded. */
+/* Records the end of an until, or that it is tried once more. What earlier attempts gave is not
+ * recorded. */
 static void until_ended(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
@@ -199,7 +201,7 @@ static void due(pawl_future *f)
     if (c->listed)
         return;
     c->listed = 1;
-    if (!c->beside || f->run->quarantine_level) /* a job has no mark */
+    if (!c->beside || f->run->quarantine_level) /* jobs are not marked (sched/quarantine.h) */
         append(&all->in_line, &all->in_line_last, c);
     else
         append(&all->beside, &all->beside_last, c);
@@ -223,8 +225,8 @@ static void release(pawl_future *f)
         free_call(f->run, c);
 }
 
-/* Calls that are not due any more stay in the list until they are met: to search for them would
- * cost. */
+/* Calls that are not due any more stay in the list until they are met here, since searching for
+ * them would cost too much. */
 call *call_pop(pawl_run *run, call **list)
 {
     while (*list) {
@@ -241,7 +243,7 @@ call *call_pop(pawl_run *run, call **list)
     return NULL;
 }
 
-/* As it was put off, if that was for longer. */
+/* When the next attempt is: at_ms, or later if the call was put off for longer. */
 static int64_t rests_until(pawl_run *run, int64_t op, int64_t at_ms)
 {
     int64_t until_ms = (int64_t)(intptr_t)map_get(&run->untils, (uint64_t)op);
@@ -277,14 +279,14 @@ pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
     call *own = run_alloc(run, sizeof *own);
     *own = *c;
     own->future = f;
-    if (c->beside) { /* the caller does not wait, and what it gave may go */
+    if (c->beside) { /* the function goes on, and may free what it gave */
         own->name = run_text(run, slice_of(c->name));
         own->input = run_text(run, slice_of(c->input));
     }
     f->own = own;
     f->what = own->name;
     at_ms = rests_until(run, op, at_ms);
-    if (at_ms <= host_now_ms(run->host)) /* it need not wait for the next wait */
+    if (at_ms <= host_now_ms(run->host)) /* it is due at once, without waiting for the next wait */
         due(f);
     else
         future_due_at(f, at_ms);
@@ -297,7 +299,7 @@ int call_do(pawl_run *run)
     if (!c)
         return 0;
     attempt(run, c, c->kind == OP_UNTIL ? 1 : call_attempt(c), c->future->op);
-    if (run->attempt.work->expired) /* perhaps because it ignored a request to stop */
+    if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
         cleanup_look(run);
     call_ended(c, run->attempt.work);
     return 1;

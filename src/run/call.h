@@ -10,24 +10,24 @@
 #include "run/futures.h"
 
 typedef struct call {
-    struct call *next;   /* in line; or waiting to be called beside */
-    pawl_future *future; /* NULL: it is freed, and this entry is still in its list */
+    struct call *next;   /* in run_futures.in_line or .beside */
+    pawl_future *future; /* NULL: the future is freed, and this entry is still in its list */
     op_kind kind;
     const char *name;
     const char *input;
-    work_entry *entry; /* NULL: not a registered one */
+    work_entry *entry; /* NULL: the function is not a registered one */
     pawl_work_fn *fn;
-    pawl_transact_fn *transacts; /* instead, in a transaction */
+    pawl_transact_fn *transacts; /* called instead of `fn`, in a transaction */
     void *arg;
     retry_policy policy;
     int64_t began_ms;
     int64_t before;   /* attempts that had failed when the op was opened */
-    int beside;       /* a later form */
-    int is_due;       /* it is in one of the lists … */
-    int listed;       /* … or only left there */
-    int64_t every_ms; /* of an until … */
-    int64_t end_ms;   /* … and when it ends */
-    int is_undone;    /* it will be: only the end of this attempt is waited for */
+    int beside;       /* 1: a later form, called on another thread; 0: in line */
+    int is_due;       /* the call is due */
+    int listed;       /* the call is in one of the lists, perhaps without being due any more */
+    int64_t every_ms; /* of an until: the pause between two attempts */
+    int64_t end_ms;   /* of an until: when it ends */
+    int is_undone;    /* the call will be undone: only the end of this attempt is waited for */
     int never_fails;  /* a clean-up: when its attempts are used up, the run is held */
 } call;
 
@@ -45,20 +45,22 @@ call *call_pop(pawl_run *run, call **list);
 int call_fill(const call *c, pawl_work *w, int64_t number, int64_t op);
 int64_t call_attempt(const call *c);
 
-/* Not before that moment. It is not recorded, but known as long as the run is in memory, whatever
- * becomes of its fiber: otherwise a run that is replayed at once would never rest. */
+/* The call is not tried before that moment. This is not recorded, but known as long as the run is
+ * in memory, whatever becomes of its fiber: otherwise a run that is replayed at once would never
+ * rest. */
 void call_put_off(call *c, int64_t at_ms);
 
-/* What an attempt has come to; recorded with the next rows. */
+/* Records what an attempt has come to, with the next rows. */
 void call_ended(call *c, pawl_work *w);
 
-/* The first attempt of a step, of which nothing is recorded yet. 1: it has succeeded. */
+/* Makes the first attempt of a step, of which nothing is recorded yet. 1: it has succeeded. */
 int call_first(pawl_run *run, const call *c);
 
-/* The same for any attempt of a transactional step: if it has succeeded its row is durable. */
+/* Makes an attempt of a transactional step. 1: it has succeeded, and its row is durable. */
 int call_in_transaction(pawl_run *run, const call *c, int64_t number);
 
-/* When the next attempt is, after the one that has failed; -1: none. And the failure as text. */
+/* call_again_ms(): when the next attempt is, after one that has failed; -1: there is none.
+ * call_error(): the failure as text. */
 int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number);
 slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms);
 

@@ -15,7 +15,7 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-/* ---- Words for how it ends: the name of the row ---- */
+/* ---- Words for how a run ends, which are the name of the row ---- */
 
 static const char DONE[] = "done", FAILED[] = "failed", CANCELLED[] = "cancelled",
                   AGAIN[] = "again";
@@ -117,7 +117,7 @@ void cleanup_check(pawl_run *run)
 void cleanup_look(pawl_run *run)
 {
     /* RULE A7-a-cancel-is-looked-for-before-the-first-step */
-    if (run->mail.has_more || atomic_load(&run->mail.seen) < run->mail.known)
+    if (run->inbox.has_more || atomic_load(&run->inbox.seen) < run->inbox.known)
         inbox_look_for_cancel(run);
     cleanup_check(run);
 }
@@ -160,27 +160,28 @@ const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *v
 
 /* ---- From the journal ---- */
 
-/* What is to be called. The last registered comes first. */
+/* A clean-up that is to be called. The list begins with the one that was registered last. */
 typedef struct clean {
     struct clean *next;
     op_kind kind;
     int64_t seq;
-    int64_t op; /* what it undoes, of an UNDO_OF: the next one that is asked for */
+    int64_t op; /* of an UNDO_OF: the op that it undoes, which is the next one in the journal */
     const char *work;
     const char *input;
-    const char *result;  /* of the call that it undoes … */
-    pawl_future *undone; /* … or that call, as long as it has no answer */
+    const char *result;  /* the result of the call that it undoes; NULL: none is known */
+    pawl_future *undone; /* the call that it undoes, as long as that has no answer */
 } clean;
 
 typedef struct story {
     clean *cleans;
     clean *tried;          /* what undoes the transactional step that is being tried again */
-    pawl_future *children; /* that have not ended, as far as is known: linked by `behind` */
+    pawl_future *children; /* children that have not ended, as far as is known, linked by
+                              `behind` */
     const char *how;
     const char *data;
 } story;
 
-/* Is it the op that was registered last to be undone? */
+/* The clean-up that was registered last, if it is to undo this op. */
 static clean *undo_of(const story *s, int64_t op)
 {
     clean *last = s->cleans;
@@ -193,7 +194,7 @@ static void note_result(pawl_run *run, clean *c, slice data)
         c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
 }
 
-/* A call that may still be under way: its end is waited for, and it is not called again. */
+/* Notes a call that may still be under way: its end is waited for, and it is not called again. */
 static void note_call(pawl_run *run, const story *s, const replay_row *row)
 {
     clean *c = undo_of(s, row->seq);
@@ -208,7 +209,7 @@ static void note_call(pawl_run *run, const story *s, const replay_row *row)
                              row->seq, RUN_NEVER);
 }
 
-/* A child that has not ended, as far as is known. Its own is the text of its row. */
+/* The kind of a child that has not ended, as far as is known. `own` is the text of its row. */
 static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
 
 static void note_child(pawl_run *run, story *s, const replay_row *row)
@@ -230,11 +231,11 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
     if (f->behind)
         f->behind->before = f->before;
     run_free_value(run, f->own);
-    replay_own(run->journal.replay, f->op, NULL); /* it may still be open, as the journal sees it */
+    replay_own(run->journal.replay, f->op, NULL); /* for the journal it may still be open */
     future_release(f);
 }
 
-/* Its answer is not needed any more. */
+/* Frees a future whose answer is not needed any more. */
 static void forget(pawl_run *run, story *s, pawl_future *f)
 {
     if (f->kind == &OPEN_CHILD) {
@@ -256,8 +257,8 @@ static void note_answer(pawl_run *run, story *s, const replay_row *row)
     forget(run, s, f);
 }
 
-/* Numbers of ops, as the row has them. They take no answer: at a redrive the code would not know of
- * it. */
+/* Forgets the ops that the row names. They take no answer any more, since at a redrive the code
+ * would not know of it. */
 static void note_abandoned(pawl_run *run, story *s, const replay_row *row)
 {
     const char *text = run_text(run, row->data), *at = text;
@@ -341,7 +342,7 @@ static void collect_row(pawl_run *run, story *s, const replay_row *row)
     }
 }
 
-/* The run was cancelled while no node could execute it. */
+/* The run was cancelled while no node could execute it: records how it ends. */
 static void end_it(pawl_run *run, story *s)
 {
     const char *reason = inbox_look_for_cancel(run);
@@ -354,7 +355,7 @@ static void end_it(pawl_run *run, story *s)
     journal_record(run, OP_ENDING, slice_of(s->how), slice_of(s->data));
 }
 
-/* The journal up to the row that says how the run ends. */
+/* Reads the journal up to the row that says how the run ends. */
 static story read_story(pawl_run *run)
 {
     story s = {0};
@@ -374,7 +375,7 @@ static story read_story(pawl_run *run)
     return s;
 }
 
-/* What together would be larger than a value may be is left out. */
+/* The input of a clean-up. What would make it larger than a value may be is left out. */
 static const char *input_of(pawl_run *run, const clean *what)
 {
     const pawl_future *f = what->undone; /* it may have ended while it was waited for */
@@ -423,7 +424,7 @@ static void call_all(pawl_run *run, const story *s, int finallys)
             call_one(run, c);
 }
 
-/* As the row says. */
+/* Fills in code.end as the row says. */
 static void read_end(pawl_run *run, const story *s)
 {
     run_result *end = &run->code.end;

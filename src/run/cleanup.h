@@ -13,26 +13,28 @@
 
 #include "run/run.h"
 
-/* On the fiber: the run ends as code.end says. Does not come back. */
+/* On the fiber: the run ends as code.end says. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
-/* The function has failed: the run ends so. Does not come back. */
+/* The function has failed, and the run ends with this error. */
 _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message,
                             const char *where);
 
-/* It waits, or is about to call a work function: has it been cancelled, or is its time over? Then
- * these do not come back. _LOOK: also look whether that has arrived. */
+/* Called where the run waits, or is about to call a work function. If the run was cancelled, or its
+ * deadline has passed, these do not return. cleanup_look() also reads whether a cancel has
+ * arrived. */
 void cleanup_check(pawl_run *run);
 void cleanup_look(pawl_run *run);
 
-/* Instead of the function, when the run is failing. */
+/* Called on the fiber instead of the function, when the run is failing. */
 void cleanup_run(pawl_run *run);
 
-/* For the runner, into the unit of the end: a new generation; that clean-ups follow. 0: memory. */
+/* For the runner, which adds to the unit of the end: that a new generation begins; that clean-ups
+ * follow. 0: memory is out. */
 int generation_add(pawl_run *run);
 int cleanup_add_failing(pawl_run *run);
 
-/* That was committed. 0: the run is not ours any more. */
+/* The unit that begins a new generation was committed. 0: the run is not this node's any more. */
 int generation_begun(pawl_run *run);
 
 #endif

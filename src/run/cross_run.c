@@ -56,8 +56,8 @@ int cross_run_look(pawl_run *run)
         }
         if (journal_arrive_all(run))
             return 1;
-        if (run->draft.sent) /* its result is known when the unit is committed; then it is asked for
-                          again */
+        if (run->draft.sent) /* what becomes of it is known after the commit; then it is read
+                                again */
             run_ask(run, WANT_FLUSH);
     }
     return 0;
@@ -65,12 +65,12 @@ int cross_run_look(pawl_run *run)
 
 /* ---- In the unit ---- */
 
-run_sent *cross_run_add(pawl_run *run, int statement, int64_t whom)
+run_sent *cross_run_add(pawl_run *run, int statement, int64_t target)
 {
     run_sent *s = arena_alloc(run->draft.arena, sizeof *s);
     if (!s)
         run_nomem(run);
-    *s = (run_sent){.next = run->draft.sent, .statement = statement, .run = whom};
+    *s = (run_sent){.next = run->draft.sent, .statement = statement, .run = target};
     run->draft.sent = s;
     return s;
 }

@@ -13,15 +13,15 @@
 typedef struct run_draft {
     arena *arena;  /* for everything here; NULL: the run is cold */
     unit *unit;    /* NULL: nothing is recorded */
-    int handed_in; /* the committer has the unit, or its answer is there and not looked at */
+    int handed_in; /* the committer has the unit, or its answer is there and was not looked at */
     int parked;    /* number of the statement that parks the run; -1: none */
-    int kept;      /* so many of its first statements tell of what was done outside */
-    int births;    /* children that the unit starts */
+    int kept;      /* so many of the first statements tell of what was done outside */
+    int births;    /* number of children that the unit starts */
 
     run_line *lines; /* for the log, once the unit is committed */
     run_line *last_line;
-    run_status status;                /* to be written with the unit … */
-    int status_rides;                 /* … and a statement in it does so already */
+    run_status status;                /* the custom status, to be written with the unit */
+    int status_rides;                 /* a statement of the unit writes the status already */
     struct attribute_set *attributes; /* to be written with the unit */
     struct run_sent *sent;            /* messages to other runs, and starts: cross_run.h */
     submitter submitter;

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "run/futures.h"
 
-static const char CANCELLED[] = "{\"name\":\"cancelled\",\"message\":\"nobody waits for it\"}";
+static const char CANCELLED[] = "{\"name\":\"cancelled\",\"message\":\"the future was cancelled\"}";
 
 void future_cancel_add(pawl_future *f)
 {
@@ -50,7 +50,7 @@ static void lose_parts(pawl_run *run)
     }
 }
 
-/* A JSON array of their ops, in the unit's memory; *count: how many they are. */
+/* A JSON array of the ops of these futures, in the unit's memory; *count: how many they are. */
 static slice ops_of(pawl_run *run, const pawl_future *losers, size_t *count)
 {
     buf ops;
@@ -78,7 +78,7 @@ static void give_up(pawl_future *f, int live)
     future_answer(f, PAWL_CANCELLED, CANCELLED);
 }
 
-/* Is there one that has no answer? */
+/* Is there a future to be cancelled that has no answer? */
 static int has_losers(run_futures *all)
 {
     while (all->losers && all->losers->over)
@@ -88,9 +88,10 @@ static int has_losers(run_futures *all)
     return all->losers || all->lost;
 }
 
-/* One row for all of them. A future whose answer has arrived before is not cancelled: so such
- * arrivals are given out first. But not those that came after the last of these answers: if no
- * future is cancelled there is no row, and a replay could not tell them from later ones. */
+/* Writes one row for all futures to be cancelled. A future whose answer has arrived before is not
+ * cancelled: so such arrivals are given out first. But not those that came after the last of these
+ * answers: if no future is cancelled there is no row, and a replay could not tell them from later
+ * ones. */
 void future_cancel_flush(pawl_run *run)
 {
     run_futures *all = &run->futures;

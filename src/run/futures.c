@@ -21,7 +21,8 @@ void futures_free(run_futures *all)
 static pawl_future *make(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES) /* all of them may be undone */
+    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES) /* clean-ups may have to undo all of
+                                                                them */
         run_trouble(run, PAWL_LIMIT, "more than %d futures at one time", PAWL_MAX_FUTURES);
     pawl_future *f = run_alloc(run, sizeof *f);
     f->run = run;
@@ -60,7 +61,7 @@ void future_release(pawl_future *f)
     if (!f->kind)
         future_unlink_all(f->run, &f->wait, f->parts, f->count);
     if (f->value)
-        run_own_value(f->run, f->value, NULL); /* it may be needed longer than the future */
+        run_own_value(f->run, f->value, NULL); /* the value may be needed longer than the future */
     run_free_value(f->run, f->parts);
     run_free_value(f->run, f);
 }
@@ -79,7 +80,7 @@ int future_drop(pawl_run *run, const void *memory)
     return 1;
 }
 
-/* Its value is given back. 0: other futures are made of it, and need that. */
+/* Gives back the value of the future. 0: other futures are made of it, and need the value. */
 static int lets_go(pawl_future *f)
 {
     if (f->uses > 0) /* RULE A6-what-others-are-made-of-is-not-given-back */
@@ -139,7 +140,8 @@ static void look_at_all(pawl_run *run)
     all->looking = 0;
 }
 
-/* Of a future that is there twice the first place counts. */
+/* Tells a wait that a future has ended. Of a future that is in the list twice the first place
+ * counts. */
 static void settle_link(const pawl_future *f, future_link *l)
 {
     future_wait *w = l->wait;

@@ -76,7 +76,7 @@ static slice copy_into_unit(pawl_run *run, const char *text)
     return s;
 }
 
-/* Which version: the one that was asked for, or the newest here. */
+/* The workflow of the version that was asked for, or the newest one here. */
 static const workflow *next_workflow(pawl_run *run, const char **version)
 {
     registry *r = run->host->registry;

@@ -24,7 +24,7 @@ struct run_host {
     const log_sink *log; /* for lines of runs and of work functions */
     random_source *random;
     clock_source *clock; /* for the time limits of attempts: its monotonic time */
-    const char *tenant;  /* that the runs belong to */
+    const char *tenant;  /* the tenant that the runs belong to */
     const char *origin;  /* the id of the database: a part of idempotency keys */
     size_t slot_size;    /* bytes that each run gets for the host's own use; 0: none */
 
@@ -37,8 +37,8 @@ struct run_host {
     /* 1: the host is about to end, and work functions should return. */
     int (*is_stopping)(const run_host *h);
 
-    /* 1: this process is a child of fork(), in which no run may do anything. end_child(): then the
-     * child is ended, before it writes in the name of its parent. */
+    /* is_forked(): 1: this process is a child of fork(), in which no run may do anything.
+     * end_child() ends such a child, before it writes in the name of its parent. */
     int (*is_forked)(const run_host *h);
     void (*end_child)(const run_host *h);
 
@@ -55,11 +55,12 @@ struct run_host {
     /* The run is about to insert a child: fills in its owner. Afterwards sent() is called once. */
     void (*own_child)(const run_host *h, struct run_insert *child);
 
-    /* A statement of a unit that concerns another run was committed, and gave this row; NULL: it
-     * gave none, or the unit was not committed. */
+    /* Called once for each statement that concerns another run, when its unit is answered or cut.
+     * `row`: what the statement returned; NULL: it returned none, or was not committed. The host
+     * wakes the other run, or begins to drive the child. */
     void (*sent)(const run_host *h, const struct run_sent *s, const unit_row *row);
 
-    /* The fiber of the run goes, and with it a unit that the host may have kept. */
+    /* The fiber of the run is dropped, and with it a unit that the host may have kept. */
     void (*forget_unit)(const run_host *h, pawl_run *run);
 };
 

@@ -14,7 +14,7 @@
 #include "run/wait.h"
 
 enum {
-    RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* a message, and who sent it */
+    RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* a message and its sender */
 };
 
 static const db_sql TAKE = {"DELETE FROM {inbox} WHERE run = $1 AND name = $2 AND seq = $3", "iti"};
@@ -30,25 +30,25 @@ static void drop_rows(inbox_row *l)
 
 void inbox_forget(pawl_run *run)
 {
-    run_inbox *p = run->mail.inbox;
+    run_inbox *p = run->inbox.rows;
     if (!p)
         return;
     drop_rows(p->rest);
     for (inbox_box *b = p->boxes; b; b = b->next)
         drop_rows(b->first);
-    run->mail.inbox = NULL;
-    atomic_store(&run->mail.seen, 0);
+    run->inbox.rows = NULL;
+    atomic_store(&run->inbox.seen, 0);
 }
 
 /* ---- Taking, on the fiber ---- */
 
 static run_inbox *inbox_of(pawl_run *run)
 {
-    if (!run->mail.inbox)
-        run->mail.inbox = arena_alloc(run->journal.arena, sizeof(run_inbox));
-    if (!run->mail.inbox)
+    if (!run->inbox.rows)
+        run->inbox.rows = arena_alloc(run->journal.arena, sizeof(run_inbox));
+    if (!run->inbox.rows)
         run_nomem(run);
-    return run->mail.inbox;
+    return run->inbox.rows;
 }
 
 static void consume_row(pawl_run *run, slice name, int64_t seq)
@@ -71,7 +71,7 @@ static void take_result(pawl_run *run, const inbox_row *l)
         journal_arrive(run, slice_equal(l->name, SLICE_LIT("done")) ? OP_DONE : OP_FAILED, l->op,
                        l->data);
     else
-        run_log_line(run, LOG_DEBUG, "a result has arrived that nobody waits for");
+        run_log_line(run, LOG_DEBUG, "a result has arrived that the run does not wait for");
 }
 
 /* Why the run is cancelled, in words. A cancel without a reason has no JSON string. */
@@ -86,7 +86,7 @@ static const char *cancel_reason(pawl_run *run, slice data)
 
 static void take_rest(pawl_run *run)
 {
-    run_inbox *p = run->mail.inbox;
+    run_inbox *p = run->inbox.rows;
     while (p->rest) {
         inbox_row *l = p->rest;
         /* RULE A7-a-cancel-stays-until-it-is-followed */
@@ -106,16 +106,16 @@ static void take_rest(pawl_run *run)
 
 void inbox_take_cancel(pawl_run *run)
 {
-    run_inbox *p = run->mail.inbox;
+    run_inbox *p = run->inbox.rows;
     if (p && p->cancel != 0)
         consume_row(run, SLICE_LIT(""), p->cancel);
     if (p)
         p->cancel = 0;
 }
 
-/* The oldest message that a receive waits for. Only one: the function may cancel the other receives
- * when it has it, and then the other messages stay. A message may be as large and as deep as a
- * value can be: what is recorded of it is larger, and so no value. */
+/* Delivers the oldest message that a receive waits for, and only that one: the function may cancel
+ * the other receives when it has it, and then the other messages stay. A message may be as large
+ * and as deep as a value can be. What is recorded of it is larger, and so is no value. */
 static void deliver(pawl_run *run, const run_inbox *p)
 {
     inbox_box *b = NULL;
@@ -148,16 +148,16 @@ static void deliver(pawl_run *run, const run_inbox *p)
 static int is_wanted(pawl_run *run, const run_inbox *p)
 {
     int due = heap_due_ms(&run->futures.due) <= host_now_ms(run->host);
-    if (run->mail.has_more || atomic_load(&run->mail.seen) < run->mail.known)
+    if (run->inbox.has_more || atomic_load(&run->inbox.seen) < run->inbox.known)
         return 1;
     for (const inbox_box *b = p->boxes; b; b = b->next)
         /* RULE B12-before-a-time-out-counts-the-inbox-is-looked-at */
-        if (b->waiting && !b->first && (due || b->read < run->mail.known))
+        if (b->waiting && !b->first && (due || b->read < run->inbox.known))
             return 1;
     return 0;
 }
 
-/* What was read before is enough, if a receive waits for it. */
+/* Is there a message, among those that were read before, that a receive waits for? */
 static int has_message(const run_inbox *p)
 {
     for (const inbox_box *b = p->boxes; b; b = b->next)
@@ -170,8 +170,8 @@ int inbox_look(pawl_run *run)
 {
     run_inbox *p = inbox_of(run);
     if (!has_message(p) && is_wanted(run, p)) {
-        run->mail.has_more = 0;
-        run_ask(run, WANT_MAIL);
+        run->inbox.has_more = 0;
+        run_ask(run, WANT_INBOX);
     }
     take_rest(run);
     if (journal_arrive_all(run)) /* RULE B12-of-several-messages-only-one-is-taken */
@@ -183,9 +183,9 @@ int inbox_look(pawl_run *run)
 const char *inbox_look_for_cancel(pawl_run *run)
 {
     run_inbox *p = inbox_of(run);
-    run->mail.has_more = 0;
+    run->inbox.has_more = 0;
     do {
-        run_ask(run, WANT_MAIL);
+        run_ask(run, WANT_INBOX);
         for (const inbox_row *l = p->rest; l && !run->code.cancelled; l = l->next) {
             if (l->kind != INBOX_CANCEL)
                 continue;
@@ -193,7 +193,8 @@ const char *inbox_look_for_cancel(pawl_run *run)
             run->code.cancelled = cancel_reason(run, l->data);
         }
     } while (!run->code.cancelled &&
-             atomic_load(&run->mail.seen) < run->mail.known); /* behind many results */
+             atomic_load(&run->inbox.seen) < run->inbox.known); /* a cancel may be behind many
+                                                                   results */
     return run->code.cancelled;
 }
 
@@ -317,7 +318,7 @@ pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, c
     return code;
 }
 
-/* A copy, as every value that is given out: it stays when the next message comes. */
+/* Gives a copy, as of every value that is given out: it stays when the next message comes. */
 const char *pawl_sender(pawl_run *run)
 {
     return run_is_inside(run) && run->code.sender ? run_text(run, slice_of(run->code.sender)) : "";

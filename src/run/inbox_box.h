@@ -1,5 +1,5 @@
 /* What a run has read of its inbox and not taken: for inbox.c, and for the host of the run, which
- * reads it (WANT_MAIL; sched/runner_inbox.c).
+ * reads it (WANT_INBOX; sched/runner_inbox.c).
  *
  * For each mailbox that a future waits at, the run remembers up to where it was read: what lies
  * before that is for other mailboxes, and is not read again. A few messages are read at a time, so
@@ -10,7 +10,7 @@
 
 #include "run/inbox.h"
 
-/* What was read of one row. One allocation, with its texts behind it. */
+/* A row of the inbox. One allocation, with its texts behind it. */
 typedef struct inbox_row {
     struct inbox_row *next;
     int64_t seq;
@@ -25,14 +25,14 @@ typedef struct inbox_row {
 typedef struct inbox_box {
     struct inbox_box *next;
     slice name;
-    int64_t read; /* up to this seq */
+    int64_t read; /* the mailbox was read up to this seq */
     inbox_row *first;
     inbox_row *last;
-    pawl_future *waiting; /* the receives, in their order */
+    pawl_future *waiting; /* the receives that wait, in their order */
     pawl_future *waiting_last;
 } inbox_box;
 
-/* In the run's log. */
+/* In the arena of the replay (run_journal.arena). */
 typedef struct run_inbox {
     inbox_box *boxes;
     inbox_row *rest;

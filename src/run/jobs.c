@@ -41,7 +41,8 @@ void job_free(job *j)
 
 /* ---- On the fiber ---- */
 
-/* The time for all attempts is over before this one has begun: it is told so at the next wait. */
+/* The time for all attempts is over before this one has begun: the run is told so at the next
+ * wait. */
 static void do_not_start(pawl_run *run, job *j)
 {
     job_list_remove(&run->jobs.not_queued, j);
@@ -72,7 +73,7 @@ static void start_one(call *c)
     }
     *j = (job){.run = run, .work = w, .op = c->future->op};
     w->job = j;
-    job_list_add(&run->jobs.not_queued, j); /* from here on it goes with the fiber */
+    job_list_add(&run->jobs.not_queued, j); /* from here on it is freed with the fiber */
     j->attempt = c->kind == OP_UNTIL ? 1 : call_attempt(c);
     j->began_ms = c->began_ms;
     run->jobs.not_queued_count++;
@@ -108,26 +109,33 @@ static job *take_done(pawl_run *run)
     if (j)
         job_list_remove(&run->jobs.returned, j);
     host_unlock(run->host);
+    if (j)
+        job_list_add(&run->jobs.in_hand, j);
     return j;
 }
 
-/* Its result is in the unit that is committed next. */
-static void is_recorded(pawl_run *run, job *j)
+/* The results of all that are in hand are rows of the unit that is committed next. */
+static void free_recorded(pawl_run *run)
 {
-    host_lock(run->host);
-    map_take(&run->jobs.by_op, (uint64_t)j->op);
-    host_unlock(run->host);
-    job_free(j);
+    job *j;
+    while ((j = run->jobs.in_hand.first) != NULL) {
+        job_list_remove(&run->jobs.in_hand, j);
+        host_lock(run->host);
+        map_take(&run->jobs.by_op, (uint64_t)j->op);
+        host_unlock(run->host);
+        job_free(j);
+    }
 }
 
-/* Is it about what the run waits for now? The fiber may have been replayed in between. */
+/* Records the result of a job, if the run waits for it now. The fiber may have been replayed in
+ * between. */
 static void record(pawl_run *run, job *j)
 {
     pawl_future *f = replay_owner_of(run->journal.replay, j->op);
     call *c = f && !f->over ? f->own : NULL;
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
-    if (c->is_undone) { /* what it gave is worth knowing, and nothing else: it is over */
+    if (c->is_undone) { /* its undo needs the result, and nothing else: the call is over */
         if (j->state == JOB_DONE && !j->work->failed)
             journal_arrive(run, OP_DONE, j->op, slice_of(j->work->value));
         return;
@@ -143,18 +151,19 @@ static void record(pawl_run *run, job *j)
     }
 }
 
+/* Memory may be out before the last result is a row, and the function is left in the middle: then
+ * all that are in hand are put back. Those of which there is a row by then are passed over when
+ * they are recorded again. */
 int jobs_collect(pawl_run *run)
 {
     job *j;
     int count = 0;
-    while ((j = take_done(run)) != NULL) {
-        run->jobs.in_hand = j; /* it is put back if the function is left in the middle */
+    for (; (j = take_done(run)) != NULL; count++)
         record(run, j);
-        run->jobs.in_hand = NULL;
-        is_recorded(run, j);
-        count++;
-    }
-    return count;
+    /* RULE L5-a-job-is-kept-until-its-result-is-a-row */
+    int arrived = journal_arrive_all(run);
+    free_recorded(run);
+    return arrived || count > 0;
 }
 
 /* ---- Before the run is given back ---- */
@@ -198,7 +207,6 @@ void jobs_take_in(pawl_run *run)
 {
     run->code.collects = 0;
     jobs_collect(run);
-    journal_arrive_all(run);
     while (journal_settle_one(run))
         continue;
 }
@@ -211,7 +219,7 @@ _Noreturn void jobs_leave(pawl_run *run)
     }
 }
 
-/* A job that is being executed goes when it returns. With the lock held. */
+/* Frees a job. One that is being executed is freed when it returns. With the lock held. */
 static void forget_one(const run_host *h, job *j)
 {
     switch (j->state) {
@@ -261,12 +269,14 @@ void jobs_forget_new(pawl_run *run)
     }
     run->jobs.not_queued = (job_list){0};
     run->jobs.not_queued_count = 0;
-    if (!run->jobs.in_hand)
+    if (!run->jobs.in_hand.first)
         return;
-    host_lock(run->host); /* what it gave is recorded after the replay */
-    job_list_add(&run->jobs.returned, run->jobs.in_hand);
+    host_lock(run->host); /* what they gave is recorded after the replay */
+    for (job *j; (j = run->jobs.in_hand.first) != NULL;) {
+        job_list_remove(&run->jobs.in_hand, j);
+        job_list_add(&run->jobs.returned, j);
+    }
     host_unlock(run->host);
-    run->jobs.in_hand = NULL;
 }
 
 void jobs_forget(pawl_run *run)
@@ -280,12 +290,13 @@ void jobs_forget(pawl_run *run)
     host_lock(run->host); /* another thread may be asking them to stop */
     while (map_next(&run->jobs.by_op, &cursor, &key, &value))
         forget_one(run->host, value);
-    run->jobs.returned = (job_list){0};
+    run->jobs.returned = run->jobs.in_hand = (job_list){0};
     map_free(&run->jobs.by_op);
     host_unlock(run->host);
 }
 
-/* Whether it has begun is known under the lock only, so here; they are not many. */
+/* A job that has not begun. Which ones have begun is known under the lock only; they are not
+ * many. */
 static job *find_queued(pawl_run *run)
 {
     size_t cursor = 0;

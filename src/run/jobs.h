@@ -15,8 +15,8 @@
 typedef enum {
     JOB_NEW,      /* not queued yet */
     JOB_QUEUED,   /* in the queue of the host, or of a work function that is full */
-    JOB_RUNS,     /* a thread is in it */
-    JOB_DONE,     /* it has returned */
+    JOB_RUNS,     /* a thread is in its work function */
+    JOB_DONE,     /* the work function has returned */
     JOB_EXPIRED,  /* its time was over: the thread that is still in it owns the `pawl_work`, and
                      frees it on return */
     JOB_NOT_DONE, /* the node's claim was not good, or it stops: to be tried again */
@@ -25,16 +25,16 @@ typedef enum {
 typedef struct job {
     struct job *next; /* in the list where it is */
     struct job *previous;
-    pawl_run *run; /* NULL: its result is not needed */
+    pawl_run *run; /* NULL: the result is not needed any more */
     pawl_work *work;
     int64_t op;
     int64_t attempt;
     int64_t began_ms;
     job_state state;
-    int crowded; /* it waits for a place in its work function */
+    int crowded; /* the job waits for a slot of its work function */
 } job;
 
-/* A job into a list, at its end, and out of it; and its memory. */
+/* Add a job at the end of a list; take it out; free it. */
 void job_list_add(job_list *list, job *j);
 void job_list_remove(job_list *list, job *j);
 void job_free(job *j);
@@ -44,10 +44,10 @@ void job_free(job *j);
 /* Make jobs of the calls that are due, as far as there is room. */
 void jobs_start(pawl_run *run);
 
-/* Record what has been done; so many have returned. */
+/* Record what has been done. 1: some have returned. */
 int jobs_collect(pawl_run *run);
 
-/* Cancel it: a function that is being called is asked to stop. */
+/* Cancels the job of an op: a function that is being called is asked to stop. */
 void jobs_cancel(pawl_run *run, int64_t op);
 
 /* ---- Before the run is given back ----
@@ -57,39 +57,40 @@ void jobs_cancel(pawl_run *run, int64_t op);
  * for jobs that have begun, resumes the fiber so that it records their results, commits these, and
  * only then lets go of the run. Jobs that have not begun are not begun. */
 
-/* Where the function has come to the end of its journal: leave it now if it is to be left and
- * something has returned. */
+/* Called where the function has come to the end of its journal. Leaves the function if it is to be
+ * left and a job has returned. */
 void jobs_leave_if_due(pawl_run *run);
 
-/* Record what has returned; and the same, without ever going on with the function. */
+/* jobs_take_in() records the results of jobs that have returned. jobs_leave() does so too, and
+ * never goes on with the function. */
 void jobs_take_in(pawl_run *run);
 _Noreturn void jobs_leave(pawl_run *run);
 
 /* 1 if no other job of the run is begun: it is held, or the host gives its runs back. */
 int jobs_run_leaves(const pawl_run *run);
 
-/* For the runner, without the lock. Call off those that have not begun. 1: some have begun, and not
- * returned. */
+/* Calls off the jobs that have not begun. 1: some have begun, and not returned. For the runner,
+ * without the lock. */
 int jobs_call_off(pawl_run *run);
 
 /* 1: a result waits to be recorded. jobs_have_returned() is the same with the lock held. */
 int jobs_returned(pawl_run *run);
 int jobs_have_returned(const pawl_run *run);
 
-/* How many are being executed. With the lock held. */
+/* How many jobs of the run are being executed. With the lock held. */
 size_t jobs_running(const pawl_run *run);
 
 /* ---- For the runner ---- */
 
-/* The fiber is dropped: jobs that were not queued are freed with it. The run is freed: no result is
- * needed. */
+/* jobs_forget_new(): the fiber is dropped, and jobs that were not queued are freed with it.
+ * jobs_forget(): the run is freed, and no result is needed any more. */
 void jobs_forget_new(pawl_run *run);
 void jobs_forget(pawl_run *run);
 
-/* Those that have not begun are forgotten. With the lock held. */
+/* Frees the jobs that have not begun. With the lock held. */
 void jobs_forget_queued(pawl_run *run);
 
-/* Ask all that are being called for this run to stop. With the lock held. */
+/* Asks all jobs of this run that are being executed to stop. With the lock held. */
 void jobs_ask_to_stop(pawl_run *run);
 
 #endif

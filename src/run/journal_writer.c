@@ -2,8 +2,7 @@
  * that is committed next.
  *
  * A row is in the replay and in the unit, or in neither: a run that is dropped before its commit
- * forgets both, and is told the same again by the journal as it is. Only here do rows get their
- * numbers. */
+ * forgets both, and goes on from the journal as it is. Only here do rows get their numbers. */
 #include <assert.h>
 #include <string.h>
 
@@ -128,7 +127,8 @@ unit *journal_unit(pawl_run *run)
     return run->draft.unit;
 }
 
-/* Into the unit that is committed next. Its texts are copied: they may go before it does. */
+/* Adds the row to the unit that is committed next. Texts are copied, since they may be freed before
+ * the unit is. */
 static void write_row(pawl_run *run, const replay_row *row)
 {
     unit *u = journal_unit(run);
@@ -176,8 +176,8 @@ void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
         hold(run);
 }
 
-/* In the unit's memory, which is not taken back before all of them were given out: nothing is
- * committed while some are not. */
+/* Room for one more arrival, in the unit's memory. That memory stays until all arrivals were given
+ * out, since nothing is committed before. */
 static replay_row *new_arrival(pawl_run *run)
 {
     if (run->journal.arrivals == run->journal.arrivals_room) {

@@ -12,7 +12,7 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-enum { BIRTHS_MAX = 256 }; /* in a unit: the first ones need not wait for the last */
+enum { BIRTHS_MAX = 256 }; /* children that a unit starts, so that the first do not wait long */
 
 static const db_sql THERE = {"SELECT phase FROM {runs} WHERE run = $1", "i"};
 
@@ -21,10 +21,10 @@ typedef struct child {
     const char *id;
     int64_t key;
     int detached;
-    int there; /* there is such a run */
+    int there; /* there is a run with the key */
 } child;
 
-/* ---- Whether it is there ---- */
+/* ---- Whether the child is there ---- */
 
 static pawl_code read_child(db_conn *c, pawl_future *f, error *err)
 {
@@ -61,7 +61,7 @@ static void committed(pawl_future *f, const unit_row *row)
 
 static const other_kind CHILD_ASKS = {read_child, go_on, committed};
 
-/* At a replay it was cancelled before: by the unit that has the row. */
+/* Cancels the child. In a replay it was cancelled before, by the unit that has the row. */
 static void give_up(pawl_future *f, int live)
 {
     const child *own = f->own;

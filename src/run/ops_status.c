@@ -79,7 +79,7 @@ static void count_attribute(pawl_run *run, const attribute_set *a)
         run_nomem(run);
 }
 
-/* Into the list for the unit, in the place of an earlier one of that name. */
+/* Puts the attribute into the list for the unit, in the place of an earlier one of that name. */
 static void keep_attribute(pawl_run *run, attribute_set *a)
 {
     attribute_set **at = &run->draft.attributes;
@@ -99,7 +99,7 @@ static attribute_set *read_attribute(pawl_run *run, const char *name, const char
     return a;
 }
 
-/* Which attributes it has is asked once, before the first that this function sets. What was
+/* Which attributes the run has is read once, before the first one that this function sets. What was
  * recorded before may be committed meanwhile, and then the unit's memory is another one. */
 pawl_code pawl_attr(pawl_run *run, const char *name, const char *value)
 {
@@ -138,7 +138,7 @@ void run_forget_status(pawl_run *run)
     run->draft.attributes = NULL;
 }
 
-/* ---- Its length ---- */
+/* ---- The length of the journal ---- */
 
 int pawl_should_continue_as_new(pawl_run *run)
 {

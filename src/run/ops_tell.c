@@ -2,8 +2,7 @@
  * put in once, however often the op is tried. The generation in the key is that in which the op was
  * recorded: a redrive may have brought it into a later one.
  *
- * Whom it goes to is looked up first; the receipt, if there is one, says that it was told
- * before. */
+ * The target is looked up first; its receipt, if there is one, says that it was told before. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,10 +22,10 @@ typedef struct telling {
     const char *mailbox;
     const char *message;
     char key[128];
-    int64_t run; /* 0: there is none */
+    int64_t run; /* the target; 0: there is none */
     int ended;
     int told;
-    int put; /* it was put into a unit */
+    int put; /* the message was put into a unit */
 } telling;
 
 static pawl_code find(const run_host *h, db_conn *c, telling *t, error *err)

@@ -16,7 +16,7 @@
 
 /* ---- Values ---- */
 
-/* Recorded, or made and recorded now. */
+/* Gives the recorded value, or records `made` now. */
 static const char *value(pawl_run *run, op_kind kind, slice made)
 {
     const replay_row *row;
@@ -178,8 +178,8 @@ pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
     return PAWL_OK;
 }
 
-/* Has this very line been given out? The function was dropped since, before anything behind the
- * line was recorded. */
+/* Has this very line been given out before? The fiber may have been dropped since, before anything
+ * behind the line was recorded. */
 static int is_told(pawl_run *run)
 {
     int64_t seq = replay_seq(run->journal.replay);
@@ -187,7 +187,7 @@ static int is_told(pawl_run *run)
     return seq == run->code.told.seq && run->code.line.number <= run->code.told.number;
 }
 
-/* Not recorded: a line is written where the code is for the first time, and goes out with the
+/* A line is not recorded. It is written where the code is for the first time, and goes out with the
  * commit that records what comes next. */
 pawl_code pawl_log(pawl_run *run, int level, const char *format, ...)
 {

@@ -18,7 +18,7 @@
 
 /* ---- Arguments ---- */
 
-/* What undoes the call is written down before the call is handed out. */
+/* Records what undoes the call, before the call is handed out. */
 static void register_undo(pawl_run *run, const call *c, const char *undo)
 {
     const replay_row *row;
@@ -68,7 +68,7 @@ static const char *first_attempt(pawl_run *run, call *c)
         journal_record(run, OP_STEP, slice_of(c->name), value);
         return run_text(run, value);
     }
-    if (run->attempt.work->expired) /* perhaps because it was asked to stop, and did not */
+    if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
         cleanup_look(run);
     int64_t next = call_again_ms(run, c, run->attempt.work, 1);
     slice why = call_error(run, run->attempt.work, next);

@@ -15,31 +15,34 @@
 /* What a run has started and not been told the end of, while its function is in memory:
  * futures.h. */
 typedef struct run_futures {
-    map all;  /* by address: what comes from outside may be anything */
-    heap due; /* the open ones that become due */
-    int64_t answers;
-    pawl_future *losers; /* to be abandoned at the next ask; … */
-    pawl_future *lost;   /* … and those that are made of others */
-    pawl_future *looks;  /* made of others, of which some have ended … */
+    map all;             /* by address, since the function may hand in any pointer */
+    heap due;            /* open futures, by the time at which they become due */
+    int64_t answers;     /* number of answers so far */
+    pawl_future *losers; /* futures of ops that are cancelled before the next op */
+    pawl_future *lost;   /* composite futures that are cancelled with them */
+    pawl_future *looks;  /* composite futures that are to be evaluated, since parts of them have
+                            ended */
     pawl_future *looks_last;
-    int looking;          /* … while they are evaluated */
-    pawl_future *asking;  /* to know what has become of others; see cross_run.h */
-    struct call *in_line; /* work that is due, and done on the run's own thread … */
+    int looking;          /* these are being evaluated */
+    pawl_future *asking;  /* futures for which the state of another run is to be read
+                             (cross_run.h) */
+    struct call *in_line; /* calls that are due, for the run's own thread */
     struct call *in_line_last;
-    struct call *beside; /* … or on others, when there is room for it; the first of each … */
-    struct call *beside_last; /* … and the last */
+    struct call *beside; /* calls that are due, for other threads, as far as there is room */
+    struct call *beside_last;
 } run_futures;
 
-/* A transactional step that is wanted; see transact.h. */
+/* The transactional step that the function wants (transact.h). */
 typedef struct run_transact {
     enum {
-        TRANSACT_ASKED,  /* for one that has not been tried */
-        TRANSACT_GOES,   /* its unit is handed in; when the runner sees it again: committed */
-        TRANSACT_FAILED, /* the function has, and the work says how */
+        TRANSACT_ASKED,  /* no attempt was made yet */
+        TRANSACT_GOES,   /* its unit is handed in; when the runner sees the run again, it is
+                            committed */
+        TRANSACT_FAILED, /* the function has failed, and the work says how */
     } state;
     unit_guest guest;
-    int before; /* statements of the unit that are not its own */
-    int here;   /* the thread that has the run in hand is applying it */
+    int before; /* number of statements in the unit before those of the step */
+    int here;   /* the thread that has the run in hand is applying the unit */
 } run_transact;
 
 /* The run that has started this one, and the op there that waits for its end; run 0: none. */
@@ -50,43 +53,46 @@ typedef struct run_parent {
 } run_parent;
 
 /* What is known of the inbox of the run: inbox.h. */
-typedef struct run_mail_state {
-    _Atomic int64_t seen;    /* so many rows were looked at … */
-    int64_t known;           /* … of so many that are known to be there … */
-    atomic_int has_more;     /* … and there may be more */
-    struct run_inbox *inbox; /* rows that were read; NULL: the run is cold, or has read none */
-} run_mail_state;
+typedef struct run_inbox_state {
+    _Atomic int64_t seen;   /* arrivals up to this seq were looked at */
+    int64_t known;          /* {runs}.mail as it was read last: so many rows have arrived */
+    atomic_int has_more;    /* there may be more rows than `known` */
+    struct run_inbox *rows; /* rows that were read; NULL: the run is cold, or has read none */
+} run_inbox_state;
 
 /* The jobs of the run: jobs.h. */
 typedef struct run_jobs {
     map by_op;
-    job_list not_queued; /* they are queued when the draft is committed */
+    job_list not_queued; /* new jobs, which are queued when the draft is committed */
     size_t not_queued_count;
     job_list returned;
-    struct job *in_hand; /* its result is being recorded */
+    job_list in_hand; /* their results are being recorded */
 } run_jobs;
 
 /* The attempt of a work function on the run's own thread, or inside its transaction: work.h. */
 typedef struct run_attempt {
-    pawl_work *work;       /* of WANT_WORK and WANT_TRANSACT */
-    int is_called;         /* a worker has called it, and its result is there */
-    pawl_work *saved;      /* the same, when the fiber was dropped meanwhile; NULL: none. See
-                              sched/work_threads.h */
-    run_transact transact; /* of WANT_TRANSACT */
-    int64_t expired_op;    /* an attempt of this op ran out of time … */
-    int64_t expired;       /* … the one with this number … */
-    int64_t expired_began_ms;
+    pawl_work *work;  /* the attempt that is wanted, with WANT_WORK and WANT_TRANSACT */
+    int is_called;    /* a worker has called `work`, and its result is there */
+    pawl_work *saved; /* an attempt with its result, whose fiber was dropped meanwhile; NULL: none
+                         (sched/work_threads.h) */
+    run_transact transact;    /* with WANT_TRANSACT */
+    int64_t expired_op;       /* an attempt of this op ran out of time; 0: none did */
+    int64_t expired;          /* the number of that attempt */
+    int64_t expired_began_ms; /* when the first attempt of that call began */
 } run_attempt;
 
 /* Names of attributes, as far as the function asked for them; in the arena of the replay. */
 typedef struct run_names {
     struct run_name *first;
-    int known;  /* they were read from the database; otherwise the run has said nothing yet */
-    int failed; /* memory was out */
+    int known;  /* the names were read from the database; otherwise the run has set none yet */
+    int failed; /* memory was out while names were added */
 } run_names;
 
-void run_add_name(pawl_run *run, slice name); /* an attribute that it has */
-void run_write_status(pawl_run *run);         /* into the unit, which is about to be handed in */
-void run_forget_status(pawl_run *run);        /* it was committed, or never will be */
+void run_add_name(pawl_run *run, slice name); /* the run has an attribute of this name */
+
+/* The status: write it into the unit, which is about to be handed in; forget it, since the unit was
+ * committed or never will be. */
+void run_write_status(pawl_run *run);
+void run_forget_status(pawl_run *run);
 
 #endif

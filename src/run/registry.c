@@ -16,7 +16,7 @@ struct registry {
     workflow *workflows; /* newest first */
     work_entry *works;
     uint64_t count;
-    error first; /* that went wrong */
+    error first; /* the first error of a registration */
 };
 
 registry *registry_new(void)
@@ -64,7 +64,7 @@ static pawl_code conflict(const char *name, const char *version, error *err)
     return PAWL_CONFLICT;
 }
 
-/* With the lock held: remember the first error, give this one. */
+/* Remembers the first error, and gives this one. With the lock held. */
 static pawl_code keep_first_error(registry *r, pawl_code rc, const error *err)
 {
     if (rc != PAWL_OK && r->first.code == PAWL_OK) /* RULE registry-the-first-error-sticks */

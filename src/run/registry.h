@@ -11,7 +11,7 @@
 typedef struct registry registry;
 
 typedef struct workflow {
-    struct workflow *next; /* registered before this one */
+    struct workflow *next; /* the workflow that was registered before this one */
     const char *name;
     const char *version;
     pawl_workflow_fn *fn;
@@ -19,7 +19,7 @@ typedef struct workflow {
     int returns_errors;
 } workflow;
 
-/* Work that is done beside the functions of runs: jobs.h. */
+/* A list of jobs, which are calls beside the functions of runs (jobs.h). */
 typedef struct job_list {
     struct job *first;
     struct job *last;
@@ -30,11 +30,12 @@ typedef struct work_entry {
     const char *name;
     pawl_work_fn *fn;
     void *arg;
-    int64_t at_most;
-    int64_t inside; /* that are in it, in this process, where that is limited; see work_limit.h … */
-    pawl_run *first; /* … and the runs that wait for a place */
+    int64_t at_most; /* the concurrency limit; 0: none */
+    int64_t inside;  /* number of attempts in this process, if there is a limit
+                        (sched/work_limit.h) */
+    pawl_run *first; /* runs that wait for a slot */
     pawl_run *last;
-    job_list jobs; /* and the work that is done beside them */
+    job_list jobs; /* jobs that wait for a slot */
 } work_entry;
 
 registry *registry_new(void);
@@ -52,16 +53,17 @@ pawl_code registry_add_work(registry *r, const work_entry *w, error *err);
 const workflow *registry_workflow(registry *r, const char *name, const char *version);
 work_entry *registry_work(registry *r, const char *name);
 
-/* The workflow that was registered last; the ones before it are behind it. NULL: there is none. */
+/* The head of the list of workflows, which is the one registered last; `next` leads to the one
+ * registered before it. NULL: none is registered. */
 const workflow *registry_first(registry *r);
 
-/* Likewise the work functions. */
+/* The head of the list of work functions, in the same order. NULL: none is registered. */
 work_entry *registry_first_work(registry *r);
 
 /* Rises with everything that is added. */
 uint64_t registry_count(registry *r);
 
-/* The first error of an addition sticks; PAWL_OK: none. */
+/* The first error of a registration, which is kept; PAWL_OK: there was none. */
 pawl_code registry_error(registry *r, error *err);
 
 #endif

@@ -21,8 +21,7 @@
 static int look_at_jobs(pawl_run *run)
 {
     jobs_leave_if_due(run);
-    int returned = jobs_collect(run);
-    return journal_arrive_all(run) || returned;
+    return jobs_collect(run);
 }
 
 static int look_at_cancel(pawl_run *run)
@@ -72,7 +71,7 @@ pawl_run *run_new(const run_host *host, const run_facts *facts)
     run->slot = slot;
     run->lease = facts->lease;
     run->generation = facts->generation;
-    run->mail.known = facts->mail;
+    run->inbox.known = facts->mail;
     run->parent.run = facts->parent;
     run->parent.generation = facts->parent_generation;
     run->parent.op = facts->parent_op;
@@ -116,7 +115,8 @@ static void enter(fiber *f, void *arg)
     journal_start(run, &row);
     if (run->failing)
         cleanup_run(run);
-    /* A large one is freed with the fiber: a run that sleeps for long should need little. */
+    /* run->input is NULL where the input is large: it is copied from the journal into memory that
+     * goes with the fiber, so that a run which sleeps without one needs little. */
     const char *input = run->input ? run->input : run_text(run, row->data);
     const char *value = run->workflow->fn(run, input);
     /* A NULL after a pawl_json() that failed holds the run, as any NULL; any other NULL is the

@@ -1,10 +1,10 @@
-/* A run in memory: who it is, its function on its fiber, and what it has recorded but not
+/* A run in memory: what its row says, its function on its fiber, and what it has recorded but not
  * committed.
  *
  * The workflow function lives on the fiber. Where it needs something of the outside it says what it
  * *wants* and parks; the runner thread (runner.c) does that, on its own stack, and resumes it. So
  * everything in here is touched by one thread at a time: by the runner that has the run in hand, or
- * by the one that answers its commit. */
+ * by the leader of the group commit that answers its unit. */
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
 
@@ -30,51 +30,51 @@
 typedef struct run_name run_name;
 
 struct pawl_run {
-    const run_host *host;
+    const run_host *host;  /* the scheduler, as its runs see it */
     struct run_slot *slot; /* what the host keeps of the run; only src/sched looks into it */
 
-    /* Its row. Texts are in `own`, or allocated. */
-    run_lease lease;
-    int64_t generation;
-    run_parent parent;
-    int64_t deadline_ms; /* RUN_NEVER: it has none */
-    int failing;         /* its function is not entered any more: clean-ups follow */
-    char *id;
-    char *version;
-    char *input; /* NULL: it is large, and in the journal */
-    const workflow *workflow;
-    arena *own; /* as long as the run is in memory */
-    run_mail_state mail;
+    /* What the row of the run says. Texts are in `own`, or allocated. */
+    run_lease lease;          /* key, owner and fence */
+    int64_t generation;       /* the current one; its journal is replayed */
+    run_parent parent;        /* the run that started this one */
+    int64_t deadline_ms;      /* RUN_NEVER: there is none */
+    int failing;              /* the function is not entered any more: clean-ups follow */
+    char *id;                 /* as the client, or the parent, has chosen it */
+    char *version;            /* of the workflow */
+    char *input;              /* NULL: it is large, and in the journal */
+    const workflow *workflow; /* as registered here; NULL: it is not, and the run is failing */
+    arena *own;               /* memory that lives as long as the run is in memory */
+    run_inbox_state inbox;    /* what is known of the rows that wait in {inbox} */
 
-    /* Its function. */
-    run_code code;
-    run_journal journal;
-    run_draft draft;
-    run_futures futures;
-    map untils; /* by op: when other runs are asked again what has become of it */
-    run_jobs jobs;
-    run_attempt attempt;
-    run_names names;
-    struct run_state *state; /* NULL: it has neither set nor read any; see state.h */
-    int64_t cleanups;        /* undos and finallys that it has registered … */
-    int64_t finallys;        /* … and how many of these are finallys */
+    /* The function of the run, and what it has started. */
+    run_code code;           /* the function on its fiber */
+    run_journal journal;     /* the replay that answers its ops */
+    run_draft draft;         /* what is recorded and not committed */
+    run_futures futures;     /* what it has started and not been told the end of */
+    map untils;              /* op -> time before which a call that was put off is not tried */
+    run_jobs jobs;           /* calls that other threads execute */
+    run_attempt attempt;     /* the call that the run's own thread executes */
+    run_names names;         /* names of attributes that the run has */
+    struct run_state *state; /* NULL: the run has neither set nor read any (state.h) */
+    int64_t cleanups;        /* number of undos and finallys that are registered */
+    int64_t finallys;        /* number of finallys among them */
 
-    /* What others tell the run. */
-    int nudged;                  /* something is there for it: it does not go to sleep */
-    atomic_int quarantine_level; /* not 0: it has died before, and is executed with care */
-    atomic_int hold_requested;   /* it was held by hand: it is to be given back */
+    /* What other threads tell the run. */
+    int nudged;                  /* something is there for the run: it does not go to sleep */
+    atomic_int quarantine_level; /* not 0: processes have died at it (sched/quarantine.h) */
+    atomic_int hold_requested;   /* the run was held by hand, and is to be given back */
 };
 
 /* ---- Making and dropping (run.c) ---- */
 
-/* Rows from which on a journal is long, and its run should begin a new one. */
+/* The number of rows from which on a journal is long, and its run should begin a new generation. */
 enum { RUN_LONG = 10000 };
 
 /* What is known of a run when it comes into memory. Texts are copied. */
 typedef struct run_facts {
     run_lease lease;
     int64_t generation;
-    int64_t mail;
+    int64_t mail;   /* number of arrivals so far, as in the row */
     int64_t parent; /* 0: none */
     int64_t parent_generation;
     int64_t parent_op;
@@ -83,17 +83,19 @@ typedef struct run_facts {
     slice id;
     slice version;
     slice input; /* at NULL: it is in the journal */
-    int fresh;   /* nothing is recorded of it but its start */
+    int fresh;   /* nothing is recorded of the run but its start */
     const workflow *workflow;
 } run_facts;
 
+/* Makes a cold run; NULL: memory is out. run_free() drops its fiber first, if it is warm. */
 pawl_run *run_new(const run_host *host, const run_facts *facts);
 void run_free(pawl_run *run);
 
-/* Warm it: a fiber that will call the function. 0: there is no room, drop another one. */
+/* Warms the run: makes a fiber that will call the function. 0: there is no memory for it. */
 int run_warm(pawl_run *run, fiber_pool *pool);
 
-/* Drop the fiber, with everything that belongs to the function; defers are called. */
+/* Cools the run: drops the fiber, with everything that belongs to the function. Defers are
+ * called. */
 void run_cool(pawl_run *run);
 
 #endif

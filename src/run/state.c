@@ -36,30 +36,30 @@ static const db_sql READ = {"SELECT s.data FROM {runs} r LEFT JOIN {state} s ON 
                             " AND s.key = $3 WHERE r.tenant = $1 AND r.id = $2",
                             "ttt"};
 
-/* A key, and the value that the function knows of. */
+/* A key, and the value that the function knows. */
 typedef struct known {
-    struct known *next; /* of another key with the same hash */
+    struct known *next; /* another key with the same hash */
     char *value;
     size_t size;
-    int64_t written; /* number of the write that has seen it last */
+    int64_t written; /* number of the last state_write() that has seen the key */
     char key[];
 } known;
 
 /* A value to be written, in the unit's memory. */
 typedef struct setting {
-    struct setting *before; /* the one that was set before it */
+    struct setting *before; /* the value that was set before this one */
     known *of;
     slice value;
-    int row; /* of the unit: the statement behind its journal row */
+    int row; /* number of statements in the unit when it was set */
 } setting;
 
 struct run_state {
     map known; /* by the hash of the key */
     setting *last;
     int64_t writes;
-    const char *of; /* wanted: of this run, NULL: of its own … */
-    slice key;      /* … this key … */
-    slice found;    /* … which has this value; in the unit's memory */
+    const char *of; /* the run whose value is wanted; NULL: this run */
+    slice key;      /* the key whose value is wanted */
+    slice found;    /* the value that was found, in the unit's memory */
 };
 
 /* ---- What is known ---- */
@@ -158,7 +158,7 @@ static void write_one(pawl_run *run, const setting *s)
         unit_write(run->draft.unit, &SET, key, values, DB_COUNT(values));
 }
 
-/* The newest first, and of each key no other. */
+/* Writes the newest value of each key, and no other. */
 void state_write(pawl_run *run)
 {
     struct run_state *s = run->state;
@@ -208,7 +208,7 @@ pawl_code state_read(pawl_run *run, db_conn *c, error *err)
     return read_pool_rows(c, &OWN, own, DB_COUNT(own), take_value, run, err);
 }
 
-/* As it is now, on the run's own thread. */
+/* Reads the value as the table has it now. */
 static slice read_table(pawl_run *run, const char *of, slice key)
 {
     struct run_state *s = need(run);
@@ -261,7 +261,7 @@ const char *pawl_state_get(pawl_run *run, const char *key)
     return run_text(run, (slice){k->value, k->size});
 }
 
-/* "ID/KEY": whose and which, so that a replay notices when the code asks for another one. */
+/* "ID/KEY": run and key, so that a replay notices when the code asks for another one. */
 static slice full_name(pawl_run *run, const char *id, slice key)
 {
     size_t size = strlen(id);
@@ -295,8 +295,8 @@ const char *pawl_state_of(pawl_run *run, const char *id, const char *key)
 /* ---- From outside ---- */
 
 typedef struct found_value {
-    int run;    /* there is one … */
-    char *text; /* … and the key has this value */
+    int run;    /* the run exists */
+    char *text; /* the value of the key; NULL: none */
 } found_value;
 
 static pawl_code copy_value(void *arg, db_stmt *row, error *err)

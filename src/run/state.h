@@ -5,7 +5,8 @@
 
 #include "run/run.h"
 
-/* What the function wants to know (WANT_STATE), read on its own thread; `c` is in a transaction. */
+/* Reads the value that the function wants (WANT_STATE), on the thread's own stack; `c` is in a
+ * transaction. */
 pawl_code state_read(pawl_run *run, db_conn *c, error *err);
 
 /* What was set since the last commit goes into the unit, which is about to be handed in. */
@@ -14,10 +15,10 @@ void state_write(pawl_run *run);
 /* The unit's statements behind the first `kept` were taken back, and with them what they set. */
 void state_cut(pawl_run *run);
 
-/* The unit was committed, or never will be. */
+/* The unit was committed, or never will be: nothing is left to be written. */
 void state_forget(pawl_run *run);
 
-/* The function is gone. */
+/* The fiber is dropped: frees what is known. */
 void state_drop(pawl_run *run);
 
 #endif

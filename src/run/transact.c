@@ -12,8 +12,8 @@
 
 /* ---- Inside ---- */
 
-/* The guest of the unit. Its time begins here, and not when it began to wait for its turn. A result
- * that comes too late, or with a call of pawl, is none. */
+/* Calls the function, as the guest of the unit. Its time begins here, and not when it began to wait
+ * for its turn. A result that comes too late, or after a call of pawl, does not count. */
 static slice visit(void *native, void *arg)
 {
     pawl_run *run = arg;
@@ -77,8 +77,8 @@ int transact_build(pawl_run *run)
     return 1;
 }
 
-/* Has it failed by the function's fault? Some rules of the application's tables are looked at only
- * by the commit: PAWL_DATA. */
+/* Has the unit failed by the function's fault? Some constraints of the application's tables are
+ * checked only by the commit: PAWL_DATA. */
 static int is_its_fault(const unit *u)
 {
     return (u->answer == UNIT_REFUSED && strcmp(u->refused, REFUSED) == 0) ||
@@ -97,7 +97,7 @@ static void blame(pawl_run *run, const unit *u)
     }
 }
 
-/* What it had recorded before is to be committed with the failure. */
+/* Takes the step out of the unit: what was recorded before is to be committed with the failure. */
 static void take_back(pawl_run *run)
 {
     unit_cut(run->draft.unit, run->attempt.transact.before);
@@ -125,7 +125,8 @@ static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
     future_fail(&f);
 }
 
-/* Attempt number `number`. Its value; NULL: it has failed, and is to be made again at *next_ms. */
+/* Makes attempt number `number`. Gives its value; NULL: it has failed, and is to be made again at
+ * *next_ms. */
 static const char *try_now(pawl_run *run, const call *c, int64_t number, int64_t *next_ms)
 {
     slice name = slice_of(c->name);
@@ -143,7 +144,7 @@ static const char *try_now(pawl_run *run, const call *c, int64_t number, int64_t
     return NULL;
 }
 
-/* Ask for it as often as it was tried, and sleep in between. It is replayed in the same way. */
+/* Makes the attempts, and sleeps in between. A replay goes through the same asks and sleeps. */
 static const char *go_on(pawl_run *run, call *c)
 {
     for (int64_t number = 1;; number++) {

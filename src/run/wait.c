@@ -11,11 +11,11 @@
 #include "run/cleanup.h"
 #include "run/ops.h"
 
-enum { UNIT_MAX = 1000 }; /* statements that a wait finds, at most */
+enum { UNIT_MAX = 1000 }; /* a wait that finds so many statements in the unit commits them */
 
 /* ---- Looking outside ---- */
 
-/* Futures that are due act on it. 1: something has arrived by that. */
+/* Lets futures act that are due. 1: something has arrived by that. */
 int wait_fire(pawl_run *run)
 {
     run_futures *all = &run->futures;
@@ -27,7 +27,7 @@ int wait_fire(pawl_run *run)
     return journal_arrive_all(run);
 }
 
-/* Nothing more is recorded: let something arrive, or park. */
+/* The journal is at its end: lets something arrive, or parks. */
 static void go_live(pawl_run *run)
 {
     /* A loop of receives that never parks commits now and then. */
@@ -41,11 +41,11 @@ static void go_live(pawl_run *run)
     run_ask(run, WANT_WAIT);
 }
 
-/* Is that what is waited for? */
+/* What a wait waits for: one future, all, the first; all NULL: that no job is being executed. */
 typedef struct goal {
     const pawl_future *one;
     const future_wait *all;
-    const future_wait *first; /* none of these: that nothing is being called beside */
+    const future_wait *first;
 } goal;
 
 static int is_reached(const pawl_run *run, const goal *g)
@@ -163,7 +163,7 @@ pawl_code pawl_future_cancel(pawl_run *run, pawl_future *future)
     return PAWL_OK;
 }
 
-/* Asked of a future alone, as a field is: so it is looked at as it is. */
+/* Does not wait: NULL if the future has no answer yet, or has failed. */
 const char *pawl_value(pawl_future *future)
 {
     if (!future || !future->run->code.fiber || !fiber_is_inside(future->run->code.fiber))

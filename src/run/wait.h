@@ -5,13 +5,13 @@
 
 #include "run/futures.h"
 
-/* Wait for it; when it has failed the function is left. Its value. */
+/* Waits for the future and gives its value; if it has failed, the function is left. */
 const char *future_await(pawl_future *f);
 
-/* Wait for it and come back. */
+/* Waits until the future has its answer. */
 void future_wait_for(pawl_future *f);
 
-/* Wait for the jobs that are under way. For code that has not started them itself: clean-ups. */
+/* Waits for the jobs that are under way. For clean-ups, which have not started these jobs. */
 void futures_let_return(pawl_run *run);
 
 /* The function is left with the failure that the future has. */

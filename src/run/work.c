@@ -23,8 +23,8 @@ static void put_text(buf *b, const char *format, ...)
     va_end(args);
 }
 
-/* {"name":…,"message":…}, in the run's unit_arena; if there is a next attempt also when, and when
- * the first one began; otherwise, if its time was over, the code for that. */
+/* {"name":…,"message":…}, in the arena of the draft. If there is a next attempt, also when it is,
+ * and when the first one began; otherwise, if the attempt ran out of time, the code for that. */
 slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
 {
     buf b;
@@ -33,7 +33,7 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
         put_text(&b, "{'name':%s,'message':%s,'next':%" PRId64 ",'began':%" PRId64 "}",
                  w->error_name, w->error_message, next_ms, w->began_ms);
     /* RULE A6-a-name-says-nothing-about-time */
-    else if (w->expired) /* whatever a function calls its own failures */
+    else if (w->expired) /* whatever name the function gives to its own failures */
         put_text(&b, "{'name':%s,'message':%s,'code':%d}", w->error_name, w->error_message,
                  (int)PAWL_TIMEOUT);
     else
@@ -114,7 +114,7 @@ static const char *why_null(const pawl_work *w)
     return words ? words : PLAIN;
 }
 
-/* What it gave must be JSON: otherwise the next replay would choke on it. */
+/* The result must be JSON: otherwise the next replay would fail on it. */
 static void check_value(pawl_work *w)
 {
     size_t at;
@@ -150,7 +150,7 @@ void work_misused(pawl_work *w)
     work_failed(w, 1, "misuse", "the work function called pawl on the run that waits for it");
 }
 
-/* Copies, since the run may not be there any more when the function looks. */
+/* Name and input are copied, since the run may be gone when the function reads them. */
 int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
 {
     w->name = arena_copy(w->memory, slice_of(name));
@@ -214,7 +214,7 @@ pawl_code pawl_work_log(pawl_work *w, int level, const char *format, ...)
     return PAWL_OK;
 }
 
-/* ---- What it may ask ---- */
+/* ---- What the function may ask ---- */
 
 const char *pawl_work_key(pawl_work *w)
 {
@@ -257,7 +257,7 @@ void *pawl_work_arg(pawl_work *w)
     return w ? w->arg : NULL;
 }
 
-/* ---- Its memory and values ---- */
+/* ---- Memory and values of the function ---- */
 
 void *pawl_work_alloc(pawl_work *w, size_t size)
 {

@@ -1,7 +1,9 @@
-/* Waking runs for which something has arrived. Other processes write into {inbox} without this one;
- * what they have sent is found by one look at the runs of this node whose mail has grown. */
+/* Waking runs for which something has arrived. A sender of another process raises `mail` in the row
+ * of the run and makes the run due (wake_at). So what was sent is found by one look at the runs of
+ * this node that are due, and whose `mail` is more than the run has seen. */
 #include "sched/arrival.h"
 
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum { HEAR_MAX = 1000 };
@@ -13,88 +15,93 @@ static const db_sql HEAR = {"SELECT run, mail, cancel_at, wake_at FROM {runs} WH
 
 /* ---- From this process ---- */
 
-static pawl_run *has_arrived(sched *d, int64_t key)
+static pawl_run *has_arrived(sched *s, int64_t key)
 {
-    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
-        run->mail.has_more = 1;
-        run_queue_nudge(d, run);
+        run->inbox.has_more = 1;
+        run_queue_nudge(s, run);
+    } else if (s->dormant.count > 0) {
+        dormant_call(s, key); /* RULE A2-a-message-wakes-a-dormant-run */
     }
     return run;
 }
 
-static void wake_for_mail(sched *d, int64_t run)
+static void wake_for_arrival(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&d->lock);
-    has_arrived(d, run);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    has_arrived(s, run);
+    pthread_mutex_unlock(&s->lock);
 }
 
-void arrival_cancel(sched *d, int64_t key)
+void arrival_cancel(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&d->lock);
-    pawl_run *run = has_arrived(d, key);
+    pthread_mutex_lock(&s->lock);
+    pawl_run *run = has_arrived(s, key);
     if (run) {
-        workers_ask_to_stop(d, run);
-        unit_retry_release(d, run); /* RULE L5-a-cancel-tries-to-record */
+        workers_ask_to_stop(s, run);
+        unit_retry_release(s, run); /* RULE L5-a-cancel-tries-to-record */
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
-void arrival_sent(sched *d, int64_t run, int64_t owner)
+void arrival_sent(sched *s, int64_t run, int64_t owner)
 {
-    if (owner && owner == atomic_load(&d->open_node)) {
-        wake_for_mail(d, run);
+    if (owner && owner == atomic_load(&s->open_node)) {
+        wake_for_arrival(s, run);
         return;
     }
-    pthread_mutex_lock(&d->lock);
-    run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
-    sched_hear_others(d);
-    sched_tell_others(d);
+    pthread_mutex_lock(&s->lock);
+    run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+    sched_hear_others(s);
+    sched_tell_others(s);
 }
 
 /* ---- From other processes ---- */
 
-static void tell_run(sched *d, int64_t key, int64_t mail, int cancel)
+static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
 {
-    pthread_mutex_lock(&d->lock);
-    const pawl_run *run = map_get(&d->runs, (uint64_t)key);
-    int news = run && atomic_load(&run->mail.seen) < mail;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    const pawl_run *run = map_get(&s->runs, (uint64_t)key);
+    int news = run && atomic_load(&run->inbox.seen) < mail;
+    /* RULE A2-a-message-of-another-process-wakes-a-dormant-run */
+    if (!run && s->dormant.count > 0 && !run_queue_knows(s, key))
+        dormant_anew(s); /* its row is due, and is found there */
+    pthread_mutex_unlock(&s->lock);
     if (news && cancel)
-        arrival_cancel(d, key);
+        arrival_cancel(s, key);
     else if (news)
-        wake_for_mail(d, key);
+        wake_for_arrival(s, key);
 }
 
-/* One page, behind (*wake_ms, *key). 0: there is no other. */
-static int hear_page(sched *d, int64_t *wake_ms, int64_t *key, error *err)
+/* Reads one page of runs, behind (*wake_ms, *key). 0: it was the last page. */
+static int hear_page(sched *s, int64_t *wake_ms, int64_t *key, error *err)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     int rows = 0;
-    const db_value values[] = {db_int(d->node.id), db_int(sched_now_ms(d)), db_int(HEAR_MAX),
+    const db_value values[] = {db_int(s->node.id), db_int(sched_now_ms(s)), db_int(HEAR_MAX),
                                db_int(*wake_ms), db_int(*key)};
-    if (db_prepare(d->looks, &HEAR, &s, err) != PAWL_OK)
+    if (db_prepare(s->looks, &HEAR, &stmt, err) != PAWL_OK)
         return 0;
-    int bound = db_bind_all(s, values, DB_COUNT(values), err) == PAWL_OK;
-    while (bound && db_next(s, err) == DB_ROW) {
-        *key = db_column(s, 0).i;
-        *wake_ms = db_column(s, 3).i;
-        tell_run(d, *key, db_column(s, 1).i, db_column(s, 2).type != DB_NULL);
+    int bound = db_bind_all(stmt, values, DB_COUNT(values), err) == PAWL_OK;
+    while (bound && db_next(stmt, err) == DB_ROW) {
+        *key = db_column(stmt, 0).i;
+        *wake_ms = db_column(stmt, 3).i;
+        tell_run(s, *key, db_column(stmt, 1).i, db_column(stmt, 2).type != DB_NULL);
         rows++;
     }
-    db_reset(s);
+    db_reset(stmt);
     return rows == HEAR_MAX;
 }
 
-void arrival_look(sched *d)
+void arrival_look(sched *s)
 {
     error err = {0};
     int64_t wake_ms = INT64_MIN, key = 0;
-    if (db_begin(d->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK)
         return;
-    while (hear_page(d, &wake_ms, &key, &err))
+    while (hear_page(s, &wake_ms, &key, &err))
         continue;
-    db_rollback(d->looks);
+    db_rollback(s->looks);
 }

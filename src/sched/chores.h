@@ -33,10 +33,11 @@ typedef struct chore_table {
     int count;
 } chore_table;
 
-/* Before the node loop begins. Chores are run in the order in which they are added. */
+/* Adds a chore, before the node loop begins. Chores are run in the order in which they are
+ * added. */
 void chores_add(chore_table *t, const chore *c);
 
-/* Run those that are due. Gives the number of things that they have done. */
+/* Runs the chores that are due. Gives the number of things that they have done. */
 int64_t chores_run(chore_table *t, db_conn *conn, clock_source *clock);
 
 #endif

@@ -1,10 +1,11 @@
-/* A claim has an arena of its own, with the unit and what is known of the run. Its answer comes to
- * the leader of the group commit: there the run comes into memory. */
+/* A claim has an arena of its own, with the unit and what is known of the run. The leader of the
+ * group commit calls answered(), and there the run comes into memory. */
 #include "sched/claim.h"
 
 #include <string.h>
 
 #include "sched/quarantine.h"
+#include "sched/sched_internal.h"
 
 void claim_free(claim *c)
 {
@@ -27,7 +28,7 @@ static int64_t number(db_stmt *row, int column)
     return v.type == DB_NULL ? 0 : v.i;
 }
 
-/* A run without a version gets the newest one here. */
+/* A run without a version gets the newest one that is registered here. */
 static void find_workflow(claim *c)
 {
     registry *r = c->sched->options.registry;
@@ -38,7 +39,7 @@ static void find_workflow(claim *c)
     c->found.version = c->facts.version;
 }
 
-claim *claim_read(sched *d, db_stmt *row)
+claim *claim_read(sched *s, db_stmt *row)
 {
     arena *a = arena_new(0);
     claim *c = a ? arena_alloc(a, sizeof *c) : NULL;
@@ -47,7 +48,7 @@ claim *claim_read(sched *d, db_stmt *row)
         return NULL;
     }
     db_value input = db_column(row, 4), held_for = db_column(row, 9);
-    c->sched = d;
+    c->sched = s;
     c->arena = a;
     c->unit = unit_new(a);
     c->facts.lease.run = c->found.run = db_column(row, 0).i;
@@ -78,106 +79,106 @@ claim *claim_read(sched *d, db_stmt *row)
     return c;
 }
 
-int claim_is_here(sched *d, int64_t run)
+int claim_is_here(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&d->lock);
-    int here = map_get(&d->runs, (uint64_t)run) || map_get(&d->locked_claims, (uint64_t)run);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    int here = run_queue_knows(s, run);
+    pthread_mutex_unlock(&s->lock);
     return here;
 }
 
-int claim_is_meant(sched *d, const claim *c)
+int claim_is_meant(sched *s, const claim *c)
 {
     /* RULE finish-drives-its-run-alone */
-    return !d->only || (c->facts.parent && claim_is_here(d, c->facts.parent));
+    return !s->only || (c->facts.parent && claim_is_here(s, c->facts.parent));
 }
 
 /* ---- Claiming ---- */
 
-static void take_over(claim *c)
+static void enter_claimed(claim *c)
 {
-    sched *d = c->sched;
+    sched *s = c->sched;
     const unit_row *row = unit_rows(c->unit, c->row);
     pawl_run *run = c->run;
     c->run = NULL;
     run->lease.fence = row->values[CLAIM_FENCE].i;
-    run->lease.owner = d->node.id;
+    run->lease.owner = s->node.id;
     run->generation = row->values[CLAIM_GENERATION].i;
-    run->mail.known = row->values[CLAIM_MAIL].i;
+    run->inbox.known = row->values[CLAIM_MAIL].i;
     run->slot->claims = row->values[CLAIM_CLAIMS].i;
     run->slot->noted = c->noted;
     run->failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
-    quarantine_begin(d, run, c->found.seq);
-    run_queue_enter(d, run);
+    quarantine_begin(s, run, c->found.seq);
+    run_queue_enter(s, run);
 }
 
 /* While claims are on their way the node loop does not look for others. A claim that waits for a
- * row lock of a foreign transaction may be on its way for hours: it is not counted any more, and
- * remembered, so that the run is not claimed once more meanwhile. If memory is out for that it
- * counts on. */
+ * row lock of a foreign transaction may be on its way for hours. So it is not counted any more, and
+ * is remembered in locked_claims, so that the run is not claimed once more meanwhile. If memory is
+ * out for that, it stays counted. */
 static void begins_to_wait(unit *u, void *arg)
 {
     (void)u;
     claim *c = arg;
-    sched *d = c->sched;
-    pthread_mutex_lock(&d->lock);
-    c->is_locked = map_put(&d->locked_claims, (uint64_t)c->found.run, c) == 0;
-    d->claiming -= c->is_locked; /* RULE L4-a-claim-that-waits-for-a-lock-stops-no-other */
-    if (d->claiming == 0)
-        run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
+    sched *s = c->sched;
+    pthread_mutex_lock(&s->lock);
+    c->is_locked = map_put(&s->locked_claims, (uint64_t)c->found.run, c) == 0;
+    s->claiming -= c->is_locked; /* RULE L4-a-claim-that-waits-for-a-lock-stops-no-other */
+    if (s->claiming == 0)
+        run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void answered(unit *u, void *arg)
 {
     claim *c = arg;
-    sched *d = c->sched;
+    sched *s = c->sched;
     if (u->answer == UNIT_UNDECIDED)
         return;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     if (c->is_locked)
-        map_take(&d->locked_claims, (uint64_t)c->found.run);
+        map_take(&s->locked_claims, (uint64_t)c->found.run);
     else
-        d->claiming--;
+        s->claiming--;
+    map_take(&s->coming, (uint64_t)c->found.run);
     if (u->answer == UNIT_REFUSED && strcmp(u->refused, "node") == 0)
         /* RULE A1-a-closed-node-stops-claiming */
-        atomic_store(&d->fenced, 1); /* this node is closed: otherwise it would claim for ever */
+        atomic_store(&s->fenced, 1); /* this node is closed, and would claim for ever */
     if (u->answer == UNIT_COMMITTED) {
-        storage_backoff_committed(d);
+        storage_backoff_committed(s);
         if (claim_is_for_us(c))
-            take_over(c);
+            enter_claimed(c);
     }
-    if (d->claiming == 0)
-        run_queue_call_keeper(d); /* there may be more where these came from */
-    pthread_mutex_unlock(&d->lock);
+    if (s->claiming == 0)
+        run_queue_call_node_loop(s); /* more runs may be due than were claimed */
+    pthread_mutex_unlock(&s->lock);
     claim_free(c);
 }
 
 static void hand_in(claim *c)
 {
-    sched *d = c->sched;
+    sched *s = c->sched;
     c->unit->class = UNIT_OF_RUN;
     c->unit->done = answered;
     c->unit->done_arg = c;
     c->unit->waits = begins_to_wait;
     c->unit->name = c->facts.id.at;
-    committer_submit(committers_of(d->options.committers, (uint64_t)c->found.run), c->unit);
+    committer_submit(committers_of(s->options.committers, (uint64_t)c->found.run), c->unit);
 }
 
-/* The log says when memory is out for the first claim, and when there is some again. */
+/* Logs when memory is out for a claim, and when a claim has its memory again. */
 static void tell_memory(const claim *c, int is_out)
 {
-    sched *d = c->sched;
-    if (is_out && !d->node_ready.starves)
-        LOG(&d->log, LOG_WARNING, "memory-out", LOG_TEXT("run", c->facts.id.at),
+    sched *s = c->sched;
+    if (is_out && !s->node_ready.starves)
+        LOG(&s->log, LOG_WARNING, "memory-out", LOG_TEXT("run", c->facts.id.at),
             LOG_TEXT("why", "a claim; the run is left to other nodes"));
-    else if (!is_out && d->node_ready.starves)
-        LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", c->facts.id.at));
-    d->node_ready.starves = is_out;
+    else if (!is_out && s->node_ready.starves)
+        LOG(&s->log, LOG_INFO, "memory-again", LOG_TEXT("run", c->facts.id.at));
+    s->node_ready.starves = is_out;
 }
 
-/* The run, as its row says. NULL: memory is out. */
-static pawl_run *make_run(const claim *c)
+pawl_run *claim_make_run(const claim *c)
 {
     pawl_run *run = run_new(&c->sched->run_host, &c->facts);
     if (!run || !c->held_for.at)
@@ -191,14 +192,14 @@ static pawl_run *make_run(const claim *c)
 
 int claim_reserve(claim *c)
 {
-    sched *d = c->sched;
+    sched *s = c->sched;
     if (c->run)
         return 1;
-    pawl_run *run = make_run(c);
-    pthread_mutex_lock(&d->lock);
-    int has = run && run_queue_reserve(d);
-    d->claiming += has;
-    pthread_mutex_unlock(&d->lock);
+    pawl_run *run = claim_make_run(c);
+    pthread_mutex_lock(&s->lock);
+    int has = run && run_queue_reserve(s, c->found.run);
+    s->claiming += has;
+    pthread_mutex_unlock(&s->lock);
     if (has)
         c->run = run;
     else
@@ -209,12 +210,12 @@ int claim_reserve(claim *c)
 
 int claim_submit(claim *c)
 {
-    sched *d = c->sched;
+    sched *s = c->sched;
     if (!claim_reserve(c)) { /* RULE L3-a-claim-has-its-memory-before-it-is-handed-in */
         claim_free(c);
         return 0;
     }
-    c->row = run_claim(c->unit, &c->found, d->node.id, sched_now_ms(d));
+    c->row = run_claim(c->unit, &c->found, s->node.id, sched_now_ms(s));
     hand_in(c);
     return 1;
 }
@@ -223,7 +224,7 @@ int claim_submit(claim *c)
 
 void claim_hold(claim *c)
 {
-    sched *d = c->sched;
+    sched *s = c->sched;
     char words[2 * PAWL_MAX_NAME + 32];
     buf b;
     buf_init_fixed(&b, words, sizeof words);
@@ -233,11 +234,11 @@ void claim_hold(claim *c)
         claim_free(c);
         return;
     }
-    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
+    LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
         LOG_TEXT("why", text.at));
-    run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(d));
-    pthread_mutex_lock(&d->lock);
-    d->claiming++;
-    pthread_mutex_unlock(&d->lock);
+    run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(s));
+    pthread_mutex_lock(&s->lock);
+    s->claiming++;
+    pthread_mutex_unlock(&s->lock);
     hand_in(c);
 }

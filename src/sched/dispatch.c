@@ -1,21 +1,22 @@
-/* Choosing between a job, a suspect, a ready run and the group commit. Each of them has its turn:
- * none is starved by the others for longer than a few turns. */
+/* Choosing between a job, a quarantined run, a ready run and the group commit. Each of them has its
+ * turn: none is starved by the others for longer than a few turns. */
 #include "sched/dispatch.h"
 
 #include "sched/job_queue.h"
+#include "sched/sched_internal.h"
 
 /* Runs come first, since they are what makes jobs; but not always. */
 enum { JOBS_EVERY = 8 };
 
 static job *take_job(runner *r)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     if (!job_queue_has(r))
         return NULL;
     /* RULE L7-jobs-have-their-turns */
-    if ((r->first || quarantine_is_ready(d)) && ++r->turns % JOBS_EVERY != 0)
+    if ((r->first || quarantine_is_ready(s)) && ++r->turns % JOBS_EVERY != 0)
         return NULL;
-    return job_queue_take(d);
+    return job_queue_take(s);
 }
 
 static pawl_run *take_run(runner *r)
@@ -26,21 +27,21 @@ static pawl_run *take_run(runner *r)
 
 int dispatch_one(runner *r)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     int did = 1;
-    sched_assert_locked(d);
-    run_queue_fire(d);
+    sched_assert_locked(s);
+    run_queue_fire(s);
     run_queue_collect(r);
     job *j = take_job(r);
     pawl_run *run = j ? NULL : take_run(r);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     if (j)
         job_call(r, j);
     else if (run)
         runner_take(r, run);
     else
-        did = committers_drive(d->options.committers);
-    pthread_mutex_lock(&d->lock);
+        did = committers_drive(s->options.committers);
+    pthread_mutex_lock(&s->lock);
     return did;
 }
 

@@ -1,9 +1,9 @@
 /* The dispatcher: what a runner does next. Worker threads and a caller that drives by hand use the
- * same one, so that runs, jobs and suspects have their turns in the same way under both. */
+ * same one, so that runs, jobs and quarantined runs have their turns in the same way under both. */
 #ifndef SCHED_DISPATCH_H
 #define SCHED_DISPATCH_H
 
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 /* Do one thing: execute a job, take a run in hand, or lead a group commit. With the lock held,
  * which is released meanwhile. 0: there was nothing to do. */

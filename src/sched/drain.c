@@ -8,17 +8,17 @@
  * what has returned and leaves its function there (jobs_leave()), so that no code of the user goes
  * on. */
 #include "run/jobs.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 
 enum { PAUSE_MS = 5, TRIES_MAX = 200 };
 
-/* With a shorter drain_ms results that are there could not be committed at all. */
+/* The least time for recording: with a short drain_ms, results could not be committed at all. */
 static const int64_t RECORD_MS = 1000;
 
-/* Its unit has come back while the node drains, and was not committed: whether it is kept is
- * decided where the run is taken in hand. */
+/* Has the unit of the run failed while the node drains? Whether it is kept is decided where the run
+ * is taken in hand. */
 static int has_failed(const pawl_run *run)
 {
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_FAILED;
@@ -35,120 +35,120 @@ static int has_to_record(const pawl_run *run)
            (run->jobs.by_op.count > 0 && jobs_have_returned(run));
 }
 
-/* Every run that can be reached becomes ready. */
-static void wake_all(sched *d)
+/* Makes every run ready that may have something to record. */
+static void wake_all(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
     for (int i = 0; i < SCHED_RUNNERS; i++)
-        run_queue_collect(&d->runners[i]);
-    work_limit_let_go(d);
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+        run_queue_collect(&s->runners[i]);
+    work_limit_let_go(s);
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         if (run->slot->place == PLACE_SLEEPS && has_to_record(run))
-            run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+            run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
     }
 }
 
 /* The runs that have something to record, linked by `next`; the others stay ready. With the lock
  * held. */
-static pawl_run *gather(sched *d)
+static pawl_run *gather(sched *s)
 {
     pawl_run *found = NULL, *others = NULL, *run;
-    wake_all(d);
+    wake_all(s);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        while ((run = run_queue_take(&d->runners[i])) != NULL) {
+        while ((run = run_queue_take(&s->runners[i])) != NULL) {
             pawl_run **list = has_to_record(run) ? &found : &others;
             run->slot->next = *list;
             *list = run;
         }
     }
-    /* RULE L5-a-suspect-records-before-the-end */
-    while ((run = quarantine_take_if(d, has_to_record)) != NULL) {
+    /* RULE L5-a-quarantined-run-records-before-the-end */
+    while ((run = quarantine_take_if(s, has_to_record)) != NULL) {
         run->slot->next = found;
         found = run;
     }
     while ((run = others) != NULL) {
         others = run->slot->next;
-        run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+        run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
     }
     return found;
 }
 
-/* Gives how many were taken in hand. */
-static int record_all(sched *d)
+/* Takes the runs in hand that have something to record. Gives their number. */
+static int record_all(sched *s)
 {
     int count = 0;
-    pthread_mutex_lock(&d->lock);
-    pawl_run *list = gather(d), *run;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    pawl_run *list = gather(s), *run;
+    pthread_mutex_unlock(&s->lock);
     while ((run = list) != NULL) {
         list = run->slot->next;
         run->slot->next = NULL;
-        runner_take(&d->runners[SCHED_HAND], run);
+        runner_take(&s->runners[SCHED_HAND], run);
         count++;
     }
     return count;
 }
 
-/* Reading or writing fails for now, or memory is out: it is tried again a little later. */
-static void pause_for_others(sched *d)
+/* Waits a little before the next try: reading or writing fails for now, or memory is out. */
+static void pause_for_others(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    int64_t now = d->host->mono_ns(d->host);
-    d->host->wait(d->host, &d->ended, &d->lock, clock_deadline(now, PAUSE_MS));
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    int64_t now = s->host->mono_ns(s->host);
+    s->host->wait(s->host, &s->ended, &s->lock, clock_deadline(now, PAUSE_MS));
+    pthread_mutex_unlock(&s->lock);
 }
 
-static void tell_what_is_left(sched *d)
+static void tell_what_is_left(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&d->lock);
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    pthread_mutex_lock(&s->lock);
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         if (run->jobs.by_op.count > 0 && jobs_have_returned(run))
-            LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
+            LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
                 LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Record and commit, until there is nothing left or the time is over. A storage that stalls, or a
  * process that is suspended, may use up all of the time within one try: then there is time for one
  * more. The time of a test may stand still: so tries are counted too. */
-static int record_until(sched *d, int64_t deadline)
+static int record_until(sched *s, int64_t deadline)
 {
-    committers *all = d->options.committers;
+    committers *all = s->options.committers;
     int is_last = 0, flushed = committers_flush_runs(all, deadline);
-    if (atomic_load(&d->fenced) || !d->node.id)
+    if (atomic_load(&s->fenced) || !s->node.id)
         return flushed;
-    unit_retry_release_all(d); /* RULE L5-who-leaves-tries-once-more */
+    unit_retry_release_all(s); /* RULE L5-a-node-that-leaves-tries-once-more */
     /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
     /* RULE L5-a-stalled-storage-gets-one-more-try */
-    for (int tries = 0; tries < TRIES_MAX && (record_all(d) > 0 || !flushed); tries++) {
-        int64_t now = d->host->mono_ns(d->host);
+    for (int tries = 0; tries < TRIES_MAX && (record_all(s) > 0 || !flushed); tries++) {
+        int64_t now = s->host->mono_ns(s->host);
         int was_last = is_last;
         if (now >= deadline && !is_last) {
             is_last = 1;
             deadline = clock_deadline(now, RECORD_MS);
         }
         flushed = committers_flush_runs(all, deadline);
-        if (was_last && d->host->mono_ns(d->host) >= deadline)
+        if (was_last && s->host->mono_ns(s->host) >= deadline)
             break;
         if (tries > 0)
-            pause_for_others(d);
+            pause_for_others(s);
     }
     return flushed;
 }
 
-int sched_drain(sched *d)
+int sched_drain(sched *s)
 {
-    int64_t ms = d->options.drain_ms > RECORD_MS ? d->options.drain_ms : RECORD_MS;
-    int flushed = record_until(d, clock_deadline(d->host->mono_ns(d->host), ms));
-    if (!atomic_load(&d->fenced) && d->node.id)
-        tell_what_is_left(d);
+    int64_t ms = s->options.drain_ms > RECORD_MS ? s->options.drain_ms : RECORD_MS;
+    int flushed = record_until(s, clock_deadline(s->host->mono_ns(s->host), ms));
+    if (!atomic_load(&s->fenced) && s->node.id)
+        tell_what_is_left(s);
     return flushed;
 }

@@ -1,11 +1,12 @@
 /* The hand-over of new runs to the runners of this node, or to other nodes. A start stays here only
  * while few runs are awake: otherwise nodes with less to do can claim the run. */
 #include "sched/handover.h"
+#include "sched/sched_internal.h"
 
 enum { LOCAL_MAX = 4096 }; /* runs that are awake, up to which a start stays here */
 
 /* The run as it will be when it is inserted. NULL: memory is out. */
-static pawl_run *make_run(sched *d, const run_insert *b)
+static pawl_run *make_run(sched *s, const run_insert *b)
 {
     run_facts facts = {.lease = {b->run, b->owner, 1},
                        .generation = 1,
@@ -18,70 +19,71 @@ static pawl_run *make_run(sched *d, const run_insert *b)
                        .parent_op = b->parent_op,
                        .deadline_ms = b->deadline_ms,
                        .workflow = b->here};
-    pawl_run *run = run_new(&d->run_host, &facts);
+    pawl_run *run = run_new(&s->run_host, &facts);
     if (run)
         run->slot->claims = 1;
     return run;
 }
 
-/* This engine may cease to be a node, as far as this start is concerned: its run, if it was made,
- * is driven. */
-static void release_node(sched *d, pawl_run *made)
+/* The start is over: this engine may cease to be a node again. If the run was made, it is
+ * driven. */
+static void release_node(sched *s, int64_t key, pawl_run *made)
 {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    map_take(&s->coming, (uint64_t)key);
     if (made)
-        run_queue_enter(d, made);
-    if (--d->starting == 0)
-        pthread_cond_broadcast(&d->started);
-    pthread_mutex_unlock(&d->lock);
+        run_queue_enter(s, made);
+    if (--s->starting == 0)
+        pthread_cond_broadcast(&s->started);
+    pthread_mutex_unlock(&s->lock);
 }
 
-int64_t handover_owner(sched *d, run_insert *b)
+int64_t handover_owner(sched *s, run_insert *b)
 {
-    pthread_mutex_lock(&d->lock);
-    int64_t me = atomic_load(&d->open_node);
-    int here = me && b->here && b->mail == 0 && (!d->only || b->parent) && !d->fenced &&
-               b->wake_ms <= b->now_ms && d->runs.count < d->heap.count + LOCAL_MAX &&
-               !atomic_load(&d->stopping) && run_queue_reserve(d);
-    d->starting += here;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    int64_t me = atomic_load(&s->open_node);
+    int here = me && b->here && b->mail == 0 && (!s->only || b->parent) && !s->fenced &&
+               b->wake_ms <= b->now_ms && s->runs.count < s->heap.count + LOCAL_MAX &&
+               !atomic_load(&s->stopping) && run_queue_reserve(s, b->run);
+    s->starting += here;
+    pthread_mutex_unlock(&s->lock);
     b->owner = here ? me : 0;
-    b->ready = here ? make_run(d, b) : NULL;
+    b->ready = here ? make_run(s, b) : NULL;
     if (here && !b->ready) { /* RULE L3-a-start-stays-here-only-with-its-memory */
         b->owner = 0;
-        release_node(d, NULL);
+        release_node(s, b->run, NULL);
     }
     return b->owner;
 }
 
-void handover_offer(sched *d)
+void handover_offer(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
-    sched_hear_others(d);
-    sched_tell_others(d);
+    pthread_mutex_lock(&s->lock);
+    run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+    sched_hear_others(s);
+    sched_tell_others(s);
 }
 
 /* Something was committed: runs that wait for the storage need not wait any longer. */
-static void tell_committed(sched *d)
+static void tell_committed(sched *s)
 {
-    if (atomic_load(&d->trouble_ms) == 0)
+    if (atomic_load(&s->trouble_ms) == 0)
         return;
-    pthread_mutex_lock(&d->lock);
-    storage_backoff_committed(d);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    storage_backoff_committed(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
-void handover_started(sched *d, const run_insert *b, int made)
+void handover_started(sched *s, const run_insert *b, int made)
 {
     if (made)
-        tell_committed(d);
+        tell_committed(s);
     if (made && !b->owner)
-        handover_offer(d);
+        handover_offer(s);
     if (!b->owner)
         return;
     if (!made)
         run_free(b->ready);
-    release_node(d, made ? b->ready : NULL);
+    release_node(s, b->run, made ? b->ready : NULL);
 }

@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 #include "db/inflight_file.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 void heartbeat_init(heartbeat *h)
 {
@@ -22,51 +22,52 @@ void heartbeat_free(heartbeat *h)
     pthread_cond_destroy(&h->cond);
 }
 
-/* 0: the node is at its end. */
-static int wait_for_next(sched *d)
+/* Waits until the next heartbeat is due. 0: the thread is to end. */
+static int wait_for_next(sched *s)
 {
-    heartbeat *h = &d->heartbeat;
-    int64_t next = d->host->mono_ns(d->host) + sched_look_ns(d);
+    heartbeat *h = &s->heartbeat;
+    int64_t next = s->host->mono_ns(s->host) + sched_look_ns(s);
     pthread_mutex_lock(&h->lock);
-    while (!h->ends && !d->host->wait(d->host, &h->cond, &h->lock, next))
+    while (!h->ends && !s->host->wait(s->host, &h->cond, &h->lock, next))
         continue;
     int goes_on = !h->ends;
     pthread_mutex_unlock(&h->lock);
     return goes_on;
 }
 
-/* The driving thread is called when the node was closed: it has to stop what it does. */
+/* The thread's function. When the node was closed it calls the driving thread, which has to stop
+ * what it does. */
 static void *beat(void *arg)
 {
-    sched *d = arg;
-    while (wait_for_next(d)) {
+    sched *s = arg;
+    while (wait_for_next(s)) {
         error err = {0};
-        inflight_moved(d->quarantine.running, sched_now_ms(d));
-        pawl_code rc = node_beat(&d->node, d->beats, &err);
+        inflight_moved(s->quarantine.running, sched_now_ms(s));
+        pawl_code rc = node_beat(&s->node, s->beats, &err);
         if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
             continue;
-        atomic_store(&d->fenced, 1);
-        sched_call(d, 'k');
+        atomic_store(&s->fenced, 1);
+        sched_call(s, 'k');
         break;
     }
     return NULL;
 }
 
-void heartbeat_start(sched *d)
+void heartbeat_start(sched *s)
 {
-    heartbeat *h = &d->heartbeat;
+    heartbeat *h = &s->heartbeat;
     /* RULE L6-a-long-step-is-motion, A1-a-node-driven-by-hand-has-a-heartbeat */
-    if (!d->options.has_heartbeat)
+    if (!s->options.has_heartbeat)
         return;
     h->ends = 0;
-    h->runs = thread_start(&h->thread, beat, d);
+    h->runs = thread_start(&h->thread, beat, s);
     if (!h->runs)
-        LOG(&d->log, LOG_WARNING, "no-heartbeat-thread", LOG_NUM("node", d->node.id));
+        LOG(&s->log, LOG_WARNING, "no-heartbeat-thread", LOG_NUM("node", s->node.id));
 }
 
-void heartbeat_stop(sched *d)
+void heartbeat_stop(sched *s)
 {
-    heartbeat *h = &d->heartbeat;
+    heartbeat *h = &s->heartbeat;
     if (!h->runs)
         return;
     pthread_mutex_lock(&h->lock);

@@ -14,12 +14,13 @@
 #include "base/text.h"
 #include "handle/handle.h"
 #include "sched/claim.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum {
     PAGE = 128,
     CLAIMS_MAX = 256,
-    LOOKUPS_MAX = 16, /* in one round of the node loop */
+    LOOKUPS_MAX = 16, /* pages that are read in one round of the node loop */
     OVER_MAX = 64,
     TRIED_MAX = 768, /* bytes */
 };
@@ -40,7 +41,7 @@ int hold_has_tried(slice list, const char *build)
 slice hold_tried(arena *a, slice list, const char *build)
 {
     size_t size = strlen(build);
-    if (list.size == 0 || list.at[0] != '\n') /* it was held for something else before */
+    if (list.size == 0 || list.at[0] != '\n') /* the list is of a hold for another reason */
         list = SLICE_LIT("\n");
     if (hold_has_tried(list, build))
         return (slice){arena_copy(a, list), list.size};
@@ -67,9 +68,9 @@ static const db_sql OFFERED = {"SELECT count(*) FROM {offers} WHERE tenant = $1 
                                " AND ($3 = '' OR version = $3)",
                                "ttt"};
 
-int hold_is_offered(sched *d, db_conn *conn, slice name, slice version)
+int hold_is_offered(sched *s, db_conn *conn, slice name, slice version)
 {
-    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(name),
+    const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(name),
                                db_text(version)};
     int64_t count = 0;
     int found = 0;
@@ -79,32 +80,32 @@ int hold_is_offered(sched *d, db_conn *conn, slice name, slice version)
     return rc != PAWL_OK || count > 0; /* in doubt the run is not held */
 }
 
-static void begin_walk(sched *d)
+static void begin_walk(sched *s)
 {
-    d->walk.at = registry_first(d->options.registry);
-    d->walk.begins = 1;
-    d->walk.round = 0;
-    d->walk.after = 0;
+    s->walk.at = registry_first(s->options.registry);
+    s->walk.begins = 1;
+    s->walk.round = 0;
+    s->walk.after = 0;
 }
 
-void hold_offer(sched *d)
+void hold_offer(sched *s)
 {
-    uint64_t count = registry_count(d->options.registry);
-    arena *a = count != d->walk.offered ? arena_new(0) : NULL;
+    uint64_t count = registry_count(s->options.registry);
+    arena *a = count != s->walk.offered ? arena_new(0) : NULL;
     unit *u = a ? unit_new(a) : NULL;
     if (u) {
-        slice tenant = slice_of(d->options.tenant);
-        const workflow *w = registry_first(d->options.registry);
+        slice tenant = slice_of(s->options.tenant);
+        const workflow *w = registry_first(s->options.registry);
         for (; w; w = w->next) {
             const db_value row[] = {db_text(tenant), db_text(slice_of(w->name)),
-                                    db_text(slice_of(w->version)), db_int(d->node.id)};
-            unit_write(u, &OFFER, unit_key("offers", d->node.id), row, DB_COUNT(row));
+                                    db_text(slice_of(w->version)), db_int(s->node.id)};
+            unit_write(u, &OFFER, unit_key("offers", s->node.id), row, DB_COUNT(row));
         }
         u->class = UNIT_OF_CLIENT;
         if (u->count == 0 ||
-            committer_commit(committers_at(d->options.committers, 0), u) == PAWL_OK) {
-            d->walk.offered = count;
-            begin_walk(d);
+            committer_commit(committers_at(s->options.committers, 0), u) == PAWL_OK) {
+            s->walk.offered = count;
+            begin_walk(s);
         }
     }
     arena_free(a);
@@ -116,40 +117,41 @@ static const db_sql MINE = {
     "SELECT run FROM {runs} WHERE held <> 0 AND held = {HELD_BY_HAND} AND owner = $1 LIMIT 256",
     "i"};
 
-/* It gives itself back where its function is not being executed. */
-void hold_stop_driving(sched *d, int64_t key)
+void hold_stop_driving(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&d->lock);
-    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    pthread_mutex_lock(&s->lock);
+    pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
         atomic_store(&run->hold_requested, 1);
         if (run->slot->place ==
-            PLACE_SLEEPS) /* perhaps it fell asleep only now, without having seen it */
-            run_queue_ready(d, run);
+            PLACE_SLEEPS) /* perhaps it fell asleep before it could see the request */
+            run_queue_ready(s, run);
+    } else if (s->dormant.count > 0) {
+        dormant_call(s, key);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
-static void read_mine(sched *d)
+static void read_mine(sched *s)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     error err = {0};
-    const db_value me = db_int(d->node.id);
-    if (db_prepare(d->looks, &MINE, &s, &err) != PAWL_OK)
+    const db_value me = db_int(s->node.id);
+    if (db_prepare(s->looks, &MINE, &stmt, &err) != PAWL_OK)
         return;
-    if (db_bind_all(s, &me, 1, &err) == PAWL_OK)
-        while (db_next(s, &err) == DB_ROW)
-            hold_stop_driving(d, db_column(s, 0).i);
-    db_reset(s);
+    if (db_bind_all(stmt, &me, 1, &err) == PAWL_OK)
+        while (db_next(stmt, &err) == DB_ROW)
+            hold_stop_driving(s, db_column(stmt, 0).i);
+    db_reset(stmt);
 }
 
-void hold_rest(sched *d)
+void hold_rest(sched *s)
 {
     error err = {0};
-    if (db_begin(d->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK)
         return;
-    read_mine(d);
-    db_rollback(d->looks);
+    read_mine(s);
+    db_rollback(s->looks);
 }
 
 /* ---- Deadlines of what is held ---- */
@@ -162,30 +164,31 @@ static const db_sql OVER = {
     " AND tenant = $2 ORDER BY deadline_at LIMIT $3",
     "iti"};
 
-static int read_over(sched *d, int64_t *runs)
+static int read_over(sched *s, int64_t *runs)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     error err = {0};
     int count = 0;
-    const db_value values[] = {db_int(sched_now_ms(d)), db_text(slice_of(d->options.tenant)),
+    const db_value values[] = {db_int(sched_now_ms(s)), db_text(slice_of(s->options.tenant)),
                                db_int(OVER_MAX)};
-    if (db_begin(d->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    if (db_prepare(d->looks, &OVER, &s, &err) == PAWL_OK) {
-        if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK)
-            while (count < OVER_MAX && db_next(s, &err) == DB_ROW)
-                runs[count++] = db_column(s, 0).i;
-        db_reset(s);
+    if (db_prepare(s->looks, &OVER, &stmt, &err) == PAWL_OK) {
+        if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
+            while (count < OVER_MAX && db_next(stmt, &err) == DB_ROW)
+                runs[count++] = db_column(stmt, 0).i;
+        db_reset(stmt);
     }
-    db_rollback(d->looks);
+    db_rollback(s->looks);
     return count;
 }
 
-/* If it was released, or cancelled, meanwhile, the guard refuses or its owner knows the time. */
-void hold_deadlines(sched *d)
+/* A run may have been released or cancelled since it was read. If it was cancelled, the guard
+ * refuses the unit; if it was released, the cancel is right all the same. */
+void hold_deadlines(sched *s)
 {
     int64_t runs[OVER_MAX];
-    int count = read_over(d, runs);
+    int count = read_over(s, runs);
     for (int i = 0; i < count; i++) {
         arena *a = arena_new(0);
         unit *u = a ? unit_new(a) : NULL;
@@ -194,12 +197,12 @@ void hold_deadlines(sched *d)
                           .kind = INBOX_CANCEL,
                           .name = SLICE_LIT(""),
                           .by = SLICE_LIT(""),
-                          .at_ms = sched_now_ms(d),
+                          .at_ms = sched_now_ms(s),
                           .data = SLICE_LIT("\"its deadline has passed\"")};
             run_cancel(u, &m);
             u->class = UNIT_OF_CLIENT;
-            u->lock_ms = KEEPER_LOCK_MS;
-            committer_commit(committers_of(d->options.committers, (uint64_t)runs[i]), u);
+            u->lock_ms = NODE_LOOP_LOCK_MS;
+            committer_commit(committers_of(s->options.committers, (uint64_t)runs[i]), u);
         }
         arena_free(a);
     }
@@ -220,10 +223,11 @@ static const db_sql HELD_FAILING = {
     " AND r.phase = {FAILING} AND r.run > $1 AND r.tenant = $2 ORDER BY r.run LIMIT $3",
     "iti"};
 
-/* Rounds with each workflow: three reasons, its version and none. */
+/* Rounds with each workflow: for each of three reasons, runs of its version and runs without
+ * one. */
 enum { ROUNDS = 6 };
 
-int hold_ends_here(sched *d, const claim *c)
+int hold_ends_here(sched *s, const claim *c)
 {
     slice what = c->held_for;
     if (!claim_is_for_us(c))
@@ -231,13 +235,13 @@ int hold_ends_here(sched *d, const claim *c)
     switch (c->found.held) {
     case HELD_VERSION:
         /* RULE C7-a-node-that-has-it-lets-go-on */
-        return what.size == 0 || registry_work(d->options.registry, what.at);
+        return what.size == 0 || registry_work(s->options.registry, what.at);
     case HELD_MISMATCH:
     case HELD_POISON:
         /* RULE C7-another-build-lets-go-on, C7-a-build-tries-once */
-        return !hold_has_tried(what, d->options.build);
-    /* RULE L2-what-a-dead-owner-held-is-claimed-by-who-finishes-it */
-    case HELD_RECORD: /* the owner that had the result is closed, or this is not asked */
+        return !hold_has_tried(what, s->options.build);
+    /* RULE L2-finish-claims-what-a-dead-owner-held */
+    case HELD_RECORD: /* only asked if the owner, which had the result, is closed */
         return 1;
     default:
         return 0;
@@ -257,14 +261,14 @@ static void next_round(hold_walk *w)
     w->at = w->at->next;
 }
 
-static pawl_code prepare_page(sched *d, db_stmt **s, error *err)
+static pawl_code prepare_page(sched *s, db_stmt **out, error *err)
 {
-    const hold_walk *w = &d->walk;
-    slice tenant = slice_of(d->options.tenant);
+    const hold_walk *w = &s->walk;
+    slice tenant = slice_of(s->options.tenant);
     const db_value failing[] = {db_int(w->after), db_text(tenant), db_int(PAGE)};
     if (w->begins) { /* perhaps there is no workflow here at all */
-        pawl_code rc = db_prepare(d->looks, &HELD_FAILING, s, err);
-        return rc == PAWL_OK ? db_bind_all(*s, failing, DB_COUNT(failing), err) : rc;
+        pawl_code rc = db_prepare(s->looks, &HELD_FAILING, out, err);
+        return rc == PAWL_OK ? db_bind_all(*out, failing, DB_COUNT(failing), err) : rc;
     }
     slice version = w->round & 1 ? SLICE_LIT("") : slice_of(w->at->version);
     const db_value values[] = {db_int(HELD_VERSION + w->round / 2),
@@ -273,30 +277,31 @@ static pawl_code prepare_page(sched *d, db_stmt **s, error *err)
                                db_int(w->after),
                                db_text(tenant),
                                db_int(PAGE)};
-    pawl_code rc = db_prepare(d->looks, &HELD, s, err);
-    return rc == PAWL_OK ? db_bind_all(*s, values, DB_COUNT(values), err) : rc;
+    pawl_code rc = db_prepare(s->looks, &HELD, out, err);
+    return rc == PAWL_OK ? db_bind_all(*out, values, DB_COUNT(values), err) : rc;
 }
 
-/* One page. Claims are put into the list. */
-static pawl_code walk_page(sched *d, claim **list, size_t *count, error *err)
+/* Reads one page of held runs. Those that can go on here are put into the list, as claims. */
+static pawl_code walk_page(sched *s, claim **list, size_t *count, error *err)
 {
-    hold_walk *w = &d->walk;
-    db_stmt *s;
-    pawl_code rc = prepare_page(d, &s, err);
+    hold_walk *w = &s->walk;
+    db_stmt *stmt;
+    pawl_code rc = prepare_page(s, &stmt, err);
     if (rc != PAWL_OK)
         return rc;
     int rows = 0;
     db_step step;
-    while ((step = db_next(s, err)) == DB_ROW) {
+    while ((step = db_next(stmt, err)) == DB_ROW) {
         rows++;
-        w->after = db_column(s, 0).i;
-        claim *c = claim_is_here(d, w->after) ? NULL : claim_read(d, s); /* it is about to go */
-        if (c && claim_is_meant(d, c) && hold_ends_here(d, c))
+        w->after = db_column(stmt, 0).i;
+        claim *c = claim_is_here(s, w->after) ? NULL : claim_read(s, stmt); /* a run that is here is
+                                                                               about to leave */
+        if (c && claim_is_meant(s, c) && hold_ends_here(s, c))
             list[(*count)++] = c;
         else if (c)
             claim_free(c);
     }
-    db_reset(s);
+    db_reset(stmt);
     if (step == DB_FAILED)
         return err->code;
     if (rows < PAGE)
@@ -304,32 +309,32 @@ static pawl_code walk_page(sched *d, claim **list, size_t *count, error *err)
     return PAWL_OK;
 }
 
-/* Is there somewhere to go now? */
-static int is_walking(sched *d)
+/* Is a walk under way, or due? */
+static int is_walking(sched *s)
 {
-    hold_walk *w = &d->walk;
-    if (!w->at && !w->begins && d->host->mono_ns(d->host) >= w->again_ns)
-        begin_walk(d);
-    return w->at || w->begins; /* RULE A7-who-has-only-work-functions-cleans-up */
+    hold_walk *w = &s->walk;
+    if (!w->at && !w->begins && s->host->mono_ns(s->host) >= w->again_ns)
+        begin_walk(s);
+    return w->at || w->begins; /* RULE A7-a-node-with-only-work-functions-cleans-up */
 }
 
-int64_t hold_walk_on(sched *d)
+int64_t hold_walk_on(sched *s)
 {
     claim *list[CLAIMS_MAX];
     size_t count = 0;
     error err = {0};
-    if (!is_walking(d) || db_begin(d->looks, &err) != PAWL_OK)
+    if (!is_walking(s) || db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    for (int i = 0; (d->walk.at || d->walk.begins) && i < LOOKUPS_MAX; i++)
-        if (count + PAGE > CLAIMS_MAX || walk_page(d, list, &count, &err) != PAWL_OK)
+    for (int i = 0; (s->walk.at || s->walk.begins) && i < LOOKUPS_MAX; i++)
+        if (count + PAGE > CLAIMS_MAX || walk_page(s, list, &count, &err) != PAWL_OK)
             break;
-    db_rollback(d->looks);
-    if (!d->walk.at && !d->walk.begins)
-        d->walk.again_ns = clock_deadline(d->host->mono_ns(d->host), AGAIN_MS);
+    db_rollback(s->looks);
+    if (!s->walk.at && !s->walk.begins)
+        s->walk.again_ns = clock_deadline(s->host->mono_ns(s->host), AGAIN_MS);
     int64_t claims = 0;
     for (size_t i = 0; i < count; i++) {
         if (claim_reserve(list[i]))
-            LOG(&d->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
+            LOG(&s->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
         claims += claim_submit(list[i]);
     }
     return claims;
@@ -337,7 +342,7 @@ int64_t hold_walk_on(sched *d)
 
 /* ---- By hand ---- */
 
-/* The key of a run, and the unit to change it with. */
+/* Finds the key of the run, and the time. */
 static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_ms, error *err)
 {
     slice name;
@@ -354,27 +359,27 @@ static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_m
     return rc;
 }
 
-/* What the guard has found where it did not hold: owner, fence, phase, held. */
+/* The guard has refused: `found` has owner, fence, phase and held of the run. */
 static pawl_code refused(const unit *u, error *err)
 {
     if (!u->found)
         return read_pool_no_run(err);
     pawl_phase phase = (pawl_phase)u->found->values[2].i;
     if (phase == PAWL_RUN_LIVE || phase == PAWL_RUN_FAILING)
-        return PAWL_OK; /* it was not held anyway */
+        return PAWL_OK; /* the run was not held anyway */
     return error_set(err, PAWL_ENDED, "the run has ended already");
 }
 
 static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
 {
-    sched *d = handle_sched(p);
+    sched *s = handle_sched(p);
     u->class = UNIT_OF_CLIENT;
-    pawl_code rc = committer_commit(committers_of(d->options.committers, (uint64_t)run), u);
+    pawl_code rc = committer_commit(committers_of(s->options.committers, (uint64_t)run), u);
     rc = unit_shut_out(u, rc);
     if (rc == PAWL_OK) {
         handle_wake(p);
-        sched_hear_others(d);
-        sched_tell_others(d);
+        sched_hear_others(s);
+        sched_tell_others(s);
     } else if (rc == PAWL_REFUSED) {
         rc = refused(u, err);
     } else {
@@ -384,14 +389,16 @@ static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
     return rc;
 }
 
-/* If the run is here because its record was refused, that is tried again. */
-static void try_record(sched *d, int64_t key)
+/* If this node keeps the run because its record was refused, the record is tried again. */
+static void try_record(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&d->lock);
-    pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    pthread_mutex_lock(&s->lock);
+    pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run)
-        unit_retry_release(d, run);
-    pthread_mutex_unlock(&d->lock);
+        unit_retry_release(s, run);
+    else if (s->dormant.count > 0)
+        dormant_call(s, key); /* it was released before it was brought back because of the hold */
+    pthread_mutex_unlock(&s->lock);
 }
 
 static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)
@@ -412,7 +419,7 @@ static pawl_code change(pawl *p, const char *id, const char *reason, int hold, e
     }
     arena_free(a);
     if (rc == PAWL_OK && hold)
-        hold_stop_driving(handle_sched(p), run); /* it need not look if it is here */
+        hold_stop_driving(handle_sched(p), run); /* a run of this node hears of it at once */
     else if (rc == PAWL_OK)
         try_record(handle_sched(p), run);
     return rc;

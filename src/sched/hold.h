@@ -3,18 +3,18 @@
  *   HELD_VERSION   the workflow, or a work function that it calls, is registered nowhere
  *                  -> a node that has it
  *   HELD_MISMATCH  the code does not follow the journal -> another build
- *   HELD_POISON    process after process died of it -> another build
- *   HELD_RECORD    the database refuses what is to be recorded -> pawl_release(), and its owner,
- *                  which keeps it (unit_retry.h), tries again; or the death of that owner
- *   HELD_BY_HAND   -> pawl_release(), which lets all the others go on too
+ *   HELD_POISON    process after process died while it executed the run -> another build
+ *   HELD_RECORD    the database refuses what is to be recorded -> pawl_release(), and the owner,
+ *                  which keeps the run (unit_retry.h), tries again; or the death of the owner
+ *   HELD_BY_HAND   pawl_hold() -> pawl_release(), which ends any other hold too
  *
  * {runs}.held_for says what that depends on: the name of the work function ("": the workflow
  * itself); or the builds that have tried it in vain. Those are all remembered, so that two builds
  * that both cannot go on do not hand a run to and fro for ever.
  *
- * A node that finds a held run which it can drive claims it: so it is not taken again by the one
- * that could not. Whether a node has a workflow is in {offers}, since a node cannot see that the
- * others do not claim a run. */
+ * A node that finds a held run which it can drive claims it, and does not merely release it: so the
+ * node that could not drive it does not get it again. Whether a node has a workflow is in {offers},
+ * since a node cannot see that the others do not claim a run. */
 #ifndef SCHED_HOLD_H
 #define SCHED_HOLD_H
 
@@ -25,45 +25,50 @@
 struct sched;
 struct claim;
 
-/* So long a run is due before it is held because no node has its workflow. */
+/* How long a run is due before it is held because no node has its workflow. */
 enum { HOLD_DUE_MS = 2000 };
 
 /* Where this node has got to in looking for held runs that it can drive. */
 typedef struct hold_walk {
-    uint64_t offered;   /* registry_count() when it was told last what this node has */
-    int begins;         /* with what is failing: it needs work functions only */
-    const workflow *at; /* NULL: the walk is over, unless it only begins */
-    int round;          /* which reason, and which of the versions */
-    int64_t after;      /* key of the last run */
-    int64_t again_ns;   /* when to walk again */
+    uint64_t offered; /* registry_count() when {offers} was last written */
+    int begins; /* the walk is at its beginning: runs that are failing, which need work functions
+                   only */
+    const workflow *at; /* the workflow whose held runs are read; NULL: the walk is over, unless it
+                           begins */
+    int round;          /* 0 to 5: by which reason and which version runs are read */
+    int64_t after;      /* the key of the last run that was read */
+    int64_t again_ns;   /* when the next walk begins */
 } hold_walk;
 
 /* ---- For the node loop ---- */
 
-/* Write down which workflows this node offers, if that has changed. */
-void hold_offer(struct sched *d);
+/* Writes into {offers} which workflows this node has, if that has changed. */
+void hold_offer(struct sched *s);
 
-/* Stop driving runs that were held by hand. */
-void hold_rest(struct sched *d);
+/* Stops driving runs of this node that were held by hand. */
+void hold_rest(struct sched *s);
 
-/* If this run is here it gives itself back, where its function is not being executed. */
-void hold_stop_driving(struct sched *d, int64_t run);
+/* If the run is in memory here, it is to be given back, at the next point where its function is not
+ * being executed. */
+void hold_stop_driving(struct sched *s, int64_t run);
 
-/* Cancel held runs whose deadline has passed: no timer runs for them. */
-void hold_deadlines(struct sched *d);
+/* Cancels held runs whose deadline has passed, since no timer runs for them. */
+void hold_deadlines(struct sched *s);
 
-/* Claim held runs that can go on here. Gives their number. */
-int64_t hold_walk_on(struct sched *d);
+/* Claims held runs that can go on here. Gives their number. */
+int64_t hold_walk_on(struct sched *s);
 
 /* May this held run go on here? */
-int hold_ends_here(struct sched *d, const struct claim *c);
+int hold_ends_here(struct sched *s, const struct claim *c);
 
-/* 1 if a live node has it. `version` "": any. On a connection in a transaction. */
-int hold_is_offered(struct sched *d, db_conn *conn, slice name, slice version);
+/* 1 if a live node has the workflow of this name and version; "": any version. On a connection in a
+ * transaction. */
+int hold_is_offered(struct sched *s, db_conn *conn, slice name, slice version);
 
 /* ---- Builds that have tried ---- */
 
-/* The list with one more; in the arena, at NULL when that is full. The oldest are forgotten. */
+/* The list with one more build, in the arena; at NULL: memory is out. The oldest are forgotten when
+ * the list is too long. */
 slice hold_tried(arena *a, slice list, const char *build);
 
 /* ---- For tests ---- */

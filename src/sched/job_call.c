@@ -2,9 +2,11 @@
  * recorded here; the run is woken, and records the result. */
 #include "db/inflight_file.h"
 #include "sched/job_queue.h"
+#include "sched/sched_internal.h"
 #include "sched/work_limit.h"
 
-/* A place in the work function, if those are limited. 0: it waits for one. With the lock held. */
+/* Takes a slot of the work function, if it has a concurrency limit. 0: the job waits for a slot.
+ * With the lock held. */
 static int enter_limit(job *j)
 {
     work_entry *w = j->work->entry;
@@ -22,46 +24,46 @@ static int enter_limit(job *j)
 
 static void call_work(runner *r, job *j)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     pawl_work *w = j->work;
     work_entry *entry = w->entry;
     sched_enter_work(r, w);
     work_call(w);
-    sched_end_child(d);
+    sched_end_child(s);
     int in_hand = sched_leave_work(r, w);
-    work_limit_leave(d, entry);
-    if (!in_hand) { /* its time was over: the run was told so */
+    work_limit_leave(s, entry);
+    if (!in_hand) { /* the attempt is out of time, and the run was told so */
         work_free(w);
         return;
     }
     if (work_is_over(w))
         work_expire(w);
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     if (j->run && atomic_exchange(&j->run->code.misused, 0))
         work_misused(w);
-    job_queue_give_back(d, j, JOB_DONE);
-    pthread_mutex_unlock(&d->lock);
+    job_queue_give_back(s, j, JOB_DONE);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void job_call(runner *r, job *j)
 {
-    sched *d = r->sched;
-    running *list = d->quarantine.running;
+    sched *s = r->sched;
+    running *list = s->quarantine.running;
     if (!r->works)
         committers_leave(
-            d->options.committers); /* a queued unit never waits for code of the user */
-    int good = sched_claim_is_good(d);
-    pthread_mutex_lock(&d->lock);
+            s->options.committers); /* a queued unit never waits for code of the user */
+    int good = sched_claim_is_good(s);
+    pthread_mutex_lock(&s->lock);
     /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
     int wanted = j->run && good &&
-                 !atomic_load(&j->run->hold_requested) && /* it may be held by now, … */
-                 !atomic_load(&j->work->cancelled);       /* … or not needed any more */
+                 !atomic_load(&j->run->hold_requested) && /* the run may be held by now */
+                 !atomic_load(&j->work->cancelled);       /* the job may not be needed any more */
     int enters = wanted && enter_limit(j);
     if (!wanted) {
-        work_limit_ask_in(d, j->work->entry);
-        job_queue_give_back(d, j, JOB_NOT_DONE);
+        work_limit_ask_in(s, j->work->entry);
+        job_queue_give_back(s, j, JOB_NOT_DONE);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     if (!enters)
         return;
     inflight_set(list, r->index, j->work->key.run);
@@ -70,22 +72,22 @@ void job_call(runner *r, job *j)
         inflight_set(list, r->index, 0);
 }
 
-void job_call_off(sched *d, pawl_work *w, int is_over)
+void job_call_off(sched *s, pawl_work *w, int is_over)
 {
     job *j = w->job;
     w->job = NULL;
     j->work = NULL;
-    job_queue_give_back(d, j, is_over ? JOB_EXPIRED : JOB_NOT_DONE);
+    job_queue_give_back(s, j, is_over ? JOB_EXPIRED : JOB_NOT_DONE);
 }
 
 void job_call_end_all(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     map_free(&run->untils);
     if (run->jobs.by_op.count == 0)
         return;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     jobs_forget_queued(run);
-    workers_ask_to_stop(d, run);
-    pthread_mutex_unlock(&d->lock);
+    workers_ask_to_stop(s, run);
+    pthread_mutex_unlock(&s->lock);
 }

@@ -2,82 +2,84 @@
  * lock guards all of them. */
 #include "sched/job_queue.h"
 
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 #include "sched/work_threads.h"
 
 void job_queue_add(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     job *j;
-    if (!run->jobs.not_queued.first || jobs_run_leaves(run)) /* then they go with the fiber */
+    if (!run->jobs.not_queued.first || jobs_run_leaves(run)) /* a run that leaves drops its new jobs
+                                                                with the fiber */
         return;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     run->jobs.not_queued_count = 0;
     while ((j = run->jobs.not_queued.first) != NULL) {
         job_list_remove(&run->jobs.not_queued, j);
         if (map_put(&run->jobs.by_op, (uint64_t)j->op, j) != 0) {
-            job_free(j); /* memory is out: the run asks for it again after a replay */
+            job_free(j); /* memory is out: the run asks for the job again after a replay */
             continue;
         }
         j->state = JOB_QUEUED;
-        job_list_add(&d->jobs, j);
-        run_queue_call_one(d);
+        job_list_add(&s->jobs, j);
+        run_queue_call_one(s);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* A job that waits for a thread may have a reserved place in its work function: that goes to the
  * next waiter. */
-void job_queue_remove(sched *d, job *j)
+void job_queue_remove(sched *s, job *j)
 {
     work_entry *entry = j->work ? j->work->entry : NULL;
-    job_list_remove(j->crowded && entry ? &entry->jobs : &d->jobs, j);
+    job_list_remove(j->crowded && entry ? &entry->jobs : &s->jobs, j);
     if (!j->crowded)
-        work_limit_ask_in(d, entry);
+        work_limit_ask_in(s, entry);
     j->crowded = 0;
 }
 
 int job_queue_await(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
     int awaits = !jobs_have_returned(run) && jobs_running(run) > 0;
     if (awaits)
-        run_queue_sleep(d, run, RUN_NEVER);
-    pthread_mutex_unlock(&d->lock);
+        run_queue_sleep(s, run, RUN_NEVER);
+    pthread_mutex_unlock(&s->lock);
     return awaits;
 }
 
 int job_queue_has(const runner *r)
 {
-    const sched *d = r->sched;
-    return d->jobs.first && !unit_retry_waits(d) &&
-           !(r->index == SCHED_HAND && work_threads_are_there(d));
+    const sched *s = r->sched;
+    return s->jobs.first && !unit_retry_waits(s) &&
+           !(r->index == SCHED_HAND && work_threads_are_there(s));
 }
 
-job *job_queue_take(sched *d)
+job *job_queue_take(sched *s)
 {
-    job *j = d->jobs.first;
+    job *j = s->jobs.first;
     if (!j)
         return NULL;
-    job_list_remove(&d->jobs, j);
+    job_list_remove(&s->jobs, j);
     j->state = JOB_RUNS;
     return j;
 }
 
-void job_queue_ask_in(sched *d, work_entry *w)
+void job_queue_ask_in(sched *s, work_entry *w)
 {
     job *j = w->jobs.first;
     if (!j || w->inside >= w->at_most)
         return;
     job_list_remove(&w->jobs, j);
     j->crowded = 0;
-    job_list_add(&d->jobs, j);
-    run_queue_call_one(d);
+    job_list_add(&s->jobs, j);
+    run_queue_call_one(s);
 }
 
-void job_queue_give_back(sched *d, job *j, job_state state)
+void job_queue_give_back(sched *s, job *j, job_state state)
 {
     pawl_run *run = j->run;
     if (!run) {
@@ -86,5 +88,5 @@ void job_queue_give_back(sched *d, job *j, job_state state)
     }
     j->state = state;
     job_list_add(&run->jobs.returned, j);
-    run_queue_nudge(d, run);
+    run_queue_nudge(s, run);
 }

@@ -14,12 +14,13 @@
 #include "db/world.h"
 #include "sched/arrival.h"
 #include "sched/claim.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum {
     CLAIMS_MAX = 512,
     LIST_MAX = 256,
-    PAGES_MAX = 16, /* in one look; the next one goes on behind them */
+    PAGES_MAX = 16, /* pages that a round reads; the next round goes on behind them */
     SWEEPS_MAX = 16,
     LOOK_MS_MIN = 20,
     FAMILY_MS = 2000,
@@ -27,8 +28,8 @@ enum {
 
 static const int64_t HEAR_NS = 900000000;
 
-/* A run that is held because its record was refused (6) is held as long as its owner lives, which
- * has the result in its memory; when that is closed the run is due as any other. */
+/* A run that is held because its record was refused is held as long as its owner lives, which has
+ * the result in its memory. When the owner is closed, the run is due as any other. */
 static const db_sql DUE = {
     "SELECT " CLAIM_COLUMNS " FROM {runs} r WHERE r.owner = $1 AND r.wake_at <= $2"
     " AND r.tenant = $3 AND (r.held = 0 OR (r.held = {HELD_RECORD} AND r.owner <> 0))"
@@ -48,18 +49,18 @@ static const db_sql NEXT = {
 
 /* ---- What is due ---- */
 
-/* What is known of the node that they are taken from. */
+/* What is known of the node that runs are taken from. */
 typedef struct fate {
-    int64_t node; /* 0: they have no owner */
+    int64_t node; /* 0: the runs have no owner */
     int resigned;
     inflight_list list;
 } fate;
 
-static fate fate_of(sched *d, int64_t id, int resigned)
+static fate fate_of(sched *s, int64_t id, int resigned)
 {
     fate f = {.node = id, .resigned = resigned};
     if (id != 0 && !resigned)
-        inflight_read(d->node.file, id, &f.list);
+        inflight_read(s->node.file, id, &f.list);
     return f;
 }
 
@@ -72,91 +73,94 @@ static int was_executed(const fate *f, const claim *c)
     if (f->list.known)
         /* RULE B8-only-what-was-being-executed-is-counted */
         return inflight_has(&f->list, c->found.run);
-    return c->claims < SUSPECT_MARK_FROM;
+    return c->claims < QUARANTINE_MARK_FROM;
 }
 
-/* Some that are due, and where they end. */
+/* A page of runs that are due, with the cursor behind it. */
 typedef struct due {
     claim *at[LIST_MAX];
     size_t count;
     size_t rows;
-    int failed; /* perhaps there are more: they could not be read, or not be claimed */
+    int failed; /* there may be more runs, which could not be read or not be claimed */
     int64_t last_ms;
     int64_t last_run;
 } due;
 
-static pawl_code read_rows(sched *d, int64_t owner, due *list, error *err)
+static pawl_code read_rows(sched *s, int64_t owner, due *list, error *err)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     const db_value values[] = {
-        db_int(owner),         db_int(sched_now_ms(d)), db_text(slice_of(d->options.tenant)),
+        db_int(owner),         db_int(sched_now_ms(s)), db_text(slice_of(s->options.tenant)),
         db_int(list->last_ms), db_int(list->last_run),  db_int(LIST_MAX)};
-    pawl_code rc = db_prepare(d->looks, &DUE, &s, err);
+    pawl_code rc = db_prepare(s->looks, &DUE, &stmt, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = db_bind_all(s, values, DB_COUNT(values), err);
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
     db_step step = DB_DONE;
-    while (rc == PAWL_OK && (step = db_next(s, err)) == DB_ROW) {
+    while (rc == PAWL_OK && (step = db_next(stmt, err)) == DB_ROW) {
         list->rows++;
-        list->last_run = db_column(s, 0).i;
-        list->last_ms = db_column(s, 7).i;
+        list->last_run = db_column(stmt, 0).i;
+        list->last_ms = db_column(stmt, 7).i;
         /* RULE L2-the-simulator-sees-what-is-due-and-not-claimed */
-        claim *c = claim_is_here(d, list->last_run) ? NULL : claim_read(d, s);
-        if (c && !claim_is_meant(d, c))
+        claim *c = claim_is_here(s, list->last_run) ? NULL : claim_read(s, stmt);
+        if (c && !claim_is_meant(s, c))
             claim_free(c);
         else if (c)
             list->at[list->count++] = c;
     }
     if (step == DB_FAILED)
         rc = err->code;
-    db_reset(s);
+    db_reset(stmt);
     return rc;
 }
 
-/* Not every second is soon enough for what becomes due before the next look; but each look costs
- * something, and it may not be for us. */
-static void read_next(sched *d)
+/* A run may become due before the next round, which is a second away: then the round is earlier.
+ * But not earlier than LOOK_MS_MIN, since a round has its cost and the run may not be for this
+ * node. */
+static void read_next(sched *s)
 {
     error err = {0};
-    int64_t next = 0, now = sched_now_ms(d), now_ns = d->host->mono_ns(d->host);
+    int64_t next = 0, now = sched_now_ms(s), now_ns = s->host->mono_ns(s->host);
     const db_value value = db_int(now);
     int found = 0;
-    if (db_number(d->looks, &NEXT, &value, 1, &next, &found, &err) != PAWL_OK || !found ||
+    if (db_number(s->looks, &NEXT, &value, 1, &next, &found, &err) != PAWL_OK || !found ||
         next <= now)
         return;
     int64_t at = clock_deadline(now_ns, next - now < LOOK_MS_MIN ? LOOK_MS_MIN : next - now);
-    pthread_mutex_lock(&d->lock);
-    if (at < d->keep_at_ns)
-        d->keep_at_ns = at;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    if (at < s->node_loop_ns)
+        s->node_loop_ns = at;
+    pthread_mutex_unlock(&s->lock);
 }
 
-/* Is it to be held? A live node may have it and be slow. */
-static int is_given_up(sched *d, const claim *c)
+/* Is the run to be held because no node can drive it? While a live node has its workflow it is not:
+ * that node may be slow. */
+static int is_given_up(sched *s, const claim *c)
 {
-    return !claim_is_for_us(c) && c->wake_ms <= sched_now_ms(d) - HOLD_DUE_MS &&
-           !hold_is_offered(d, d->looks, c->workflow, c->version);
+    return !claim_is_for_us(c) && c->wake_ms <= sched_now_ms(s) - HOLD_DUE_MS &&
+           !hold_is_offered(s, s->looks, c->workflow, c->version);
 }
 
-/* Neither is registered here; and a node that has one has the other too. */
+/* Do the two have the same workflow and version, which is not registered here? Then a node that can
+ * drive one can drive the other. */
 static int is_alike(const claim *a, const claim *b)
 {
     return !claim_is_for_us(a) && !claim_is_for_us(b) && slice_equal(a->workflow, b->workflow) &&
            slice_equal(a->version, b->version);
 }
 
-/* What is to be held stays in the list, with what can be claimed. */
-static void sort_out(sched *d, due *list)
+/* Keeps in the list what can be claimed and what is to be held. */
+static void sort_out(sched *s, due *list)
 {
     size_t kept = 0;
     char keeps[LIST_MAX];
-    int64_t late_ms = sched_now_ms(d) - HOLD_DUE_MS;
-    for (size_t i = 0; i < list->count; i++) { /* those that are due longest come first */
+    int64_t late_ms = sched_now_ms(s) - HOLD_DUE_MS;
+    for (size_t i = 0; i < list->count; i++) { /* the runs that are due longest come first */
         const claim *c = list->at[i];
         if (i > 0 && is_alike(list->at[i - 1], c))
             keeps[i] = keeps[i - 1] && c->wake_ms <= late_ms;
         else
-            keeps[i] = claim_is_for_us(c) || is_given_up(d, c);
+            keeps[i] = claim_is_for_us(c) || is_given_up(s, c);
     }
     for (size_t i = 0; i < list->count; i++) {
         if (keeps[i])
@@ -168,19 +172,19 @@ static void sort_out(sched *d, due *list)
 }
 
 /* Read what is due; then, without a snapshot, claim it. Gives the number of claims. */
-static int64_t claim_page(sched *d, const fate *from, due *list)
+static int64_t claim_page(sched *s, const fate *from, due *list)
 {
     int64_t claims = 0;
     error err = {0};
     list->count = list->rows = 0;
     list->failed = 1;
-    if (db_begin(d->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    list->failed = read_rows(d, from->node, list, &err) != PAWL_OK;
-    sort_out(d, list); /* what was read before that is good */
+    list->failed = read_rows(s, from->node, list, &err) != PAWL_OK;
+    sort_out(s, list); /* rows that were read before an error are good */
     if (from->node == 0 && list->rows < LIST_MAX)
-        read_next(d);
-    db_rollback(d->looks);
+        read_next(s);
+    db_rollback(s->looks);
     for (size_t i = 0; i < list->count; i++) {
         claim *c = list->at[i];
         if (!claim_is_for_us(c)) {
@@ -195,26 +199,26 @@ static int64_t claim_page(sched *d, const fate *from, due *list)
     return claims;
 }
 
-/* *failed: some could not be read, or not be claimed. */
-static int64_t claim_due(sched *d, const fate *from, int *failed)
+/* Claims what is due of one owner. *failed: some runs could not be read, or not be claimed. */
+static int64_t claim_due(sched *s, const fate *from, int *failed)
 {
     due list = {.last_ms = INT64_MIN, .last_run = 0};
     int64_t claims = 0;
-    if (from->node == 0 && d->due_run) {
-        list.last_ms = d->due_ms;
-        list.last_run = d->due_run;
+    if (from->node == 0 && s->due_run) {
+        list.last_ms = s->due_ms;
+        list.last_run = s->due_run;
     }
-    d->due_run = from->node == 0 ? 0 : d->due_run;
+    s->due_run = from->node == 0 ? 0 : s->due_run;
     for (int page = 0; page < PAGES_MAX; page++) {
-        claims += claim_page(d, from, &list);
+        claims += claim_page(s, from, &list);
         *failed |= list.failed;
-        /* RULE B4-what-nobody-has-is-not-in-the-way */
+        /* RULE B4-a-workflow-that-no-node-has-is-not-in-the-way */
         if (list.rows < LIST_MAX || claims >= LIST_MAX)
             return claims;
     }
     if (from->node == 0) {
-        d->due_ms = list.last_ms;
-        d->due_run = list.last_run;
+        s->due_ms = list.last_ms;
+        s->due_run = list.last_run;
     }
     return claims;
 }
@@ -227,45 +231,45 @@ static const db_sql ONE = {
     " OR r.held IN ({HELD_VERSION}, {HELD_MISMATCH}, {HELD_POISON}, {HELD_RECORD}))",
     "tti"};
 
-static claim *read_one(sched *d)
+static claim *read_one(sched *s)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     error err = {0};
     claim *c = NULL;
-    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(slice_of(d->only)),
-                               db_int(sched_now_ms(d))};
-    if (db_prepare(d->looks, &ONE, &s, &err) != PAWL_OK)
+    const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
+                               db_int(sched_now_ms(s))};
+    if (db_prepare(s->looks, &ONE, &stmt, &err) != PAWL_OK)
         return NULL;
-    if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK && db_next(s, &err) == DB_ROW &&
-        !claim_is_here(d, db_column(s, 0).i))
-        c = claim_read(d, s);
-    db_reset(s);
+    if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK &&
+        db_next(stmt, &err) == DB_ROW && !claim_is_here(s, db_column(stmt, 0).i))
+        c = claim_read(s, stmt);
+    db_reset(stmt);
     return c;
 }
 
-/* It has no owner, or its owner is closed. */
-static int is_free(sched *d, const claim *c, int *resigned)
+/* Has the run no owner, or one that is closed? */
+static int is_free(sched *s, const claim *c, int *resigned)
 {
     *resigned = 0;
     return c->found.owner == 0 ||
-           (c->found.owner != d->node.id && node_is_closed(d->looks, c->found.owner, resigned));
+           (c->found.owner != s->node.id && node_is_closed(s->looks, c->found.owner, resigned));
 }
 
-static int64_t claim_one(sched *d)
+static int64_t claim_one(sched *s)
 {
     error err = {0};
     int resigned = 0;
-    if (db_begin(d->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    claim *c = read_one(d);
-    int given_up = c && c->found.held == 0 && is_given_up(d, c);
-    int is_owned = c && !is_free(d, c, &resigned);
+    claim *c = read_one(s);
+    int given_up = c && c->found.held == 0 && is_given_up(s, c);
+    int is_owned = c && !is_free(s, c, &resigned);
     if (!c)
-        read_next(d);
-    db_rollback(d->looks);
+        read_next(s);
+    db_rollback(s->looks);
     if (!c)
         return 0;
-    int ours = c->found.held ? hold_ends_here(d, c) : claim_is_for_us(c);
+    int ours = c->found.held ? hold_ends_here(s, c) : claim_is_for_us(c);
     if (is_owned || !(ours || given_up)) {
         claim_free(c);
         return 0;
@@ -274,66 +278,99 @@ static int64_t claim_one(sched *d)
         claim_hold(c);
         return 1;
     }
-    fate from = fate_of(d, c->found.owner, resigned);
+    fate from = fate_of(s, c->found.owner, resigned);
     c->found.counted = was_executed(&from, c);
     return claim_submit(c);
 }
 
-/* Its children, and theirs, and itself, while they wait for something: no other node wakes them,
- * and they must be in memory here for their own children to be driven. Those that are due are
- * claimed anyway. */
-static const db_sql FAMILY = {
-    "WITH RECURSIVE family (run) AS (SELECT c.run FROM {runs} c WHERE c.tenant = $1 AND c.id = $2"
-    " UNION SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"
+/* The keys of a run and of its live descendants. */
+#define FAMILY_KEYS                                                                                \
+    "WITH RECURSIVE family (run) AS (SELECT c.run FROM {runs} c WHERE c.tenant = $1 AND c.id = $2" \
+    " UNION SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"                           \
     " AND c.phase IN ({LIVE}, {FAILING}))"
-    " SELECT " CLAIM_COLUMNS " FROM family f JOIN {runs} r ON r.run = f.run"
-    " WHERE r.owner <> $3 AND r.phase IN ({LIVE}, {FAILING}) AND r.held = 0"
-    " AND (r.wake_at IS NULL OR r.claims <> 0) LIMIT $4",
+
+/* The run of pawl_finish(), its children, and theirs, while they wait for something: no other node
+ * wakes them, and they must be in memory here for their own children to be driven. Runs of the
+ * family that are due are claimed anyway. */
+static const db_sql FAMILY = {
+    FAMILY_KEYS " SELECT " CLAIM_COLUMNS " FROM family f JOIN {runs} r ON r.run = f.run"
+                " WHERE r.owner <> $3 AND r.phase IN ({LIVE}, {FAILING}) AND r.held = 0"
+                " AND (r.wake_at IS NULL OR r.claims <> 0) LIMIT $4",
     "ttii"};
 
-static void note_member(sched *d, due *list, db_stmt *s)
+/* Those of them that this node owns: some may be dormant. */
+static const db_sql OWN_FAMILY = {FAMILY_KEYS
+                                  " SELECT r.run FROM family f JOIN {runs} r ON r.run = f.run"
+                                  " WHERE r.owner = $3 AND r.phase IN ({LIVE}, {FAILING})",
+                                  "tti"};
+
+static void call_own_family(sched *s)
 {
-    claim *c = claim_is_here(d, db_column(s, 0).i) ? NULL : claim_read(d, s);
+    db_stmt *stmt;
+    error err = {0};
+    const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
+                               db_int(s->node.id)};
+    if (db_prepare(s->looks, &OWN_FAMILY, &stmt, &err) != PAWL_OK)
+        return;
+    int bound = db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK;
+    while (bound && db_next(stmt, &err) == DB_ROW) {
+        int64_t key = db_column(stmt, 0).i;
+        pthread_mutex_lock(&s->lock);
+        if (!run_queue_knows(s, key))
+            dormant_call(s, key);
+        pthread_mutex_unlock(&s->lock);
+    }
+    db_reset(stmt);
+}
+
+static void note_member(sched *s, due *list, db_stmt *stmt)
+{
+    claim *c = claim_is_here(s, db_column(stmt, 0).i) ? NULL : claim_read(s, stmt);
     if (c && claim_is_for_us(c))
         list->at[list->count++] = c;
     else if (c)
         claim_free(c);
 }
 
-static void read_family(sched *d, due *list)
+static void read_family(sched *s, due *list)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     error err = {0};
-    const db_value values[] = {db_text(slice_of(d->options.tenant)), db_text(slice_of(d->only)),
-                               db_int(d->node.id), db_int(LIST_MAX)};
-    if (db_prepare(d->looks, &FAMILY, &s, &err) != PAWL_OK)
+    const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
+                               db_int(s->node.id), db_int(LIST_MAX)};
+    if (db_prepare(s->looks, &FAMILY, &stmt, &err) != PAWL_OK)
         return;
-    if (db_bind_all(s, values, DB_COUNT(values), &err) == PAWL_OK)
-        while (list->count < LIST_MAX && db_next(s, &err) == DB_ROW)
-            note_member(d, list, s);
-    db_reset(s);
+    if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
+        while (list->count < LIST_MAX && db_next(stmt, &err) == DB_ROW)
+            note_member(s, list, stmt);
+    db_reset(stmt);
 }
 
-static int64_t claim_family(sched *d)
+static int64_t claim_family(sched *s)
 {
     due list = {.count = 0};
     error err = {0};
-    int64_t claims = 0, submitted = 0, now_ns = d->host->mono_ns(d->host);
-    if (now_ns < d->family_ns || db_begin(d->looks, &err) != PAWL_OK)
+    int64_t claims = 0, submitted = 0, now_ns = s->host->mono_ns(s->host);
+    if (now_ns < s->family_ns || db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    d->family_ns = clock_deadline(now_ns, FAMILY_MS);
-    read_family(d, &list);
+    s->family_ns = clock_deadline(now_ns, FAMILY_MS);
+    read_family(s, &list);
+    pthread_mutex_lock(&s->lock);
+    int has_dormant = s->dormant.count > 0;
+    pthread_mutex_unlock(&s->lock);
+    if (has_dormant)
+        call_own_family(s);
     for (size_t i = 0; i < list.count; i++) {
         claim *c = list.at[i];
-        int resigned = 0, is_owned = !is_free(d, c, &resigned);
-        fate from = fate_of(d, c->found.owner, resigned);
+        int resigned = 0, is_owned = !is_free(s, c, &resigned);
+        fate from = fate_of(s, c->found.owner, resigned);
         c->found.counted = was_executed(&from, c);
         if (is_owned)
             claim_free(c);
         else
             list.at[claims++] = c;
     }
-    db_rollback(d->looks);
+    db_rollback(s->looks);
     for (int64_t i = 0; i < claims; i++)
         submitted += claim_submit(list.at[i]);
     return submitted;
@@ -341,138 +378,139 @@ static int64_t claim_family(sched *d)
 
 /* ---- Nodes ---- */
 
-static void bury(sched *d)
+static void bury(sched *s)
 {
     node_list silent = {0};
     error err = {0};
-    d->node_ready.inbox_seen = node_find_silent(&d->node, d->looks, &silent, &err);
-    if (d->node_ready.inbox_seen != PAWL_OK)
+    s->node_ready.look_code = node_find_silent(&s->node, s->looks, &silent, &err);
+    if (s->node_ready.look_code != PAWL_OK)
         return;
-    committer *k = committers_at(d->options.committers, 0);
+    committer *k = committers_at(s->options.committers, 0);
     for (size_t i = 0; i < silent.count; i++) {
-        if (node_bury(&d->node, k, silent.at[i], &err) == PAWL_OK)
-            LOG(&d->log, LOG_WARNING, "node-closed", LOG_NUM("node", silent.at[i]));
+        if (node_bury(&s->node, k, silent.at[i], &err) == PAWL_OK)
+            LOG(&s->log, LOG_WARNING, "node-closed", LOG_NUM("node", silent.at[i]));
     }
 }
 
-int node_loop_beat(sched *d)
+int node_loop_beat(sched *s)
 {
     error err = {0};
-    /* On a file the heartbeat's thread notes that the process moves, and does not look further. */
-    if (d->heartbeat.runs && !d->node.file)
-        return sched_is_open(d);
-    inflight_moved(d->quarantine.running, sched_now_ms(d)); /* RULE L6-a-node-notes-that-it-moves */
-    pawl_code rc = node_beat(&d->node, d->beats, &err);
+    /* On a file the heartbeat's thread only notes that the process moves. */
+    if (s->heartbeat.runs && !s->node.file)
+        return sched_is_open(s);
+    inflight_moved(s->quarantine.running, sched_now_ms(s)); /* RULE L6-a-node-notes-that-it-moves */
+    pawl_code rc = node_beat(&s->node, s->beats, &err);
     /* RULE L8-an-idle-node-notices */
-    if (rc == PAWL_OK && d->looks->driver->prove)
-        rc = d->looks->driver->prove(d->looks, &err); /* also while it has nothing to commit */
+    if (rc == PAWL_OK && s->looks->driver->prove)
+        rc = s->looks->driver->prove(s->looks, &err); /* also while it has nothing to commit */
     if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
         return 1;
-    atomic_store(&d->fenced, 1);
+    atomic_store(&s->fenced, 1);
     return 0;
 }
 
-/* Nothing of closed nodes is due any more. So what they own gets no owner, some pages with each
- * round, and at last nothing is left of them. */
-static void sweep(sched *d)
+/* Called when no run of closed nodes is due any more. The other runs that they own get no owner,
+ * some pages with each round, and at last nothing is left of these nodes. */
+static void sweep(sched *s)
 {
     int done = 0;
     error err = {0};
-    node_sweep *s = &d->sweep;
-    if (s->nodes.count == 0) {
-        *s = (node_sweep){0};
-        if (node_find_closed(d->looks, &s->nodes, &err) != PAWL_OK)
-            s->nodes.count = 0;
+    node_sweep *w = &s->sweep;
+    if (w->nodes.count == 0) {
+        *w = (node_sweep){0};
+        if (node_find_closed(s->looks, &w->nodes, &err) != PAWL_OK)
+            w->nodes.count = 0;
     }
-    committer *k = committers_at(d->options.committers, 0);
-    for (int page = 0; s->nodes.count > 0 && !done && page < SWEEPS_MAX; page++)
-        if (node_sweep_page(s, k, d->looks, &done, &err) != PAWL_OK)
+    committer *k = committers_at(s->options.committers, 0);
+    for (int page = 0; w->nodes.count > 0 && !done && page < SWEEPS_MAX; page++)
+        if (node_sweep_page(w, k, s->looks, &done, &err) != PAWL_OK)
             return;
-    for (size_t i = 0; done && i < s->nodes.count; i++)
-        inflight_remove(d->node.file, s->nodes.at[i]);
-    s->nodes.count = done ? 0 : s->nodes.count;
+    for (size_t i = 0; done && i < w->nodes.count; i++)
+        inflight_remove(s->node.file, w->nodes.at[i]);
+    w->nodes.count = done ? 0 : w->nodes.count;
 }
 
 /* ---- Looking ---- */
 
-static int is_claiming(sched *d)
+static int is_claiming(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    int claiming = d->claiming > 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    int claiming = s->claiming > 0;
+    pthread_mutex_unlock(&s->lock);
     return claiming;
 }
 
-/* What dead nodes have left. If this one is among them it does not know that yet: it will. */
-static int64_t claim_left(sched *d, int64_t most)
+/* Claims runs of closed nodes that are due. If this node is among the closed ones, it learns that
+ * here. */
+static int64_t claim_left(sched *s, int64_t most)
 {
     node_list closed = {0};
     error err = {0};
     int64_t taken = 0;
     int failed = 0;
-    if (node_find_due(d->looks, sched_now_ms(d), &closed, &err) != PAWL_OK)
+    if (node_find_due(s->looks, sched_now_ms(s), &closed, &err) != PAWL_OK)
         return 0;
     for (size_t i = 0; i < closed.count && taken < most; i++) {
-        if (closed.at[i] == d->node.id) {
-            atomic_store(&d->fenced, 1);
+        if (closed.at[i] == s->node.id) {
+            atomic_store(&s->fenced, 1);
             return taken;
         }
-        fate dead = fate_of(d, closed.at[i], closed.resigned[i]);
-        taken += claim_due(d, &dead, &failed);
+        fate dead = fate_of(s, closed.at[i], closed.resigned[i]);
+        taken += claim_due(s, &dead, &failed);
     }
     /* A run that was in flight is claimed before, or its death would not be counted; and
      * pawl_finish() claims no other runs. */
-    if (taken == 0 && !failed && !d->only)
-        sweep(d);
+    if (taken == 0 && !failed && !s->only)
+        sweep(s);
     return taken;
 }
 
-static int64_t claim_all(sched *d)
+static int64_t claim_all(sched *s)
 {
-    fate nobody = {0};
+    fate no_fate = {0};
     int failed = 0;
     int64_t did = 0;
-    if (d->only)
-        did += claim_one(d) + claim_family(d); /* RULE A7-finish-drives-the-whole-family */
+    if (s->only)
+        did += claim_one(s) + claim_family(s); /* RULE A7-finish-drives-the-whole-family */
     else
-        hold_offer(d);
-    hold_deadlines(d); /* RULE A7-a-deadline-ends-a-hold */
-    did += claim_due(d, &nobody, &failed);
+        hold_offer(s);
+    hold_deadlines(s); /* RULE A7-a-deadline-ends-a-hold */
+    did += claim_due(s, &no_fate, &failed);
     if (did < CLAIMS_MAX)
-        did += claim_left(d, CLAIMS_MAX - did);
-    return did + hold_walk_on(d);
+        did += claim_left(s, CLAIMS_MAX - did);
+    return did + hold_walk_on(s);
 }
 
 /* Something may have arrived for runs that sleep here, also without a notification. */
-static void hear(sched *d)
+static void hear(sched *s)
 {
-    int64_t now = d->host->mono_ns(d->host);
-    if (!atomic_exchange(&d->inbox_due, 0) && now - d->inbox_at_ns < HEAR_NS)
+    int64_t now = s->host->mono_ns(s->host);
+    if (!atomic_exchange(&s->inbox_due, 0) && now - s->inbox_at_ns < HEAR_NS)
         return;
-    d->inbox_at_ns = now;
-    arrival_look(d);
+    s->inbox_at_ns = now;
+    arrival_look(s);
 }
 
-int64_t node_loop_look(sched *d)
+int64_t node_loop_look(sched *s)
 {
     error err = {0};
-    if (!node_loop_beat(d))
+    if (!node_loop_beat(s))
         return 0;
-    (void)world_look(d->looks, &err); /* RULE L8-a-new-history-is-heard-of */
-    bury(d);
-    quarantine_unmark(d);
-    hold_rest(d);
-    unit_retry_look(d); /* RULE L5-a-release-by-others-is-heard */
-    hear(d);
-    int64_t moved = chores_run(&d->chores, d->looks, d->host);
+    (void)world_look(s->looks, &err); /* RULE L8-a-new-history-is-heard-of */
+    bury(s);
+    quarantine_unmark(s);
+    hold_rest(s);
+    unit_retry_look(s); /* RULE L5-a-release-by-others-is-heard */
+    hear(s);
+    int64_t moved = chores_run(&s->chores, s->looks, s->host);
     /* RULE L3-a-node-without-a-connection-to-read-with-claims-nothing */
-    if (!node_ready_look(d) || is_claiming(d))
+    if (!node_ready_look(s) || is_claiming(s))
         return moved;
     /* RULE L5-nothing-is-claimed-while-commits-fail */
-    if (unit_retry_waits(d)) /* what cannot be committed is not begun */
+    if (unit_retry_waits(s))
         return moved;
-    int64_t did = moved + claim_all(d);
-    if (did || is_claiming(d)) /* a hold is handed in too, and is no claim */
-        committers_leave(d->options.committers);
+    int64_t did = moved + claim_all(s);
+    if (did || is_claiming(s)) /* `did` does not count holds, which are handed in too */
+        committers_leave(s->options.committers);
     return did;
 }

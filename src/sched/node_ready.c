@@ -3,87 +3,87 @@
  * While reading fails the node loop tries it itself, for without claims no runner may do so. */
 #include "sched/node_ready.h"
 
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
-/* ---- Before the node is one ---- */
+/* ---- Before the engine is a node ---- */
 
-static void let_go(sched *d)
+static void let_go(sched *s)
 {
-    db_disconnect(d->beats);
-    db_disconnect(d->looks);
-    d->beats = d->looks = NULL;
+    db_disconnect(s->beats);
+    db_disconnect(s->looks);
+    s->beats = s->looks = NULL;
 }
 
-pawl_code node_ready_reserve(sched *d, error *err)
+pawl_code node_ready_reserve(sched *s, error *err)
 {
-    pawl_code rc = d->beats ? PAWL_OK : db_connect(d->options.db, DB_COMMITTER, &d->beats, err);
-    if (rc == PAWL_OK && !d->looks)
-        rc = db_connect(d->options.db, DB_READER, &d->looks, err);
+    pawl_code rc = s->beats ? PAWL_OK : db_connect(s->options.db, DB_COMMITTER, &s->beats, err);
+    if (rc == PAWL_OK && !s->looks)
+        rc = db_connect(s->options.db, DB_READER, &s->looks, err);
     if (rc == PAWL_OK)
         /* RULE L3-a-node-has-a-connection-to-read-with-before-it-claims */
-        rc = read_pool_need(d->options.read_pool, err);
+        rc = read_pool_need(s->options.read_pool, err);
     if (rc != PAWL_OK)
-        let_go(d);
+        let_go(s);
     return rc;
 }
 
-/* ---- While it is one ---- */
+/* ---- While it is a node ---- */
 
-void node_ready_note_read(sched *d, pawl_code rc)
+void node_ready_note_read(sched *s, pawl_code rc)
 {
-    node_ready *a = &d->node_ready;
+    node_ready *a = &s->node_ready;
     if (rc == PAWL_OK && !atomic_load_explicit(&a->unread, memory_order_relaxed))
         return;
     if (rc == PAWL_OK) {
         atomic_store(&a->unread, 0);
         atomic_store(&a->unread_ns, 0);
     } else if (rc == PAWL_UNREACHABLE && !atomic_exchange(&a->unread, 1)) {
-        atomic_store(&a->unread_ns, d->host->mono_ns(d->host));
+        atomic_store(&a->unread_ns, s->host->mono_ns(s->host));
     }
 }
 
-/* Where nothing can be committed either, the server is gone: then no other node could take them,
- * and giving back would have to wait all the same. */
-int node_ready_gives_back(sched *d)
+/* If nothing can be committed either, the server is gone. Then no other node could take the runs,
+ * and giving them back would have to wait all the same. */
+int node_ready_gives_back(sched *s)
 {
-    int64_t since = atomic_load(&d->node_ready.unread_ns);
-    return since != 0 && committers_trouble(d->options.committers) == PAWL_OK &&
-           d->host->mono_ns(d->host) >= clock_deadline(since, d->options.claim_ms);
+    int64_t since = atomic_load(&s->node_ready.unread_ns);
+    return since != 0 && committers_trouble(s->options.committers) == PAWL_OK &&
+           s->host->mono_ns(s->host) >= clock_deadline(since, s->options.claim_ms);
 }
 
-static pawl_code try_reading(sched *d, error *err)
+static pawl_code try_reading(sched *s, error *err)
 {
     db_conn *c;
-    if (!atomic_load(&d->node_ready.unread))
+    if (!atomic_load(&s->node_ready.unread))
         return PAWL_OK;
-    pawl_code rc = read_pool_begin(d->options.read_pool, &c, err);
+    pawl_code rc = read_pool_begin(s->options.read_pool, &c, err);
     if (rc == PAWL_OK)
-        read_pool_end(d->options.read_pool, c);
-    node_ready_note_read(d, rc);
+        read_pool_end(s->options.read_pool, c);
+    node_ready_note_read(s, rc);
     return rc;
 }
 
-int node_ready_look(sched *d)
+int node_ready_look(sched *s)
 {
     error err = {0};
     const char *what = "look for work";
-    pawl_code rc = d->node_ready.inbox_seen == PAWL_UNREACHABLE ? PAWL_UNREACHABLE : PAWL_OK;
+    pawl_code rc = s->node_ready.look_code == PAWL_UNREACHABLE ? PAWL_UNREACHABLE : PAWL_OK;
     if (rc == PAWL_OK) {
         what = "read journals";
-        rc = try_reading(d, &err);
+        rc = try_reading(s, &err);
     }
     if (rc == PAWL_OK) {
         what = "commit";
-        rc = committers_trouble(d->options.committers);
+        rc = committers_trouble(s->options.committers);
     }
-    if (rc != PAWL_OK && !d->node_ready.unable) /* RULE L6-a-node-that-cannot-execute-says-so */
-        LOG(&d->log, LOG_WARNING, "node-unable", LOG_NUM("node", d->node.id), LOG_TEXT("to", what),
+    if (rc != PAWL_OK && !s->node_ready.unable) /* RULE L6-a-node-that-cannot-execute-says-so */
+        LOG(&s->log, LOG_WARNING, "node-unable", LOG_NUM("node", s->node.id), LOG_TEXT("to", what),
             LOG_TEXT("code", pawl_code_name(rc)), LOG_TEXT("why", err.detail),
             LOG_TEXT("so", "it claims nothing meanwhile"));
-    else if (rc == PAWL_OK && d->node_ready.unable)
-        LOG(&d->log, LOG_INFO, "node-able", LOG_NUM("node", d->node.id));
-    d->node_ready.unable = rc != PAWL_OK;
+    else if (rc == PAWL_OK && s->node_ready.unable)
+        LOG(&s->log, LOG_INFO, "node-able", LOG_NUM("node", s->node.id));
+    s->node_ready.unable = rc != PAWL_OK;
     /* RULE L6-a-heartbeat-tells-what-its-node-cannot-do */
-    atomic_store(&d->node.unable, rc != PAWL_OK ? what : NULL);
+    atomic_store(&s->node.unable, rc != PAWL_OK ? what : NULL);
     return rc == PAWL_OK;
 }

@@ -19,23 +19,25 @@ struct sched;
 
 typedef struct node_ready {
     atomic_int unread;         /* a run could not be read: the server gave no connection for that */
-    _Atomic int64_t unread_ns; /* since then; 0: it can be read */
-    pawl_code inbox_seen;      /* what the node loop's own connection said last, … */
-    int unable;                /* … and it was logged that it cannot: … */
-    int starves;               /* … there was no memory for the last claim, and that was logged:
-                                  these three are used by the node loop only */
+    _Atomic int64_t unread_ns; /* since when; 0: runs can be read */
+
+    /* Used by the node loop only. */
+    pawl_code look_code; /* the last answer of the node loop's own connection */
+    int unable;          /* the node cannot execute runs, and that was logged */
+    int starves;         /* there was no memory for the last claim, and that was logged */
 } node_ready;
 
 /* Take the connections that a node needs. After an error none is kept. */
-pawl_code node_ready_reserve(struct sched *d, error *err);
+pawl_code node_ready_reserve(struct sched *s, error *err);
 
-/* What came of an attempt to read: called by runners. */
-void node_ready_note_read(struct sched *d, pawl_code rc);
+/* Notes what came of an attempt to read. Called by runners. */
+void node_ready_note_read(struct sched *s, pawl_code rc);
 
 /* Has reading failed for so long that runs are to be given back? */
-int node_ready_gives_back(struct sched *d);
+int node_ready_gives_back(struct sched *s);
 
-/* Asked by the node loop before it claims. Logs when the answer changes. */
-int node_ready_look(struct sched *d);
+/* Can the node execute what it claims? Asked by the node loop before it claims. Logs when the
+ * answer changes. */
+int node_ready_look(struct sched *s);
 
 #endif

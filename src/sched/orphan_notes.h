@@ -17,9 +17,9 @@ typedef struct orphan_notes {
 
 /* This run was refused to its owner. If too many are noted, the walk of the garbage collection will
  * find what the run has left. 0: there was no run. Without the lock. */
-void orphan_notes_add(struct sched *d, int64_t run);
+void orphan_notes_add(struct sched *s, int64_t run);
 
 /* One of the noted runs, which is noted no more; 0: there is none. Without the lock. */
-int64_t orphan_notes_take(struct sched *d);
+int64_t orphan_notes_take(struct sched *s);
 
 #endif

@@ -1,15 +1,15 @@
-/* Three lists of suspects that are ready, and one suspect that is out. The rules are in the
- * header. */
+/* Quarantine: three lists of quarantined runs that are ready, and one run that is let out alone.
+ * The rules are in the header. */
 #include "sched/quarantine.h"
 
 #include "db/inflight_file.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 static const int64_t ALONE_MS = 5000;
 
-static int64_t now_ns(const struct sched *d)
+static int64_t now_ns(const struct sched *s)
 {
-    return d->host->mono_ns(d->host);
+    return s->host->mono_ns(s->host);
 }
 
 int quarantine_is_poison(int64_t claims)
@@ -17,40 +17,42 @@ int quarantine_is_poison(int64_t claims)
     return claims > POISON_DEATHS; /* RULE 6-poison-is-held */
 }
 
-static quarantine_level level_of(const struct sched *d, int64_t claims)
+static quarantine_level level_of(const struct sched *s, int64_t claims)
 {
     if (quarantine_is_poison(claims))
-        return SUSPECT_NOT;
-    if (claims >= SUSPECT_ALONE_FROM) /* RULE B8-suspects-are-let-out-alone */
-        return SUSPECT_ALONE;
-    return claims >= SUSPECT_MARK_FROM && !d->quarantine.running ? SUSPECT_MARKED : SUSPECT_NOT;
+        return QUARANTINE_NONE;
+    if (claims >= QUARANTINE_ALONE_FROM) /* RULE B8-quarantined-runs-are-let-out-alone */
+        return QUARANTINE_ALONE;
+    return claims >= QUARANTINE_MARK_FROM && !s->quarantine.running ? QUARANTINE_MARKED
+                                                                    : QUARANTINE_NONE;
 }
 
-void quarantine_begin(struct sched *d, pawl_run *run, int64_t seq)
+void quarantine_begin(struct sched *s, pawl_run *run, int64_t seq)
 {
     run->slot->claimed_seq = seq;
-    run->quarantine_level = level_of(d, run->slot->claims);
-    /* RULE B8-a-suspect-waits-while-others-may-kill */
-    run->slot->quiet_ns = run->quarantine_level == SUSPECT_ALONE && !d->only
-                              ? clock_deadline(now_ns(d), ALONE_MS)
+    run->quarantine_level = level_of(s, run->slot->claims);
+    /* RULE B8-a-quarantined-run-waits-while-others-may-kill */
+    run->slot->quiet_ns = run->quarantine_level == QUARANTINE_ALONE && !s->only
+                              ? clock_deadline(now_ns(s), ALONE_MS)
                               : 0;
 }
 
-static int lacks_mark(const struct sched *d, const pawl_run *run)
+static int lacks_mark(const struct sched *s, const pawl_run *run)
 {
     /* RULE B8-where-there-is-no-list-it-is-marked */
-    return run->quarantine_level >= SUSPECT_MARKED && !d->quarantine.running && !run->slot->marked;
+    return run->quarantine_level >= QUARANTINE_MARKED && !s->quarantine.running &&
+           !run->slot->marked;
 }
 
-int quarantine_needs_mark(struct sched *d, pawl_run *run)
+int quarantine_needs_mark(struct sched *s, pawl_run *run)
 {
-    if (run->quarantine_level < SUSPECT_MARKED || d->quarantine.running)
+    if (run->quarantine_level < QUARANTINE_MARKED || s->quarantine.running)
         return 0;
-    pthread_mutex_lock(&d->lock);
-    int needs = lacks_mark(d, run);
-    if (needs && !d->quarantine.marking)
-        d->quarantine.marking = run;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    int needs = lacks_mark(s, run);
+    if (needs && !s->quarantine.marking)
+        s->quarantine.marking = run;
+    pthread_mutex_unlock(&s->lock);
     return needs;
 }
 
@@ -76,19 +78,20 @@ static pawl_run *pop(quarantine_queue *q)
     return run;
 }
 
-int quarantine_add(struct sched *d, pawl_run *run)
+int quarantine_add(struct sched *s, pawl_run *run)
 {
-    quarantine *s = &d->quarantine;
-    if (run == s->out || run == s->marking) {
-        push(&s->next, run);
-    } else if (run->quarantine_level == SUSPECT_ALONE) {
-        push(&s->alone, run);
-    } else if (lacks_mark(d, run)) {
-        push(&s->beside, run);
+    sched_assert_locked(s);
+    quarantine *q = &s->quarantine;
+    if (run == q->out || run == q->marking) {
+        push(&q->next, run);
+    } else if (run->quarantine_level == QUARANTINE_ALONE) {
+        push(&q->alone, run);
+    } else if (lacks_mark(s, run)) {
+        push(&q->beside, run);
     } else {
         return 0;
     }
-    run_queue_call_one(d);
+    run_queue_call_one(s);
     return 1;
 }
 
@@ -100,11 +103,11 @@ static int is_marking(const quarantine *s)
     return s->marking || s->unmarking || s->has_unmark;
 }
 
-/* When the first one may be let out. */
+/* When the first run of `alone` may be let out. */
 static int64_t let_out_ns(const quarantine *s)
 {
     int64_t quiet = s->alone.first->slot->quiet_ns;
-    /* RULE L4-a-suspect-that-hangs-stops-no-other-suspect */
+    /* RULE L4-a-quarantined-run-that-hangs-stops-no-other */
     return s->out && s->until_ns > quiet ? s->until_ns : quiet;
 }
 
@@ -113,60 +116,61 @@ static int may_let_out(const quarantine *s, int64_t now)
     return s->alone.first && now >= let_out_ns(s);
 }
 
-static void owe_unmark(struct sched *d, pawl_run *run)
+static void owe_unmark(struct sched *s, pawl_run *run)
 {
-    quarantine *s = &d->quarantine;
+    quarantine *q = &s->quarantine;
     if (!run->slot->marked)
         return;
     run->slot->marked = 0;
-    s->has_unmark = 1; /* RULE B8-who-was-watched-is-unmarked */
-    s->unmark = run->lease;
-    run_queue_call_keeper(d);
+    q->has_unmark = 1; /* RULE B8-a-cleared-run-is-unmarked */
+    q->unmark = run->lease;
+    run_queue_call_node_loop(s);
 }
 
-/* Another one waits, and its time is over. If it is being executed, that did no harm, and a death
- * from now on is not its fault; if not, it waits for its turn once more when it comes back. */
-static void end_turn_of(struct sched *d, pawl_run *run)
+/* The time of the run that is out is over, and another one waits. If the run is being executed,
+ * that did no harm, and a death from now on is not its fault: it is cleared. If not, it waits for
+ * its turn once more when it comes back. */
+static void end_turn_of(struct sched *s, pawl_run *run)
 {
-    quarantine *s = &d->quarantine;
-    s->out = NULL;
-    owe_unmark(d, run);
+    quarantine *q = &s->quarantine;
+    q->out = NULL;
+    owe_unmark(s, run);
     if (run->slot->place != PLACE_IN_HAND)
         return;
-    run->quarantine_level = SUSPECT_NOT;
+    run->quarantine_level = QUARANTINE_NONE;
     run->slot->cleared = 1;
-    inflight_clear(s->running, run->lease.run); /* RULE B8-who-was-watched-is-not-counted */
+    inflight_clear(q->running, run->lease.run); /* RULE B8-a-cleared-run-is-not-counted */
 }
 
-static pawl_run *let_out(struct sched *d, int64_t now)
+static pawl_run *let_out(struct sched *s, int64_t now)
 {
-    quarantine *s = &d->quarantine;
-    if (s->out)
-        end_turn_of(d, s->out);
-    if (is_marking(s)) /* the mark of the one before must not be there when this one kills */
+    quarantine *q = &s->quarantine;
+    if (q->out)
+        end_turn_of(s, q->out);
+    if (is_marking(q)) /* the mark of the run before must be gone when this one kills */
         return NULL;
-    pawl_run *run = s->out = pop(&s->alone);
-    s->until_ns = clock_deadline(now, ALONE_MS);
-    LOG(&d->log, LOG_WARNING, "suspect", LOG_TEXT("run", run->id),
+    pawl_run *run = q->out = pop(&q->alone);
+    q->until_ns = clock_deadline(now, ALONE_MS);
+    LOG(&s->log, LOG_WARNING, "suspect", LOG_TEXT("run", run->id),
         LOG_NUM("claims", run->slot->claims));
     return run;
 }
 
-static pawl_run *take_suspect(struct sched *d)
+static pawl_run *take_quarantined(struct sched *s)
 {
-    quarantine *s = &d->quarantine;
-    if (s->next.first)
-        return pop(&s->next);
-    if (is_marking(s))
+    quarantine *q = &s->quarantine;
+    if (q->next.first)
+        return pop(&q->next);
+    if (is_marking(q))
         return NULL;
-    int64_t now = now_ns(d);
+    int64_t now = now_ns(s);
     pawl_run *run = NULL;
-    if (may_let_out(s, now))
-        run = let_out(d, now);
-    else if (s->beside.first)
-        run = pop(&s->beside);
-    if (run && lacks_mark(d, run))
-        s->marking = run;
+    if (may_let_out(q, now))
+        run = let_out(s, now);
+    else if (q->beside.first)
+        run = pop(&q->beside);
+    if (run && lacks_mark(s, run))
+        q->marking = run;
     return run;
 }
 
@@ -175,67 +179,70 @@ static int has_any(const quarantine *s)
     return s->next.first || s->alone.first || s->beside.first;
 }
 
-pawl_run *quarantine_take(struct sched *d, int others_wait)
+pawl_run *quarantine_take(struct sched *s, int others_wait)
 {
-    quarantine *s = &d->quarantine;
-    if (!has_any(s) || (others_wait && ++s->turns % 2 != 0))
+    sched_assert_locked(s);
+    quarantine *q = &s->quarantine;
+    if (!has_any(q) || (others_wait && ++q->turns % 2 != 0))
         return NULL;
-    return take_suspect(d);
+    return take_quarantined(s);
 }
 
-int quarantine_is_ready(struct sched *d)
+int quarantine_is_ready(struct sched *s)
 {
-    const quarantine *s = &d->quarantine;
-    if (s->next.first)
+    const quarantine *q = &s->quarantine;
+    if (q->next.first)
         return 1;
-    if (!has_any(s) || is_marking(s))
+    if (!has_any(q) || is_marking(q))
         return 0;
-    return s->beside.first || may_let_out(s, now_ns(d));
+    return q->beside.first || may_let_out(q, now_ns(s));
 }
 
-int64_t quarantine_next_ns(const struct sched *d)
+int64_t quarantine_next_ns(const struct sched *s)
 {
-    const quarantine *s = &d->quarantine;
-    if (!s->alone.first || is_marking(s))
+    const quarantine *q = &s->quarantine;
+    if (!q->alone.first || is_marking(q))
         return INT64_MAX;
-    return let_out_ns(s);
+    return let_out_ns(q);
 }
 
-void quarantine_marked(struct sched *d, pawl_run *run)
+void quarantine_marked(struct sched *s, pawl_run *run)
 {
-    quarantine *s = &d->quarantine;
-    pthread_mutex_lock(&d->lock);
+    quarantine *q = &s->quarantine;
+    pthread_mutex_lock(&s->lock);
     run->slot->marked = 1;
-    if (s->marking == run)
-        s->marking = NULL;
-    if (s->out == run)
-        s->until_ns = clock_deadline(now_ns(d), ALONE_MS);
-    if (quarantine_is_ready(d))
-        run_queue_call_one(d);
-    pthread_mutex_unlock(&d->lock);
+    if (q->marking == run)
+        q->marking = NULL;
+    if (q->out == run)
+        q->until_ns = clock_deadline(now_ns(s), ALONE_MS);
+    if (quarantine_is_ready(s))
+        run_queue_call_one(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- Survivors ---- */
 
-void quarantine_put_back(struct sched *d, pawl_run *run)
+void quarantine_put_back(struct sched *s, pawl_run *run)
 {
-    quarantine *s = &d->quarantine;
-    if (s->out == run)
-        s->out = NULL;
-    if (s->marking == run)
-        s->marking = NULL;
-    if (quarantine_is_ready(d))
-        run_queue_call_one(d);
+    sched_assert_locked(s);
+    quarantine *q = &s->quarantine;
+    if (q->out == run)
+        q->out = NULL;
+    if (q->marking == run)
+        q->marking = NULL;
+    if (quarantine_is_ready(s))
+        run_queue_call_one(s);
 }
 
-void quarantine_acquit(struct sched *d, pawl_run *run)
+void quarantine_acquit(struct sched *s, pawl_run *run)
 {
+    sched_assert_locked(s);
     run->slot->cleared = 0;
-    if (run->quarantine_level == SUSPECT_NOT)
+    if (run->quarantine_level == QUARANTINE_NONE)
         return;
-    run->quarantine_level = SUSPECT_NOT;
-    run->slot->marked = 0; /* a journal of another length begins a new count */
-    quarantine_put_back(d, run);
+    run->quarantine_level = QUARANTINE_NONE;
+    run->slot->marked = 0; /* the claims of a run that gets further are counted anew */
+    quarantine_put_back(s, run);
 }
 
 /* ---- The end of the node ---- */
@@ -257,9 +264,10 @@ static pawl_run *take_from(quarantine_queue *q, int (*wanted)(const pawl_run *ru
     return run;
 }
 
-pawl_run *quarantine_take_if(struct sched *d, int (*wanted)(const pawl_run *run))
+pawl_run *quarantine_take_if(struct sched *s, int (*wanted)(const pawl_run *run))
 {
-    quarantine_queue *all[] = {&d->quarantine.next, &d->quarantine.alone, &d->quarantine.beside};
+    sched_assert_locked(s);
+    quarantine_queue *all[] = {&s->quarantine.next, &s->quarantine.alone, &s->quarantine.beside};
     pawl_run *run = NULL;
     for (size_t i = 0; !run && i < sizeof all / sizeof all[0]; i++)
         run = take_from(all[i], wanted);
@@ -274,13 +282,13 @@ typedef struct unmarking {
     arena *memory;
 } unmarking;
 
-static void unmarked(struct sched *d)
+static void unmarked(struct sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    d->quarantine.unmarking--;
-    if (quarantine_is_ready(d))
-        run_queue_call_one(d);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    s->quarantine.unmarking--;
+    if (quarantine_is_ready(s))
+        run_queue_call_one(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void answered(unit *u, void *arg)
@@ -292,95 +300,96 @@ static void answered(unit *u, void *arg)
     arena_free(m->memory);
 }
 
-/* It was counted in `unmarking`. Without memory the mark stays, once. */
-static void unmark(struct sched *d, const run_lease *h)
+/* Takes back the mark of a run, which the caller has counted in `unmarking`. If memory is out the
+ * mark stays, and the run counts one death too many. */
+static void unmark(struct sched *s, const run_lease *h)
 {
     arena *a = arena_new(0);
     unmarking *m = a ? arena_alloc(a, sizeof *m) : NULL;
     unit *u = m ? unit_new(a) : NULL;
     if (!u) {
         arena_free(a);
-        unmarked(d);
+        unmarked(s);
         return;
     }
-    *m = (unmarking){d, a};
+    *m = (unmarking){s, a};
     run_mark(u, h, -1);
     u->class = UNIT_OF_RUN;
     u->done = answered;
     u->done_arg = m;
-    committer_submit(committers_of(d->options.committers, (uint64_t)h->run), u);
+    committer_submit(committers_of(s->options.committers, (uint64_t)h->run), u);
 }
 
-/* Its journal has got longer: the row of a transactional step is there, but its function does not
- * know that yet. */
+/* Has the journal of the run got longer? The row of a transactional step is there, but the replay
+ * does not know it yet. */
 static int got_further(const pawl_run *run)
 {
     return run->code.want == WANT_TRANSACT || run->code.want == WANT_END ||
            (run->journal.replay && replay_seq(run->journal.replay) > run->slot->claimed_seq);
 }
 
-void quarantine_committed(struct sched *d, pawl_run *run, int hold_requested)
+void quarantine_committed(struct sched *s, pawl_run *run, int is_parked)
 {
     int marked = 0;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     if (got_further(run)) {
-        quarantine_acquit(d, run);
-    } else if (hold_requested) {
-        marked = run->slot->marked; /* RULE B8-who-rests-is-unmarked */
+        quarantine_acquit(s, run);
+    } else if (is_parked) {
+        marked = run->slot->marked; /* RULE B8-a-run-at-rest-is-unmarked */
         run->slot->marked = 0;
-        d->quarantine.unmarking += marked;
-        quarantine_put_back(d, run);
+        s->quarantine.unmarking += marked;
+        quarantine_put_back(s, run);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     if (marked)
-        unmark(d, &run->lease);
+        unmark(s, &run->lease);
 }
 
-void quarantine_unmark(struct sched *d)
+void quarantine_unmark(struct sched *s)
 {
-    quarantine *s = &d->quarantine;
-    pthread_mutex_lock(&d->lock);
-    int owed = s->has_unmark;
-    run_lease h = s->unmark;
-    s->has_unmark = 0;
-    s->unmarking += owed;
-    pthread_mutex_unlock(&d->lock);
+    quarantine *q = &s->quarantine;
+    pthread_mutex_lock(&s->lock);
+    int owed = q->has_unmark;
+    run_lease h = q->unmark;
+    q->has_unmark = 0;
+    q->unmarking += owed;
+    pthread_mutex_unlock(&s->lock);
     if (!owed)
         return;
-    unmark(d, &h);
-    committers_leave(d->options.committers); /* the next suspect waits for it */
+    unmark(s, &h);
+    committers_leave(s->options.committers); /* the next quarantined run waits for it */
 }
 
-/* A run that is marked; NULL: none is any more. */
-static pawl_run *next_marked(struct sched *d, size_t *cursor)
+/* The next run that is marked; NULL: there is none. */
+static pawl_run *next_marked(struct sched *s, size_t *cursor)
 {
     uint64_t key;
     void *run;
-    while (map_next(&d->runs, cursor, &key, &run))
+    while (map_next(&s->runs, cursor, &key, &run))
         if (((pawl_run *)run)->slot->marked)
             return run;
     return NULL;
 }
 
-/* To go in good order is no death. */
-void quarantine_leave(struct sched *d)
+/* A node that ends in good order is no death: no run may be counted for it. */
+void quarantine_leave(struct sched *s)
 {
     size_t cursor = 0;
-    if (d->quarantine.running)
+    if (s->quarantine.running)
         return;
-    quarantine_unmark(d);
+    quarantine_unmark(s);
     for (;;) {
         run_lease h = {0};
-        pthread_mutex_lock(&d->lock);
-        pawl_run *run = next_marked(d, &cursor);
+        pthread_mutex_lock(&s->lock);
+        pawl_run *run = next_marked(s, &cursor);
         if (run) {
             h = run->lease;
             run->slot->marked = 0;
-            d->quarantine.unmarking++;
+            s->quarantine.unmarking++;
         }
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_unlock(&s->lock);
         if (!run)
             return;
-        unmark(d, &h);
+        unmark(s, &h);
     }
 }

@@ -1,9 +1,9 @@
-/* Quarantine of poison runs: suspects are runs that may be what kills the process.
+/* Quarantine of poison runs. A run that may be what kills the process is quarantined.
  *
- * `claims` of a run counts the deaths of processes that executed it, since it has last got any
- * further: one more than those. A run that gets further begins anew at 1. After POISON_DEATHS it is
- * held. But other runs were being executed beside the guilty one, and must not be held with it. So
- * what a death does to a run depends on how many there were before:
+ * `claims` of a run is 1, and one more for each process that has died while it executed the run. A
+ * run that gets further begins anew at 1. After POISON_DEATHS it is held. But other runs were being
+ * executed beside the guilty one, and must not be held with it. So what a death does to a run
+ * depends on how many there were before:
  *
  *   deaths  claims  the run is executed
  *   0       1       as any other
@@ -12,11 +12,11 @@
  *   5       6       no more: it is held
  *
  * Quarantine never stops ordinary work. Whatever was there at two deaths or less, and everything
- * new, is executed as if there were no suspects. Only those that are to be let out alone wait: for
+ * new, is executed as if there were no quarantine. Only runs that are to be let out alone wait: for
  * each other, and for ALONE_MS after they were claimed, so that another run which kills each new
  * process does so without them (but not under pawl_finish(), which drives one run and its family).
- * A suspect that is still being executed when it was out for ALONE_MS, while another one waits for
- * its turn, is cleared: it is not counted any more in this process.
+ * A quarantined run that is still being executed when it was out for ALONE_MS, while another one
+ * waits for its turn, is cleared: it is not counted any more in this process.
  *
  * A run is counted if it was being executed when the process died:
  *
@@ -31,9 +31,10 @@
  * So an innocent run is held only if it was being executed, without getting any further, at five
  * deaths that others are to blame for, of which the last two came when it was let out alone: from
  * runs that had lived as long as it in the same process, or began after it. A guilty run is held
- * after five deaths, if it kills the process within ALONE_MS or no other suspect waits behind it.
+ * after five deaths, if it kills the process within ALONE_MS or no other quarantined run waits
+ * behind it.
  *
- * With the lock of the scheduler held, unless it says otherwise. */
+ * All functions are called with the lock of the scheduler held, unless they say otherwise. */
 #ifndef SCHED_QUARANTINE_H
 #define SCHED_QUARANTINE_H
 
@@ -43,17 +44,20 @@ struct sched;
 struct running;
 
 enum {
-    /* RULE L4-a-takeover-quarantines-nothing, L4-the-simulator-sees-suspects-that-stop-others */
-    POISON_DEATHS = 5,     /* so many, and a run is held */
-    SUSPECT_MARK_FROM = 3, /* claims from which on a run is marked, where the node has no list … */
-    SUSPECT_ALONE_FROM = 4 /* … and let out alone, everywhere */
+    /* RULE L4-a-takeover-quarantines-nothing */
+    /* RULE L4-the-simulator-sees-a-quarantine-that-stops-others */
+    POISON_DEATHS = 5,        /* number of deaths after which a run is held */
+    QUARANTINE_MARK_FROM = 3, /* claims from which on a run is marked, where the node keeps no
+                                 list */
+    QUARANTINE_ALONE_FROM = 4 /* claims from which on a run is let out alone, everywhere */
 };
 
-/* What pawl_run.suspect says. */
+/* The values of pawl_run.quarantine_level. */
 typedef enum {
-    SUSPECT_NOT,    /* executed as any other */
-    SUSPECT_MARKED, /* the same, but its row is marked first, and its later calls are in line */
-    SUSPECT_ALONE   /* let out alone, and marked where the node has no list */
+    QUARANTINE_NONE,   /* executed as any other */
+    QUARANTINE_MARKED, /* executed beside the others, but its row is marked first, and its calls run
+                          on its own thread */
+    QUARANTINE_ALONE   /* let out alone; marked, too, where the node keeps no list */
 } quarantine_level;
 
 typedef struct quarantine_queue {
@@ -62,54 +66,57 @@ typedef struct quarantine_queue {
 } quarantine_queue;
 
 typedef struct quarantine {
-    struct running *running; /* NULL: this node keeps no list */
-    quarantine_queue next;   /* ready: the one that is out, the one whose mark is durable */
-    quarantine_queue alone;  /* ready, waiting to be let out alone … */
-    quarantine_queue beside; /* … and to be marked */
-    pawl_run *out;           /* let out alone; NULL: none */
-    int64_t until_ns;        /* when it is cleared, if another one waits */
-    pawl_run *marking;       /* to be marked, and not executed yet; NULL: none */
-    int64_t unmarking;       /* marks that are being taken back */
-    int has_unmark;          /* one is to be, by the keeper: */
+    struct running *running; /* the list of runs in flight; NULL: this node keeps none */
+    quarantine_queue next;   /* ready to go on: the run that is out, and the run whose mark is
+                                durable */
+    quarantine_queue alone;  /* ready, and waiting to be let out alone */
+    quarantine_queue beside; /* ready, and waiting to be marked */
+    pawl_run *out;           /* the run that was let out alone; NULL: none */
+    int64_t until_ns;        /* when `out` is cleared, if another one waits */
+    pawl_run *marking;       /* the run whose mark is being written, or about to be; NULL: none */
+    int64_t unmarking;       /* number of marks that are being taken back */
+    int has_unmark;          /* the node loop is to take back the mark in `unmark` */
     run_lease unmark;
-    int64_t turns; /* so that others have theirs */
+    int64_t turns; /* counts choices, so that other runs have their turns */
 } quarantine;
 
 /* Has a run with so many claims to be held? */
 int quarantine_is_poison(int64_t claims);
 
 /* A run comes into memory, with a journal of this length. */
-void quarantine_begin(struct sched *d, pawl_run *run, int64_t seq);
+void quarantine_begin(struct sched *s, pawl_run *run, int64_t seq);
 
-/* A suspect is ready. 1: it waits for its turn here; 0: it is executed as any other. */
-int quarantine_add(struct sched *d, pawl_run *run);
+/* A quarantined run is ready. 1: it waits for its turn here; 0: it is executed as any other. */
+int quarantine_add(struct sched *s, pawl_run *run);
 
-/* A suspect that may be executed now, in the hand of the caller; NULL: none, or other runs wait and
- * have their turn. */
-pawl_run *quarantine_take(struct sched *d, int others_wait);
+/* Takes a quarantined run in hand that may be executed now; NULL: there is none, or other runs wait
+ * and have their turn. */
+pawl_run *quarantine_take(struct sched *s, int others_wait);
 
-/* Is there a suspect that may be let out? When may there be one? */
-int quarantine_is_ready(struct sched *d);
-int64_t quarantine_next_ns(const struct sched *d);
+/* Is there a quarantined run that may be let out? When may there be one? */
+int quarantine_is_ready(struct sched *s);
+int64_t quarantine_next_ns(const struct sched *s);
 
-/* Has it to be marked before it is executed? Then its row is, and it goes on. Without the lock. */
-int quarantine_needs_mark(struct sched *d, pawl_run *run);
-void quarantine_marked(struct sched *d, pawl_run *run);
+/* Has the run to be marked before it is executed? quarantine_marked(): its row is marked, and it
+ * goes on. Without the lock. */
+int quarantine_needs_mark(struct sched *s, pawl_run *run);
+void quarantine_marked(struct sched *s, pawl_run *run);
 
-/* It has got further, or is forgotten; it could not be tried, and is as suspect as before. */
-void quarantine_acquit(struct sched *d, pawl_run *run);
-void quarantine_put_back(struct sched *d, pawl_run *run);
+/* quarantine_acquit(): the run has got further, or is forgotten. quarantine_put_back(): it could
+ * not be tried, and stays quarantined as before. */
+void quarantine_acquit(struct sched *s, pawl_run *run);
+void quarantine_put_back(struct sched *s, pawl_run *run);
 
-/* The node gives its runs back: a suspect that is wanted, now in the hand of the caller; NULL: none
- * is. It does not wait for its turn, since nothing of it is executed any more. */
-pawl_run *quarantine_take_if(struct sched *d, int (*wanted)(const pawl_run *run));
+/* The node gives its runs back: takes a quarantined run in hand that is wanted; NULL: there is
+ * none. The run does not wait for its turn, since nothing of it is executed any more. */
+pawl_run *quarantine_take_if(struct sched *s, int (*wanted)(const pawl_run *run));
 
-/* Something of it was committed. Without the lock. */
-void quarantine_committed(struct sched *d, pawl_run *run, int hold_requested);
+/* A unit of the run was committed; `is_parked`: the run waits now. Without the lock. */
+void quarantine_committed(struct sched *s, pawl_run *run, int is_parked);
 
-/* Take back the mark that the keeper is to take back; those of all runs, since the node goes.
- * Without the lock. */
-void quarantine_unmark(struct sched *d);
-void quarantine_leave(struct sched *d);
+/* quarantine_unmark(): the node loop takes back the mark in `unmark`, if there is one.
+ * quarantine_leave(): the node ends, and takes back the marks of all its runs. Without the lock. */
+void quarantine_unmark(struct sched *s);
+void quarantine_leave(struct sched *s);
 
 #endif

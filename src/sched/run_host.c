@@ -4,6 +4,7 @@
 #include "sched/arrival.h"
 #include "sched/handover.h"
 #include "sched/job_queue.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 static int64_t now_ms(const run_host *h)
@@ -76,15 +77,15 @@ static void forget_unit(const run_host *h, pawl_run *run)
     unit_retry_forget(run);
 }
 
-void run_host_init(sched *d, random_source *random)
+void run_host_init(sched *s, random_source *random)
 {
-    d->run_host = (run_host){.sched = d,
-                             .registry = d->options.registry,
-                             .log = &d->log,
+    s->run_host = (run_host){.sched = s,
+                             .registry = s->options.registry,
+                             .log = &s->log,
                              .random = random,
-                             .clock = d->host,
-                             .tenant = d->options.tenant,
-                             .origin = d->origin,
+                             .clock = s->host,
+                             .tenant = s->options.tenant,
+                             .origin = s->origin,
                              .slot_size = sizeof(run_slot),
                              .now_ms = now_ms,
                              .chance = chance,

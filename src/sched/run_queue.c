@@ -1,44 +1,47 @@
-/* The run queue of a node: lists of ready runs, answers on their way back, timers. The lock is held
- * in all of it, but for run_queue_answered(). */
+/* The run queue of a node: lists of ready runs, answers on their way back, timers. All functions
+ * are called with the lock held, except run_queue_answered() and run_queue_heard(). */
 #include <assert.h>
 
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/work_threads.h"
 
-enum { FIRE_MAX = 2048 }; /* runs that are ready: no more of those that are due join them */
+enum {
+    FIRE_MAX = 2048, /* while more runs are ready, no timers are fired */
+    LITTLE = 64,     /* when a runner has only so many ready runs, more come into memory */
+};
 
-/* Whose list is the shortest. By hand there is only one. */
-static runner *shortest(sched *d)
+/* The runner with the shortest list. By hand there is only one. */
+static runner *shortest(sched *s)
 {
-    if (d->driven != DRIVEN_BY_THREADS)
-        return &d->runners[SCHED_HAND];
-    runner *best = &d->runners[0];
-    for (int i = 1; i < d->runner_count; i++)
-        if (d->runners[i].count + atomic_load(&d->runners[i].busy) <
+    if (s->driven != DRIVEN_BY_THREADS)
+        return &s->runners[SCHED_HAND];
+    runner *best = &s->runners[0];
+    for (int i = 1; i < s->runner_count; i++)
+        if (s->runners[i].count + atomic_load(&s->runners[i].busy) <
             best->count + atomic_load(&best->busy))
-            best = &d->runners[i];
+            best = &s->runners[i];
     return best;
 }
 
 /* There is something for the runner. A thread that drives by hand may wait for the descriptor,
  * unless it is the calling thread. */
-static void call(sched *d, runner *r)
+static void call(sched *s, runner *r)
 {
     if (r->waits)
         pthread_cond_signal(&r->cond);
-    else if (d->driven == DRIVEN_NOT ||
-             (d->driven == DRIVEN_BY_HAND && !pthread_equal(d->driver, pthread_self())))
-        sched_call(d, 'k');
+    else if (s->driven == DRIVEN_NOT ||
+             (s->driven == DRIVEN_BY_HAND && !pthread_equal(s->driver, pthread_self())))
+        sched_call(s, 'k');
 }
 
-void run_queue_ready_on(sched *d, runner *r, pawl_run *run)
+void run_queue_ready_on(sched *s, runner *r, pawl_run *run)
 {
-    sched_assert_locked(d);
-    heap_take(&d->heap, &run->slot->timer);
+    sched_assert_locked(s);
+    heap_take(&s->heap, &run->slot->timer);
     storage_backoff_end(run);
     run_move(run, PLACE_READY);
     run->slot->next = NULL;
-    if (run->quarantine_level && quarantine_add(d, run))
+    if (run->quarantine_level && quarantine_add(s, run))
         return;
     if (r->last)
         r->last->slot->next = run;
@@ -46,12 +49,12 @@ void run_queue_ready_on(sched *d, runner *r, pawl_run *run)
         r->first = run;
     r->last = run;
     r->count++;
-    call(d, r);
+    call(s, r);
 }
 
-void run_queue_ready(sched *d, pawl_run *run)
+void run_queue_ready(sched *s, pawl_run *run)
 {
-    run_queue_ready_on(d, run->code.fiber ? &d->runners[run->slot->runner] : shortest(d), run);
+    run_queue_ready_on(s, run->code.fiber ? &s->runners[run->slot->runner] : shortest(s), run);
 }
 
 /* The answers of a batch come one after the other, from the leader of the group commit. If each of
@@ -59,23 +62,23 @@ void run_queue_ready(sched *d, pawl_run *run)
  *   1. The leader pushes the run onto a lock-free list of its runner.
  *   2. If the list was empty, it wakes the runner.
  *   3. The runner takes the whole list and makes its runs ready, all at once. */
-void run_queue_answered(sched *d, pawl_run *run)
+void run_queue_answered(sched *s, pawl_run *run)
 {
-    runner *r = &d->runners[run->slot->runner];
+    runner *r = &s->runners[run->slot->runner];
     pawl_run *first = atomic_load(&r->answered);
     do
         run->slot->next = first;
     while (!atomic_compare_exchange_weak(&r->answered, &first, run));
     if (first)
         return;
-    pthread_mutex_lock(&d->lock);
-    call(d, r);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    call(s, r);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void run_queue_collect(runner *r)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     if (!atomic_load_explicit(&r->answered, memory_order_relaxed))
         return;
     pawl_run *newest = atomic_exchange(&r->answered, NULL), *oldest = NULL;
@@ -89,163 +92,184 @@ void run_queue_collect(runner *r)
         next = run->slot->next;
         if (run->draft.unit->answer == UNIT_COMMITTED) {
             if (run->code.want == WANT_END || run->draft.status.count > 0)
-                run_queue_tell_end(d, run);
-            storage_backoff_committed(d);
+                run_queue_tell_end(s, run);
+            storage_backoff_committed(s);
         }
-        run_queue_ready(d, run);
+        run_queue_ready(s, run);
     }
 }
 
-void run_queue_sleep(sched *d, pawl_run *run, int64_t due_ms)
+void run_queue_sleep(sched *s, pawl_run *run, int64_t due_ms)
 {
-    sched_assert_locked(d);
+    sched_assert_locked(s);
     run_move(run, PLACE_SLEEPS);
-    /* Neighbours in the tables are read and written together. */
+    /* Runs with neighbouring keys are read and written together. */
     /* RULE L2-of-those-due-at-one-moment-neighbours-come-together */
     run->slot->timer.rank = run->lease.run;
-    if (!heap_put(&d->heap, &run->slot->timer, run, due_ms)) {
-        run_queue_ready(d, run); /* then it looks at the clock too often, which is not wrong */
+    if (!heap_put(&s->heap, &run->slot->timer, run, due_ms)) {
+        run_queue_ready(s, run); /* memory is out: the run looks at the clock too often, which is
+                                    not wrong */
         return;
     }
-    for (int i = 0; run->slot->timer.place == 1 && i < d->thread_count; i++) {
-        if (!d->runners[i].waits)
+    for (int i = 0; run->slot->timer.place == 1 && i < s->thread_count; i++) {
+        if (!s->runners[i].waits)
             continue;
-        pthread_cond_signal(&d->runners[i].cond); /* it may have to wake earlier than it thinks */
+        pthread_cond_signal(&s->runners[i].cond); /* the first timer may be due earlier than this
+                                                     runner waits */
         break;
     }
 }
 
-void run_queue_nudge(sched *d, pawl_run *run)
+void run_queue_nudge(sched *s, pawl_run *run)
 {
+    sched_assert_locked(s);
     run->nudged = 1;
     if (run->slot->place == PLACE_SLEEPS && !run->slot->put_off)
-        run_queue_ready(d, run);
+        run_queue_ready(s, run);
 }
 
-void run_queue_call_one(sched *d)
+void run_queue_call_one(sched *s)
 {
-    for (int i = 0; i < d->thread_count; i++) {
-        if (!d->runners[i].waits)
+    sched_assert_locked(s);
+    for (int i = 0; i < s->thread_count; i++) {
+        if (!s->runners[i].waits)
             continue;
-        pthread_cond_signal(&d->runners[i].cond);
+        pthread_cond_signal(&s->runners[i].cond);
         return;
     }
-    if (work_threads_are_there(d))
-        pthread_cond_signal(&d->work_cond);
-    if (d->driven != DRIVEN_BY_THREADS)
-        call(d, &d->runners[SCHED_HAND]);
+    if (work_threads_are_there(s))
+        pthread_cond_signal(&s->work_cond);
+    if (s->driven != DRIVEN_BY_THREADS)
+        call(s, &s->runners[SCHED_HAND]);
 }
 
-/* Each claim and each start on its way has one already. */
-int run_queue_reserve(sched *d)
+/* Each claim and each start on its way has room reserved already. */
+int run_queue_has_room(sched *s)
 {
-    sched_assert_locked(d);
-    size_t before = (size_t)d->claiming + d->locked_claims.count + (size_t)d->starting;
-    return map_reserve(&d->runs, before + 1) == 0;
+    sched_assert_locked(s);
+    size_t before = (size_t)s->claiming + s->locked_claims.count + (size_t)s->starting;
+    return map_reserve(&s->runs, before + 1) == 0;
 }
 
-void run_queue_enter(sched *d, pawl_run *run)
+int run_queue_reserve(sched *s, int64_t key)
 {
-    int entered = map_put(&d->runs, (uint64_t)run->lease.run, run) == 0;
+    return run_queue_has_room(s) && map_put(&s->coming, (uint64_t)key, s) == 0;
+}
+
+int run_queue_knows(const sched *s, int64_t key)
+{
+    return map_get(&s->runs, (uint64_t)key) || map_get(&s->coming, (uint64_t)key) ||
+           map_get(&s->locked_claims, (uint64_t)key);
+}
+
+void run_queue_enter(sched *s, pawl_run *run)
+{
+    sched_assert_locked(s);
+    int entered = map_put(&s->runs, (uint64_t)run->lease.run, run) == 0;
     assert(entered);
     (void)entered;
-    run_queue_ready(d, run);
+    run_queue_ready(s, run);
 }
 
-void run_queue_forget(sched *d, pawl_run *run)
+void run_queue_forget(sched *s, pawl_run *run)
 {
-    sched_assert_locked(d);
-    heap_take(&d->heap, &run->slot->timer);
-    quarantine_acquit(d, run);
+    sched_assert_locked(s);
+    heap_take(&s->heap, &run->slot->timer);
+    quarantine_acquit(s, run);
     run_move(run, PLACE_GONE);
-    map_take(&d->runs, (uint64_t)run->lease.run);
+    map_take(&s->runs, (uint64_t)run->lease.run);
 }
 
-void run_queue_call_keeper(sched *d)
+void run_queue_call_node_loop(sched *s)
 {
-    if (!d->node_loop_called)
-        sched_call(d, 'k');
-    d->node_loop_called = 1;
+    sched_assert_locked(s);
+    if (!s->node_loop_called)
+        sched_call(s, 'k');
+    s->node_loop_called = 1;
 }
 
-void run_queue_tell_end(sched *d, const pawl_run *run)
+void run_queue_tell_end(sched *s, const pawl_run *run)
 {
-    watches_tell(d->options.watches, slice_of(run->id));
+    watches_tell(s->options.watches, slice_of(run->id));
 }
 
 void run_queue_heard(void *arg)
 {
-    sched *d = arg;
-    atomic_store(&d->inbox_due, 1);
-    pthread_mutex_lock(&d->lock);
-    if (d->options.threads == 0)
-        d->node_loop_called = 1; /* the calling thread drives, and is about to look */
+    sched *s = arg;
+    atomic_store(&s->inbox_due, 1);
+    pthread_mutex_lock(&s->lock);
+    if (s->options.threads == 0)
+        s->node_loop_called = 1; /* the calling thread drives, and is about to look */
     else
-        run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
-    watches_tell_all(d->options.watches);
+        run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+    watches_tell_all(s->options.watches);
 }
 
-static int64_t ready_count(const sched *d)
+int64_t run_queue_ready_count(const sched *s)
 {
-    int64_t count = d->runners[SCHED_HAND].count;
-    for (int i = 0; i < d->runner_count; i++)
-        count += d->runners[i].count;
+    int64_t count = s->runners[SCHED_HAND].count;
+    for (int i = 0; i < s->runner_count; i++)
+        count += s->runners[i].count;
     return count;
 }
 
-/* Very many may be due at once. Only as many become ready as keep the runners busy for a moment:
- * what becomes ready otherwise, as a run that is started now, does not wait behind all of them, and
- * the lock is not held for long. The rest follows when these are taken in hand. */
-void run_queue_fire(sched *d)
+/* Very many runs may be due at once. Only as many become ready as keep the runners busy for a
+ * moment. So a run that becomes ready otherwise, because it is started now, does not wait behind
+ * all of them, and the lock is not held for long. The rest follows when these are taken in hand. */
+void run_queue_fire(sched *s)
 {
-    if (d->heap.count == 0)
+    sched_assert_locked(s);
+    if (s->heap.count == 0)
         return;
-    int64_t now = sched_now_ms(d);
-    if (now < d->fired_ms - 1000)
-        storage_backoff_clock_back(d);
-    d->fired_ms = now;
-    if (heap_due_ms(&d->heap) > now)
+    int64_t now = sched_now_ms(s);
+    if (now < s->fired_ms - 1000)
+        storage_backoff_clock_back(s);
+    s->fired_ms = now;
+    if (heap_due_ms(&s->heap) > now)
         return;
     /* RULE L4-what-becomes-ready-does-not-wait-for-all-that-are-due */
-    for (int64_t more = FIRE_MAX - ready_count(d); more > 0; more--) {
-        run_queue_ready(d, heap_first(&d->heap));
-        if (heap_due_ms(&d->heap) > now)
+    for (int64_t more = FIRE_MAX - run_queue_ready_count(s); more > 0; more--) {
+        run_queue_ready(s, heap_first(&s->heap));
+        if (heap_due_ms(&s->heap) > now)
             return;
     }
 }
 
 /* Is no run awake, and nothing on its way? With the lock held. */
-static int is_quiet(sched *d)
+static int is_quiet(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    int quiet = d->claiming == 0 && d->starting == 0 && !d->jobs.first && !quarantine_is_ready(d) &&
-                heap_due_ms(&d->heap) > sched_now_ms(d);
+    int quiet = dormant_next_ns(s) > s->host->mono_ns(s->host) && s->claiming == 0 &&
+                s->starting == 0 && !s->jobs.first && !quarantine_is_ready(s) &&
+                heap_due_ms(&s->heap) > sched_now_ms(s);
     for (int i = 0; quiet && i < SCHED_RUNNERS; i++) {
-        const runner *r = &d->runners[i];
-        int moves = r->runs && !r->waits && !r->lost; /* it may be in what a run has deferred */
+        const runner *r = &s->runners[i];
+        int moves = r->runs && !r->waits && !r->lost; /* its thread may be in what a run has
+                                                         deferred */
         quiet = !r->first && !atomic_load(&r->answered) && !atomic_load(&r->busy) && !moves;
     }
-    while (quiet && map_next(&d->runs, &cursor, &key, &at)) {
+    while (quiet && map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        /* One in quarantine waits for its time. */
+        /* A quarantined run waits for its time. */
         int waits = run->slot->place == PLACE_READY && run->quarantine_level;
         quiet = run->slot->place == PLACE_SLEEPS || run->slot->place == PLACE_AT_LIMIT || waits;
     }
     return quiet;
 }
 
-int run_queue_is_idle(sched *d, int calls, int64_t *looks)
+int run_queue_is_idle(sched *s, int calls, int64_t *looks)
 {
-    pthread_mutex_lock(&d->lock);
-    int quiet = is_quiet(d) && !d->node_loop_called;
-    *looks = atomic_load(&d->kept);
+    pthread_mutex_lock(&s->lock);
+    int64_t done = atomic_load(&s->looks_done);
+    int idle = is_quiet(s) ? 1 + (!s->node_loop_called && done % 2 == 0) : 0;
+    *looks = done;
     if (calls)
-        run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
-    return quiet;
+        run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+    return idle;
 }
 
 pawl_run *run_queue_take(runner *r)
@@ -260,15 +284,17 @@ pawl_run *run_queue_take(runner *r)
     run->slot->next = NULL;
     sched_assert_locked(r->sched);
     run_move(run, PLACE_IN_HAND);
+    if (r->count == LITTLE || r->count == 0)
+        dormant_need_more(r->sched);
     return run;
 }
 
 /* The moment of the monotonic clock at which the first timer is due. */
-int64_t run_queue_next_ns(sched *d)
+int64_t run_queue_next_ns(sched *s)
 {
-    if (d->heap.count == 0)
+    if (s->heap.count == 0)
         return INT64_MAX;
-    int64_t left = heap_due_ms(&d->heap) - sched_now_ms(d);
-    int64_t now = d->host->mono_ns(d->host);
+    int64_t left = heap_due_ms(&s->heap) - sched_now_ms(s);
+    int64_t now = s->host->mono_ns(s->host);
     return left <= 0 ? now : clock_deadline(now, left);
 }

@@ -19,7 +19,7 @@
 #include "run/transact.h"
 #include "sched/handover.h"
 #include "sched/job_queue.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 #include "sched/work_threads.h"
@@ -28,7 +28,7 @@ enum { LOOK_AGAIN_MS = 60000, TAKEN_MAX = 1024 };
 
 /* ---- The end of a turn ---- */
 
-/* The function is over: it has ended, or was left because of trouble that is not its fault. */
+/* The function has ended, or was left because of trouble that is not its fault. */
 void runner_end_turn(pawl_run *run)
 {
     pawl_code trouble = run->code.end.phase == PHASE_LIVE ? run->code.end.trouble : PAWL_OK;
@@ -49,8 +49,8 @@ void runner_end_turn(pawl_run *run)
         runner_hand_in(run);
 }
 
-/* When it is due for the next owner, if this process dies. Work that is done beside the function is
- * known here only; and whether a child was made is known when that is committed. */
+/* When the run is due for its next owner, if this process dies. Jobs are known in this process
+ * only; and whether a child was made is known only when that is committed. */
 static int64_t wake_of(const pawl_run *run, int64_t now)
 {
     /* RULE A2-a-run-with-work-beside-it-is-due-for-the-next */
@@ -62,14 +62,14 @@ static int64_t wake_of(const pawl_run *run, int64_t now)
     return run->code.until_ms;
 }
 
-/* Everything it has recorded, and until when it sleeps. */
+/* Hands in everything that the run has recorded, and until when it sleeps. */
 static void park(pawl_run *run)
 {
     if (!runner_need_unit(run)) {
         runner_starve(run, "a park");
         return;
     }
-    int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->mail.seen);
+    int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->inbox.seen);
     run->draft.parked = (run->jobs.by_op.count > 0 ? run_park_kept : run_park)(
         run->draft.unit, &run->lease, inbox_seen, wake_of(run, now), &run->draft.status, now);
     run->draft.status_rides = 1;
@@ -81,46 +81,46 @@ static void park(pawl_run *run)
 
 /* ---- In hand ---- */
 
-int sched_claim_is_good(sched *d)
+int sched_claim_is_good(sched *s)
 {
-    if (!sched_is_open(d))
+    if (!sched_is_open(s))
         return 0;
     /* RULE C3-a-claim-is-looked-at-before-a-work-function-is-called */
-    return d->node.file || sched_now_ms(d) < d->node.beat_ms + d->node.claim_ms;
+    return s->node.file || sched_now_ms(s) < s->node.beat_ms + s->node.claim_ms;
 }
 
-/* An engine that stops begins nothing. */
-static int may_begin(sched *d)
+/* May a work function be begun? An engine that stops begins none. */
+static int may_begin(sched *s)
 {
-    return sched_claim_is_good(d) && !atomic_load(&d->stopping);
+    return sched_claim_is_good(s) && !atomic_load(&s->stopping);
 }
 
-/* What was done and cannot be recorded is in the way of what is to be done next: while commits fail
- * nothing is begun. 1: the run is not in hand any more. */
+/* While commits fail nothing is begun, since what was done could not be recorded. 1: the run waits
+ * for the storage, and is not in hand any more. */
 static int waits_for_storage(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    if (!unit_retry_waits(d)) /* RULE L5-nothing-is-begun-while-commits-fail */
+    sched *s = run->host->sched;
+    if (!unit_retry_waits(s)) /* RULE L5-nothing-is-begun-while-commits-fail */
         return 0;
-    work_limit_pass(d, run);
-    pthread_mutex_lock(&d->lock);
-    quarantine_put_back(d, run);
+    work_limit_pass(s, run);
+    pthread_mutex_lock(&s->lock);
+    quarantine_put_back(s, run);
     run->slot->put_off = 1;
-    storage_backoff_wait(d, run);
-    pthread_mutex_unlock(&d->lock);
+    storage_backoff_wait(s, run);
+    pthread_mutex_unlock(&s->lock);
     return 1;
 }
 
 int runner_call_work(runner *r, pawl_run *run)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     pawl_work *w = run->attempt.work;
     run->code.misused = 0;
     sched_enter_work(r, w);
     work_call(w);
-    sched_end_child(d);
+    sched_end_child(s);
     int in_hand = sched_leave_work(r, w);
-    work_limit_leave(d, w->entry);
+    work_limit_leave(s, w->entry);
     if (!in_hand) {
         work_free(w);
         return 0;
@@ -132,14 +132,15 @@ int runner_call_work(runner *r, pawl_run *run)
     return 1;
 }
 
-/* The attempt that it asks for was begun, and its time is over. */
+/* The attempt that the run asks for was begun before, and ran out of time. */
 static int is_expired(const pawl_run *run)
 {
     const pawl_work *w = run->attempt.work;
     return run->attempt.expired_op == w->op && run->attempt.expired == w->attempt;
 }
 
-/* Everything before is durable. 0: the run is not in hand any more. */
+/* Calls the work function that the run wants; everything before is durable. 0: the run is not in
+ * hand any more. */
 static int do_work(runner *r, pawl_run *run)
 {
     if (is_expired(run)) {
@@ -165,8 +166,9 @@ static int do_work(runner *r, pawl_run *run)
     return 0;
 }
 
-/* The same inside a transaction, with what the run has recorded. 0: it is not in hand any more;
- * when it comes back it is committed. */
+/* Calls the work function of a transactional step inside the transaction that records it, with what
+ * the run has recorded before. 0: the run is not in hand any more; when it comes back the step is
+ * committed. */
 static int do_transact(runner *r, pawl_run *run)
 {
     if (!transact_rides(run))
@@ -190,14 +192,14 @@ static void nudge(pawl_run *run)
     pthread_mutex_unlock(&run->host->sched->lock);
 }
 
-/* Something has come since it looked last. */
+/* Has something come for the run since it looked last? */
 static int is_nudged(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
     int nudged = run->nudged;
     run->nudged = 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return nudged;
 }
 
@@ -209,7 +211,8 @@ int runner_is_flushed(pawl_run *run)
     return 0;
 }
 
-/* What was done outside need not be done again because something cannot be read. */
+/* Reads what the run wants. If that fails, what the run has recorded is committed first, so that
+ * work done outside is not done again. 0: the run is not in hand any more. */
 static int read_wanted(runner *r, pawl_run *run)
 {
     error err;
@@ -231,14 +234,14 @@ static int read_wanted(runner *r, pawl_run *run)
     return 0;
 }
 
-/* 1: it has what it wants. 0: it is not in hand any more. */
+/* Does what the run wants. 1: the fiber can be resumed. 0: the run is not in hand any more. */
 static int serve_want(runner *r, pawl_run *run)
 {
     switch (run->code.want) {
     case WANT_PAGE:
     case WANT_NAMES:
     case WANT_STATE:
-    case WANT_MAIL:
+    case WANT_INBOX:
     case WANT_KEY:
     case WANT_CHECK:
         return read_wanted(r, run);
@@ -277,19 +280,19 @@ static int serve_want(runner *r, pawl_run *run)
     return 0;
 }
 
-/* 0: the engine has stopped meanwhile, without waiting for the function: the run is this thread's
- * alone, and goes. */
+/* Resumes the fiber. 0: the engine has stopped meanwhile without waiting for the function. Then the
+ * run belongs to this thread alone, and is freed. */
 static int resume(runner *r, pawl_run *run)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     atomic_store_explicit(&r->in_function, run, memory_order_release);
     fiber_resume(run->code.fiber);
-    sched_end_child(d);
+    sched_end_child(s);
     /* RULE L9-a-function-that-was-left-is-dropped-when-it-comes-back */
     if (atomic_exchange(&r->in_function, NULL) == run)
         return 1;
-    pthread_mutex_lock(&d->lock); /* the taking thread has done so */
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock); /* wait until the thread that took the run is done with it */
+    pthread_mutex_unlock(&s->lock);
     run_free(run);
     return 0;
 }
@@ -300,7 +303,7 @@ static void go_on(runner *r, pawl_run *run)
         continue;
 }
 
-/* It has parked, and was held before that: it has no owner now. */
+/* Was the run held before it parked? Then it has no owner now. */
 static int was_held(const pawl_run *run)
 {
     const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
@@ -309,7 +312,8 @@ static int was_held(const pawl_run *run)
     return row && row->values[PARK_HELD].i != 0;
 }
 
-/* That the unit was undecided for a while must not cost the next one: it begins anew. */
+/* The unit is done with. The next one begins with a new submitter, since this one may have been
+ * undecided for a while. */
 static void take_back(pawl_run *run)
 {
     run->draft.unit = NULL;
@@ -322,19 +326,21 @@ static void take_back(pawl_run *run)
     arena_reset(run->draft.arena);
 }
 
-/* What a unit that ends its function has made of it. 1: it goes on, from the journal. */
+/* A unit was committed with which the function ends: the run has ended, is held, fails (its
+ * clean-ups follow), or begins a new generation. 1: the run goes on here, from the journal, with
+ * its clean-ups or its next generation. */
 static int ended(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     const unit_row *row =
         run->code.end.phase != PHASE_LIVE ? unit_rows(run->draft.unit, run->draft.parked) : NULL;
     if (row && row->values[FINISH_WATCHED].i)
-        sched_tell_others(d);
+        sched_tell_others(s);
     int goes_on = run->code.end.phase == PHASE_FAILING;
     if (run->code.end.again && run->code.end.phase == PHASE_DONE)
         goes_on = run->code.end.next && generation_begun(run);
     if (run->code.end.again && !run->code.end.next) /* another node has that version */
-        handover_offer(d);
+        handover_offer(s);
     if (!goes_on) {
         runner_forget(run);
         return 0;
@@ -351,22 +357,26 @@ static int ended(pawl_run *run)
     return 1;
 }
 
-/* It waits: for a moment, or for something to arrive. */
+/* The run waits for a moment in time, or for something to arrive: in memory if its fiber is warm,
+ * and otherwise dormant. */
 static void fall_asleep(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
+    int leaves = !run->nudged && dormant_leave(s, run, run->code.until_ms);
     if (run->nudged)
-        run_queue_ready(d, run);
-    else
-        run_queue_sleep(d, run, run->code.until_ms);
-    pthread_mutex_unlock(&d->lock);
+        run_queue_ready(s, run);
+    else if (!leaves)
+        run_queue_sleep(s, run, run->code.until_ms);
+    pthread_mutex_unlock(&s->lock);
+    if (leaves)
+        run_free(run);
 }
 
-/* Its unit is committed. 1: there is more to do now. */
+/* The unit of the run was committed. 1: there is more to do for the run now. */
 static int committed(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     run_tell_lines(run);
     unit_retry_committed(run);
     run->slot->noted = run->slot->starves;
@@ -377,12 +387,12 @@ static int committed(pawl_run *run)
         return 0;
     }
     if (run->slot->starved > 0 && !runner_is_to_be_held(run)) {
-        LOG(&d->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
+        LOG(&s->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
         run->slot->starved = 0;
     }
     if (run->slot->marks) {
         run->slot->marks = 0;
-        quarantine_marked(d, run);
+        quarantine_marked(s, run);
         take_back(run);
         return 1;
     }
@@ -391,40 +401,44 @@ static int committed(pawl_run *run)
         runner_forget(run);
         return 0;
     }
-    if (held) /* its owner keeps it, until what is done beside its function has returned */
+    if (held) /* this node keeps the run until its jobs have returned */
         atomic_store(&run->hold_requested, 1);
     if (run->quarantine_level || run->slot->cleared)
-        quarantine_committed(d, run, 0);
+        quarantine_committed(s, run, 0);
     if (run->code.want == WANT_END)
         return ended(run);
     const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
                               ? unit_rows(run->draft.unit, run->draft.parked)
                               : NULL;
-    if (row && row->values[PARK_MAIL].i > run->mail.known)
-        run->mail.known = row->values[PARK_MAIL].i;
+    if (row && row->values[PARK_MAIL].i > run->inbox.known)
+        run->inbox.known = row->values[PARK_MAIL].i;
     int arrived =
-        row && (row->values[PARK_MAIL].i > atomic_load(&run->mail.seen) || run->futures.asking);
+        row && (row->values[PARK_MAIL].i > atomic_load(&run->inbox.seen) || run->futures.asking);
     run->draft.parked = -1;
     take_back(run);
     job_queue_add(run);
     if (arrived)
         nudge(run);
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
-    int waits = run->code.want == WANT_WAIT && run->code.until_ms > sched_now_ms(d) && !arrived &&
+    int waits = run->code.want == WANT_WAIT && run->code.until_ms > sched_now_ms(s) && !arrived &&
                 !atomic_load(&run->hold_requested);
-    int drops = d->options.drops && d->options.drops(d->options.drops_arg);
+    int drops = s->options.drops && s->options.drops(s->options.drops_arg);
+    /* A line of the log that was written before the last recorded row is not reached by a replay:
+     * it need not be remembered. */
+    if (run->journal.replay && run->code.told.seq != replay_seq(run->journal.replay))
+        run->code.told = (run_spot){0, 0};
     /* RULE warm-runs-have-a-bound */
-    if (drops || (waits && fiber_pool_live(d->pool) > d->warm_max))
+    if (drops || (waits && fiber_pool_live(s->pool) > s->warm_max))
         run_cool(run);
     if (!waits)
         return 1;
     if (run->quarantine_level)
-        quarantine_committed(d, run, 1);
+        quarantine_committed(s, run, 1);
     fall_asleep(run);
     return 0;
 }
 
-/* Process after process has died of it. */
+/* Holds a run at which process after process has died. */
 static void hold_poison(pawl_run *run)
 {
     run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
@@ -439,7 +453,7 @@ static void hold_poison(pawl_run *run)
     runner_end_turn(run);
 }
 
-/* The mark of a suspect is written before it is executed, since a dead process could not do it
+/* A quarantined run is marked before it is executed, since a dead process could not mark it
  * afterwards. */
 static void mark(pawl_run *run)
 {
@@ -453,8 +467,8 @@ static void mark(pawl_run *run)
     runner_hand_in(run);
 }
 
-/* Can its fiber not go on here? It is another thread's, which is in a work function, or drove by
- * hand before; or it waits in a work function that was taken from it. */
+/* Can the fiber not go on here? It belongs to another thread, which is in a work function or drove
+ * by hand before; or it waits for a work function that was taken from it. */
 static int is_stranded(const pawl_run *run)
 {
     /* RULE B9-a-fiber-stays-with-its-thread */
@@ -462,7 +476,7 @@ static int is_stranded(const pawl_run *run)
                                (run->code.want == WANT_WORK && run->attempt.work == NULL));
 }
 
-/* What a worker has done for it is recorded before anything else. */
+/* Has a worker called the work function of the run? Its result is recorded before anything else. */
 static int has_result(const pawl_run *run)
 {
     return run->attempt.is_called || run->attempt.saved;
@@ -485,7 +499,7 @@ static void take_in_hand(runner *r, pawl_run *run)
         if (!committed(run))
             return;
     }
-    if (is_stranded(run)) { /* then it is replayed here */
+    if (is_stranded(run)) { /* the run is replayed on this thread */
         work_threads_keep(run);
         run_cool(run);
     }
@@ -507,8 +521,8 @@ static void take_in_hand(runner *r, pawl_run *run)
         go_on(r, run);
 }
 
-/* While many runs are ready no thread waits for a commit, and what they have recorded waits: so the
- * runner commits when there is enough for a transaction. Otherwise thousands would wait for the
+/* While many runs are ready no thread waits for a commit, and so none leads one. So the runner
+ * commits when there is enough for a transaction. Otherwise thousands of runs would wait for the
  * last of them. */
 static void commit_now_and_then(runner *r)
 {
@@ -521,10 +535,10 @@ static void commit_now_and_then(runner *r)
 void runner_take(runner *r, pawl_run *run)
 {
     running *list = r->sched->quarantine.running;
-    /* RULE B8-who-is-in-hand-is-written-down */
+    /* RULE B8-a-run-in-hand-is-written-down */
     inflight_set(list, r->index, run->slot->cleared ? 0 : run->lease.run);
     take_in_hand(r, run);
-    if (r->lost) /* then its list belongs to no thread any more */
+    if (r->lost) /* the thread was given up: its place in the list is not its own any more */
         return;
     inflight_set(list, r->index, 0);
     commit_now_and_then(r);

@@ -1,12 +1,12 @@
-/* What the unit says that ends a function: the run has ended, its clean-ups follow, it begins anew,
- * or it is held. */
+/* The statements of the unit that ends a function: the run has ended, its clean-ups follow, its
+ * next generation begins (continue-as-new), or it is held. */
 #include <string.h>
 
 #include "base/json_write.h"
 #include "base/text.h"
 #include "run/cleanup.h"
 #include "run/cross_run.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 static void put_json(buf *b, const char *format, ...)
 {
@@ -51,7 +51,7 @@ static int add_end(pawl_run *run)
     return cross_run_report(run);
 }
 
-/* How it goes on, or does not. */
+/* Adds how the run has ended, or goes on. */
 int runner_add_outcome(pawl_run *run)
 {
     if (run->code.end.phase == PHASE_FAILING)
@@ -59,10 +59,11 @@ int runner_add_outcome(pawl_run *run)
     return run->code.end.again ? generation_add(run) : add_end(run);
 }
 
-/* Why it is held, for people and for the nodes that could let it go on. */
+/* Adds why the run is held: in words, and as what nodes compare to find out whether they can let it
+ * go on. */
 int runner_add_hold(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     run_held why = {.reason = run->code.end.held ? run->code.end.held : HELD_MISMATCH};
     slice note = slice_of(run->code.end.note);
     why.words = (slice){arena_copy(run->draft.arena, note), note.size};
@@ -70,11 +71,11 @@ int runner_add_hold(pawl_run *run)
         slice lacks = slice_of(run->code.end.lacks);
         why.what = (slice){arena_copy(run->draft.arena, lacks), lacks.size};
     } else {
-        why.what = hold_tried(run->draft.arena, run->slot->held_for, d->options.build);
+        why.what = hold_tried(run->draft.arena, run->slot->held_for, s->options.build);
     }
     if (!why.words.at || !why.what.at)
         return 0;
-    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id), LOG_TEXT("why", why.words.at));
-    run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(d));
+    LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id), LOG_TEXT("why", why.words.at));
+    run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(s));
     return 1;
 }

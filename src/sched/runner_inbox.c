@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "run/inbox_box.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 enum { REST_MAX = 256, MESSAGES_MAX = 64, MESSAGES_BYTES = 1 << 20 };
 
@@ -59,7 +59,7 @@ static void append(inbox_row **first, inbox_row **last, inbox_row *l)
     *last = l;
 }
 
-/* The rows of a query; *full: there may be more. */
+/* Appends the rows of a query to a list; *full: there may be more. */
 static pawl_code read_rows(db_conn *c, const db_sql *sql, const db_value *values, int count,
                            inbox_row **first, inbox_row **last, int *full, error *err)
 {
@@ -96,21 +96,21 @@ static pawl_code read_box(db_conn *c, const pawl_run *run, inbox_box *b, error *
     pawl_code rc =
         read_rows(c, &MESSAGES, values, DB_COUNT(values), &b->first, &b->last, &full, err);
     if (rc == PAWL_OK)
-        b->read = full ? b->last->seq : run->mail.known;
+        b->read = full ? b->last->seq : run->inbox.known;
     return rc;
 }
 
 static pawl_code read_rest(db_conn *c, pawl_run *run, error *err)
 {
     int full;
-    run_inbox *p = run->mail.inbox;
-    const db_value values[] = {db_int(run->lease.run), db_int(atomic_load(&run->mail.seen)),
+    run_inbox *p = run->inbox.rows;
+    const db_value values[] = {db_int(run->lease.run), db_int(atomic_load(&run->inbox.seen)),
                                db_int(REST_MAX)};
     pawl_code rc =
         read_rows(c, &REST, values, DB_COUNT(values), &p->rest, &p->rest_last, &full, err);
     if (rc == PAWL_OK)
         /* RULE A2-a-park-names-the-mail-that-was-applied */
-        atomic_store(&run->mail.seen, full ? p->rest_last->seq : run->mail.known);
+        atomic_store(&run->inbox.seen, full ? p->rest_last->seq : run->inbox.known);
     return rc;
 }
 
@@ -118,11 +118,11 @@ pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err)
 {
     int found = 0;
     const db_value key = db_int(run->lease.run);
-    pawl_code rc = db_number(c, &COUNT, &key, 1, &run->mail.known, &found, err);
-    if (rc == PAWL_OK && atomic_load(&run->mail.seen) < run->mail.known)
+    pawl_code rc = db_number(c, &COUNT, &key, 1, &run->inbox.known, &found, err);
+    if (rc == PAWL_OK && atomic_load(&run->inbox.seen) < run->inbox.known)
         rc = read_rest(c, run, err);
-    for (inbox_box *b = run->mail.inbox->boxes; b && rc == PAWL_OK; b = b->next)
-        if (b->waiting && !b->first && b->read < run->mail.known)
+    for (inbox_box *b = run->inbox.rows->boxes; b && rc == PAWL_OK; b = b->next)
+        if (b->waiting && !b->first && b->read < run->inbox.known)
             rc = read_box(c, run, b, err);
     return rc;
 }

@@ -2,9 +2,9 @@
  * beside its function is in this process only; so it is recorded and committed before the run loses
  * its owner, whatever it is given back for. */
 #include "sched/job_queue.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
-/* Everything it has recorded, and it has no owner: it was held by hand. */
+/* Hands in everything that the run has recorded, and that the run has no owner any more. */
 void runner_give_back(pawl_run *run)
 {
     if (runner_need_unit(run))
@@ -17,24 +17,25 @@ void runner_give_back(pawl_run *run)
     runner_hand_in(run);
 }
 
-/* Is it to be given back where it is now, without another work function being begun? */
+/* Is the run to be given back where it is now, without another work function being begun? */
 int runner_leaves_here(const pawl_run *run)
 {
     /* RULE 2-a-stop-records-results-where-another-step-was-about-to-begin */
+    /* RULE a-hold-by-hand-is-heard-before-the-next-step */
     return atomic_load(&run->hold_requested) || atomic_load(&run->host->sched->stopping);
 }
 
-/* Was its function left because of trouble for which the run is held? */
+/* Was the function left because of trouble for which the run is held? */
 int runner_is_to_be_held(const pawl_run *run)
 {
     return run->code.end.phase == PHASE_LIVE && run->code.end.trouble != PAWL_OK &&
            run->code.end.trouble != PAWL_NOMEM;
 }
 
-/* What has begun beside its function is waited for, what has returned is recorded and committed,
- * and only then is the run given back. At a stop the crew has waited for what has begun
- * (workers_stop()), and sched_leave() gives all runs back. 1: the fiber is to be resumed, to record
- * what has returned. */
+/* Jobs of the run that have begun are waited for, the results of those that have returned are
+ * recorded and committed, and only then is the run given back. At a stop workers_stop() has waited
+ * for the jobs, and sched_leave() gives all runs back. 1: the fiber is to be resumed, to record
+ * results. */
 int runner_leave(pawl_run *run)
 {
     /* RULE 2-trouble-waits-for-jobs */

@@ -1,13 +1,12 @@
 /* What a run wants to know, read on the thread's own stack: the next page of its journal, the names
- * of its attributes, its state, its mail, what has become of other runs.
- *
- * Each is a transaction of its own, on the runner's connection, which lasts as long as the page. */
+ * of its attributes, its state, its inbox, what has become of other runs. Each is read in a
+ * transaction of its own, on a connection of the read pool. */
 #include <string.h>
 
 #include "rows/attributes.h"
 #include "run/cross_run.h"
 #include "run/state.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 enum { PAGE_ROWS = 256 };
 
@@ -48,12 +47,12 @@ static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *c
     return rc;
 }
 
-/* Read with a connection of the engine's, until end_reading(). */
+/* Takes a connection of the read pool, until end_reading(). */
 static pawl_code begin_reading(runner *r, error *err)
 {
-    sched *d = r->sched;
-    pawl_code rc = read_pool_begin(d->options.read_pool, &r->reader, err);
-    node_ready_note_read(d, rc);
+    sched *s = r->sched;
+    pawl_code rc = read_pool_begin(s->options.read_pool, &r->reader, err);
+    node_ready_note_read(s, rc);
     return rc;
 }
 
@@ -73,7 +72,7 @@ static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *c
     return rc;
 }
 
-/* As many as there are, and not as many as there might be: most runs are short. */
+/* Copies only as many rows as there are, and not a whole page: most runs are short. */
 static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, error *err)
 {
     replay_row *copy = arena_alloc(run->journal.page, count * sizeof *copy);
@@ -121,9 +120,10 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
     return PAWL_OK;
 }
 
-/* ---- Its attributes ---- */
+/* ---- Attributes ---- */
 
-/* What it has set before is committed, or is being set by this very function. */
+/* Reads the names of attributes that were committed. Those that the function sets in this turn it
+ * knows itself. */
 static pawl_code read_names(runner *r, pawl_run *run, error *err)
 {
     db_stmt *s;
@@ -155,7 +155,7 @@ static pawl_code read_state(db_conn *c, pawl_run *run, error *err)
     return state_read(run, c, err);
 }
 
-/* What has become of other runs that its futures ask for. */
+/* Reads what has become of other runs that futures of this run ask for. */
 static pawl_code read_others(db_conn *c, pawl_run *run, error *err)
 {
     pawl_code rc = PAWL_OK;
@@ -179,7 +179,7 @@ static pawl_code read_with(runner *r, pawl_run *run,
     return rc;
 }
 
-/* ---- Whatever it is ---- */
+/* ---- By what the run wants ---- */
 
 pawl_code runner_read(runner *r, pawl_run *run, error *err)
 {
@@ -190,7 +190,7 @@ pawl_code runner_read(runner *r, pawl_run *run, error *err)
         return read_names(r, run, err);
     case WANT_STATE:
         return read_with(r, run, read_state, err);
-    case WANT_MAIL:
+    case WANT_INBOX:
         return read_with(r, run, runner_read_inbox, err);
     case WANT_KEY:
         return key_block_next(&r->sched->run_keys, &run->code.key, err);

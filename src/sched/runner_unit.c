@@ -3,6 +3,7 @@
  * again.
  *
  * After each of these functions the run may be in other hands: nothing of it may be touched. */
+#include <assert.h>
 #include <string.h>
 
 #include "run/cross_run.h"
@@ -10,14 +11,14 @@
 #include "run/state.h"
 #include "run/transact.h"
 #include "sched/orphan_notes.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 
 enum {
     AGAIN_MS = 1000,
     STARVED_MS = 60000, /* between two tries of a run for which there was no memory, at most */
-    STARVED_MAX = 10,   /* tries in a row, and then it is held */
+    STARVED_MAX = 10,   /* tries in a row, after which the run is held */
 };
 
 /* ---- Handing in ---- */
@@ -26,26 +27,27 @@ enum {
 static void answered(unit *u, void *arg)
 {
     pawl_run *run = arg;
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     if (runner_transact_answered(run, u))
         return;
     if (u->answer != UNIT_UNDECIDED) { /* RULE A5-an-undecided-unit-keeps-its-run */
         if (run->slot->place == PLACE_IN_DOUBT)
-            atomic_fetch_sub(&d->doubts, 1);
-        run_queue_answered(d, run);
+            atomic_fetch_sub(&s->doubts, 1);
+        run_queue_answered(s, run);
         return;
     }
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     run_move(run, PLACE_IN_DOUBT);
-    pthread_mutex_unlock(&d->lock);
-    atomic_fetch_add(&d->doubts, 1);
+    pthread_mutex_unlock(&s->lock);
+    atomic_fetch_add(&s->doubts, 1);
 }
 
-/* 1: it is in hand again already, as only a transactional step can be that has failed. */
+/* 1: the run is in hand again already, since its transactional step has failed. */
 int runner_hand_in(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     unit *u = run->draft.unit;
+    assert(run->slot->place == PLACE_IN_HAND && run->lease.owner != 0 && run->lease.fence > 0);
     u->submitter = &run->draft.submitter;
     u->class = UNIT_OF_RUN;
     u->done = answered;
@@ -53,25 +55,26 @@ int runner_hand_in(pawl_run *run)
     u->name = run->id;
     run_write_status(run); /* RULE 1-what-is-said-goes-with-the-flush */
     if (run->slot->noted && !run->slot->starves)
-        run_set_trouble(u, &run->lease, (slice){0}, sched_now_ms(d));
-    if (u->broken_build) { /* of what was recorded nothing is missing */
+        run_set_trouble(u, &run->lease, (slice){0}, sched_now_ms(s));
+    if (u->broken_build) { /* the status does not fit; everything recorded before it is whole */
         if (run->slot->starves)
             runner_starved(run);
         else
             runner_starve(run, "what the run says about itself");
         return 0;
     }
-    unit_guards_first(u);                                             /* there is one at most */
-    if (run->journal.page && replay_left(run->journal.replay) == 0) { /* it may wait for long */
+    unit_guards_first(u);                                             /* a unit of a run has one
+                                                                         guard at most */
+    if (run->journal.page && replay_left(run->journal.replay) == 0) { /* a run may wait for long */
         arena_free(run->journal.page);
         run->journal.page = NULL;
     }
     run->draft.handed_in = 1;
-    work_limit_pass(d, run);
+    work_limit_pass(s, run);
     run_move(run, PLACE_COMMITS);
     if (run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES)
-        return runner_transact(&d->runners[run->slot->runner], run);
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run), u);
+        return runner_transact(&s->runners[run->slot->runner], run);
+    committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
     return 0;
 }
 
@@ -84,32 +87,32 @@ int runner_need_unit(pawl_run *run)
 
 /* ---- Dropping ---- */
 
-/* It is not ours any more, or has ended. */
+/* The run has ended, or is not this node's any more. */
 void runner_forget(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
-    run_queue_forget(d, run);
-    pthread_mutex_unlock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
+    run_queue_forget(s, run);
+    pthread_mutex_unlock(&s->lock);
     run_free(run);
 }
 
-/* It is still ours; it is tried again from the journal: when the storage is there again, or (not
- * below 0) so much later. */
+/* The run stays with this node, and is tried again from the journal: `ms` later, or (below 0) when
+ * the storage works again. */
 static void put_off(pawl_run *run, int64_t ms)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     run_cool(run);
     run->draft.handed_in = run->slot->starves = 0;
-    work_limit_pass(d, run);
-    pthread_mutex_lock(&d->lock);
-    quarantine_put_back(d, run);
+    work_limit_pass(s, run);
+    pthread_mutex_lock(&s->lock);
+    quarantine_put_back(s, run);
     run->slot->put_off = 1;
     if (ms < 0)
-        storage_backoff(d, run);
+        storage_backoff(s, run);
     else
-        run_queue_sleep(d, run, sched_now_ms(d) + ms);
-    pthread_mutex_unlock(&d->lock);
+        run_queue_sleep(s, run, sched_now_ms(s) + ms);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void runner_put_off_for(pawl_run *run, int storage)
@@ -124,15 +127,15 @@ void runner_put_off(pawl_run *run)
 
 void runner_lost(pawl_run *run, const unit *u)
 {
-    sched *d = run->host->sched;
-    LOG(&d->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+    sched *s = run->host->sched;
+    LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
         LOG_TEXT("code", pawl_code_name(u->code)));
-    if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&d->fenced, 1))
-        sched_call(d, 'k');
+    if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&s->fenced, 1))
+        sched_call(s, 'k');
     cross_run_committed(run, 0);
     if (unit_shut_out(u, u->code) != PAWL_REWOUND)
         /* RULE what-a-deleted-run-leaves-is-noted */
-        orphan_notes_add(d, run->lease.run); /* it may have been deleted */
+        orphan_notes_add(s, run->lease.run); /* the run may have been deleted */
     runner_forget(run);
 }
 
@@ -140,7 +143,7 @@ void runner_lost(pawl_run *run, const unit *u)
  * cannot be, the run is read anew from the journal. */
 void runner_not_committed(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     const unit *u = run->draft.unit;
     /* RULE L5-what-was-done-is-kept-over-a-failed-commit, L5-the-same-over-sessions-that-end */
     /* RULE L5-the-simulator-sees-what-failing-storage-loses */
@@ -152,7 +155,7 @@ void runner_not_committed(pawl_run *run)
         runner_lost(run, u);
         return;
     }
-    LOG(&d->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+    LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
         LOG_TEXT("code", pawl_code_name(u->code)));
     cross_run_committed(run, 0);
     run->slot->marks = run->slot->is_returning = 0;
@@ -167,7 +170,7 @@ void runner_cut(pawl_run *run)
         /* RULE 6-what-was-done-before-a-hold-stays-done */
         /* RULE 6-what-was-only-said-before-a-hold-is-forgotten */
         unit_cut(run->draft.unit, run->draft.kept);
-        run->draft.unit->broken_build = 0; /* what stands before that is whole */
+        run->draft.unit->broken_build = 0; /* what was not cut off is whole */
     }
     cross_run_cut(run, run->draft.kept);
     run->draft.lines = NULL;
@@ -189,17 +192,17 @@ void runner_starved(pawl_run *run)
  * only? A hold would throw it away. */
 static int has_unrecorded(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    if (run->attempt.saved || run->jobs.in_hand)
+    sched *s = run->host->sched;
+    if (run->attempt.saved || run->jobs.in_hand.first)
         return 1;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     int has = jobs_have_returned(run) || jobs_running(run) > 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return has;
 }
 
-/* It was tried often enough: another build may need less, or people find some. From here on that is
- * trouble for which a run is held, as any other. */
+/* The run was tried often enough, and is to be held: another build may need less memory, or an
+ * operator may provide more. */
 static void end_held(pawl_run *run, const char *what)
 {
     char words[sizeof run->code.end.note];
@@ -209,32 +212,32 @@ static void end_held(pawl_run *run, const char *what)
     run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD};
     memcpy(run->code.end.note, words, sizeof words);
     run->code.want = WANT_END;
-    run->slot->noted = 0; /* the hold says it */
+    run->slot->noted = 0; /* the words of the hold tell of the trouble */
 }
 
-/* What has begun beside the function returns before the run is held, and is recorded by the fiber:
- * that is possible if it was left behind the last row of the journal. */
+/* Jobs return before the run is held, and the fiber records their results. That is possible if the
+ * function was left behind the last row of the journal. */
 void runner_starve_inside(pawl_run *run)
 {
     int starves = run->code.end.phase == PHASE_LIVE && run->code.end.trouble == PAWL_NOMEM;
     int further = run->draft.unit && run->draft.kept > 0;
-    /* RULE L7-who-never-gets-memory-is-held */
+    /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = starves && !further && run->slot->starved + 1 >= STARVED_MAX;
-    if (!gives_up || run->attempt.saved || run->jobs.in_hand ||
+    if (!gives_up || run->attempt.saved || run->jobs.in_hand.first ||
         !replay_may_arrive(run->journal.replay))
         return;
     run->slot->starved++;
     end_held(run, run->code.end.note);
 }
 
-/* 0: there is not even the memory for that. */
+/* Adds the hold to the unit. 0: there is not even the memory for that. */
 static int hold_starved(pawl_run *run, const char *what)
 {
     end_held(run, what);
     return runner_need_unit(run) && runner_add_hold(run) && !run->draft.unit->broken_build;
 }
 
-/* {runs}.trouble says it. 0: there is not even the memory for that. */
+/* Tells of the trouble in {runs}.trouble. 0: there is not even the memory for that. */
 static int note_starved(pawl_run *run, const char *what)
 {
     char words[256];
@@ -253,7 +256,7 @@ static int note_starved(pawl_run *run, const char *what)
     return !run->draft.unit->broken_build;
 }
 
-/* How often in a row, if this is a new try; a run that got further begins to count anew. */
+/* Counts how often in a row memory was out. A run that got further begins to count anew. */
 static void count_starved(pawl_run *run, const char *what)
 {
     /* RULE L5-what-was-done-is-committed-although-memory-is-out */
@@ -264,8 +267,8 @@ static void count_starved(pawl_run *run, const char *what)
             LOG_TEXT("why", what));
 }
 
-/* What was done is committed first, and then the run is put off. Where that cannot be handed in
- * either, only what it has done is. */
+/* What the run has done is committed first, with words about the trouble or a hold; then the run is
+ * put off. If there is no memory for the words, only what the run has done is committed. */
 void runner_starve(pawl_run *run, const char *what)
 {
     int again = run->slot->starves, added = 0;
@@ -273,7 +276,7 @@ void runner_starve(pawl_run *run, const char *what)
     if (!again)
         count_starved(run, what);
     run->slot->starves = 1;
-    /* RULE L7-who-never-gets-memory-is-held */
+    /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = !again && run->slot->starved >= STARVED_MAX;
     if (gives_up && !has_unrecorded(run)) { /* RULE L5-results-are-not-lost-for-lack-of-memory */
         run->slot->starves = 0;
@@ -291,14 +294,14 @@ void runner_starve(pawl_run *run, const char *what)
         runner_starved(run);
 }
 
-/* There is no memory for a stack, or for what a function needs before it begins: nothing is there
- * to be committed but the trouble, for which less is enough. */
+/* There is no memory for a stack, or for what a function needs before it begins. So there is
+ * nothing to commit but words about the trouble, for which less memory is enough. */
 void runner_starve_cold(pawl_run *run)
 {
     const char *what = "a stack for its function";
     run->draft.submitter = (submitter){0};
     run->draft.arena = arena_new(0);
-    if (run->draft.arena) { /* RULE L7-who-never-gets-a-stack-is-held */
+    if (run->draft.arena) { /* RULE L7-a-run-that-never-gets-a-stack-is-held */
         runner_starve(run, what);
         return;
     }

@@ -1,6 +1,6 @@
 /* The scheduler of a node: driven by its own threads or by a caller by hand; becoming a node, and
  * leaving. */
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -20,289 +20,333 @@
 
 static const int64_t SECOND_NS = 1000000000, WORKERS_NS = 5000000;
 enum {
-    WARM_RUN_BYTES = 16 * 1024, /* what a run that waits costs, more or less */
-    GIVEN_BACK_MAX = 256,       /* runs, in one unit */
-    DOOR_MS = 1000,             /* for starts of a function that was left; they come to nothing */
+    WARM_RUN_BYTES = 16 * 1024, /* the memory of a warm run that waits, more or less */
+    GIVEN_BACK_MAX = 256,       /* runs that are given back in one unit */
+    DOOR_MS = 1000,             /* for starts by a function that was left, which may not end */
     ANEW_MS = 200,              /* between two attempts to begin anew */
 };
 
 /* ---- The pipe ---- */
 
-/* Take what is in the pipe. 1: stop. That is counted elsewhere, since a full pipe takes nothing. */
-static int listen_pipe(sched *d)
+/* Empty the pipe. 1: the engine was told to stop, which is counted in `stops`, since a full pipe
+ * takes no byte. */
+static int listen_pipe(sched *s)
 {
     char bytes[256];
-    while (read(d->fds.pipe[0], bytes, sizeof bytes) > 0)
+    while (read(s->fds.pipe[0], bytes, sizeof bytes) > 0)
         continue;
-    int stops = atomic_load(&d->stops);
-    return atomic_exchange(&d->stops_heard, stops) != stops;
+    int stops = atomic_load(&s->stops);
+    return atomic_exchange(&s->stops_heard, stops) != stops;
 }
 
 /* ---- The thread that runs the node loop ---- */
 
 /* Wait for the pipe, at most until a moment of the monotonic clock. */
-static void wait_pipe(sched *d, int64_t deadline_ns)
+static void wait_pipe(sched *s, int64_t deadline_ns)
 {
-    int64_t left = deadline_ns - d->host->mono_ns(d->host);
-    int deaths = d->node.file ? liveness_file_watch(d->node.file) : -1;
-    struct pollfd p[] = {{loop_fds_called(&d->fds), POLLIN, 0}, {deaths, POLLIN, 0}};
+    int64_t left = deadline_ns - s->host->mono_ns(s->host);
+    int deaths = s->node.file ? liveness_file_watch(s->node.file) : -1;
+    struct pollfd p[] = {{loop_fds_called(&s->fds), POLLIN, 0}, {deaths, POLLIN, 0}};
     poll(p, 2, left <= 0 ? 0 : left > SECOND_NS ? 1000 : (int)(left / 1000000 + 1));
     if (p[1].revents == 0)
         return;
-    liveness_file_drain(d->node.file); /* a process has closed the file: perhaps a node has died */
-    pthread_mutex_lock(&d->lock);
-    run_queue_call_keeper(d);
-    pthread_mutex_unlock(&d->lock);
+    liveness_file_drain(s->node.file); /* a process has closed the file: perhaps a node has died */
+    pthread_mutex_lock(&s->lock);
+    run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Is the node loop due, or was it called? */
-static int node_loop_is_due(sched *d)
+static int node_loop_is_due(sched *s)
 {
-    int64_t now = d->host->mono_ns(d->host);
-    pthread_mutex_lock(&d->lock);
-    int due = d->node_loop_called || now >= d->keep_at_ns;
+    int64_t now = s->host->mono_ns(s->host);
+    pthread_mutex_lock(&s->lock);
+    int due = s->node_loop_called || now >= s->node_loop_ns;
     if (due) {
-        d->node_loop_called = 0;
-        d->keep_at_ns = now + sched_look_ns(d);
+        s->node_loop_called = 0;
+        s->node_loop_ns = now + sched_look_ns(s);
+        atomic_fetch_add(&s->looks_done, 1);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return due;
 }
 
-/* Is a worker in a work function, or was one a moment ago? While the workers are not checked, a
- * worker that enters a work function calls this thread; one that entered just before is found by
- * checking once more. */
-static int node_loop_ticks(sched *d)
+/* A round of the node loop, if it is due. 1: it was. */
+static int node_loop_round(sched *s, int64_t *did)
 {
-    int64_t now = d->host->mono_ns(d->host);
-    int called = atomic_load(&d->ticking) && !d->ticks;
-    if (called || workers_is_working(d)) {
-        d->worked_ns = now;
-        atomic_store(&d->ticking, 1);
-    } else if (now - d->worked_ns > SECOND_NS) {
-        atomic_store(&d->ticking, 0);
-        if (workers_is_working(d))
-            atomic_store(&d->ticking, 1);
+    if (!node_loop_is_due(s))
+        return 0;
+    *did += node_loop_look(s);
+    atomic_fetch_add(&s->looks_done, 1);
+    return 1;
+}
+
+/* Is a worker in a work function, or was one a moment ago? While the workers are not checked, a
+ * worker that enters a work function calls this thread; a worker that entered one just before is
+ * found by checking once more. */
+static int node_loop_ticks(sched *s)
+{
+    int64_t now = s->host->mono_ns(s->host);
+    int called = atomic_load(&s->ticking) && !s->ticks;
+    if (called || workers_is_working(s)) {
+        s->worked_ns = now;
+        atomic_store(&s->ticking, 1);
+    } else if (now - s->worked_ns > SECOND_NS) {
+        atomic_store(&s->ticking, 0);
+        if (workers_is_working(s))
+            atomic_store(&s->ticking, 1);
     }
-    d->ticks = atomic_load(&d->ticking);
-    return d->ticks;
+    s->ticks = atomic_load(&s->ticking);
+    return s->ticks;
 }
 
 /* The calling thread runs the node loop. However often it is called, the workers in work functions
  * are checked as well; and in each round the timers, for the clock may have been set. */
-static void run_node_loop(sched *d)
+static void run_node_loop(sched *s)
 {
-    while (!listen_pipe(d) && sched_is_open(d)) {
-        int due = node_loop_is_due(d);
-        if (due) {
-            node_loop_look(d);
-            atomic_fetch_add(&d->kept, 1);
-        }
-        int64_t tick = d->host->mono_ns(d->host) + WORKERS_NS;
-        int ticks = node_loop_ticks(d);
+    while (!listen_pipe(s) && sched_is_open(s)) {
+        int64_t did = 0;
+        int due = node_loop_round(s, &did);
+        int64_t next = dormant_turn(s);
+        int64_t tick = s->host->mono_ns(s->host) + WORKERS_NS;
+        int ticks = node_loop_ticks(s);
+        next = next < s->node_loop_ns ? next : s->node_loop_ns;
         if (!due)
-            wait_pipe(d, ticks && tick < d->keep_at_ns ? tick : d->keep_at_ns);
+            wait_pipe(s, ticks && tick < next ? tick : next);
         if (due || ticks)
-            workers_look(d);
+            workers_look(s);
     }
 }
 
-/* Become a node, if it is not one yet. */
-static pawl_code join_as_node(sched *d, error *err)
+/* Make the engine a node, if it is none yet. */
+static pawl_code join_as_node(sched *s, error *err)
 {
-    if (d->node.id)
+    if (s->node.id)
         return PAWL_OK;
-    pawl_code rc = node_ready_reserve(d, err);
+    pawl_code rc = node_ready_reserve(s, err);
     if (rc == PAWL_OK)
-        rc = db_clock_measure(d->options.clock, d->beats, err);
+        rc = db_clock_measure(s->options.clock, s->beats, err);
     if (rc == PAWL_OK)
-        rc = origin_read(d->origin, d->looks, err);
+        rc = origin_read(s->origin, s->looks, err);
     if (rc == PAWL_OK)
-        rc = rejoin_become_node(d, err);
+        rc = rejoin_become_node(s, err);
     if (rc != PAWL_OK)
         return rc;
-    committers_set_node(d->options.committers, d->node.id, 1, d->node.token);
-    d->quarantine.running = inflight_open(d->node.file, d->node.id);
-    inflight_moved(d->quarantine.running, sched_now_ms(d));
-    pthread_mutex_lock(&d->lock);
-    d->keep_at_ns = 0; /* it looks at once */
-    atomic_store(&d->open_node, d->node.id);
-    pthread_mutex_unlock(&d->lock);
-    sched_hear_others(d);
-    heartbeat_start(d);
+    committers_set_node(s->options.committers, s->node.id, 1, s->node.token);
+    s->quarantine.running = inflight_open(s->node.file, s->node.id);
+    inflight_moved(s->quarantine.running, sched_now_ms(s));
+    pthread_mutex_lock(&s->lock);
+    s->node_loop_ns = 0; /* the node loop looks at once */
+    atomic_store(&s->open_node, s->node.id);
+    pthread_mutex_unlock(&s->lock);
+    sched_hear_others(s);
+    heartbeat_start(s);
     return PAWL_OK;
 }
 
 /* One life as a node. PAWL_REWOUND: the database went back, and everything in memory is gone. */
-static pawl_code serve_once(sched *d, error *err)
+static pawl_code serve_once(sched *s, error *err)
 {
-    pawl_code rc = join_as_node(d, err);
+    pawl_code rc = join_as_node(s, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = workers_start(d, err);
+    rc = workers_start(s, err);
     if (rc == PAWL_OK) {
-        run_node_loop(d);
-        workers_stop(d);
-        rc = rejoin_end_of(d, err);
+        run_node_loop(s);
+        workers_stop(s);
+        rc = rejoin_end_of(s, err);
     }
-    sched_leave(d);
+    sched_leave(s);
     return rc;
 }
 
-/* After a rewind the server may be gone for a while: it is waited for. 0: told to stop. */
-static int wait_to_begin_anew(sched *d)
+/* After a rewind the server may be gone for a while: wait before the next attempt. 0: the engine
+ * was told to stop. */
+static int wait_to_begin_anew(sched *s)
 {
-    if (sched_is_told_to_stop(d))
+    if (sched_is_told_to_stop(s))
         return 0;
-    wait_pipe(d, clock_deadline(d->host->mono_ns(d->host), ANEW_MS));
-    return !sched_is_told_to_stop(d);
+    wait_pipe(s, clock_deadline(s->host->mono_ns(s->host), ANEW_MS));
+    return !sched_is_told_to_stop(s);
 }
 
-/* What was driven by hand before is another thread's: it is given back first. A database that went
- * back is no reason to end: the node begins anew. */
-pawl_code sched_serve(sched *d, error *err)
+/* Runs that were driven by hand before have fibers of another thread: they are given back first. A
+ * database that was rewound is no reason to end: the node begins anew. */
+pawl_code sched_serve(sched *s, error *err)
 {
     int anew = 0;
-    if (d->node.id)
-        sched_leave(d);
-    workers_join(d);
+    if (s->node.id)
+        sched_leave(s);
+    workers_join(s);
     for (;;) {
-        pawl_code rc = serve_once(d, err);
+        pawl_code rc = serve_once(s, err);
         if (rc != PAWL_REWOUND && !(anew && pawl_code_retryable(rc)))
             return rc;
         anew = 1;
-        workers_join(d);
-        if (rc != PAWL_REWOUND && !wait_to_begin_anew(d))
-            return listen_pipe(d) ? PAWL_OK : rc;
+        workers_join(s);
+        if (rc != PAWL_REWOUND && !wait_to_begin_anew(s))
+            return listen_pipe(s) ? PAWL_OK : rc;
     }
 }
 
-void sched_stop(sched *d)
+void sched_stop(sched *s)
 {
-    atomic_fetch_add(&d->stops, 1); /* RULE a-stop-is-kept */
-    watches_stop(d->options.watches);
-    sched_call(d, 's');
+    atomic_fetch_add(&s->stops, 1); /* RULE a-stop-is-kept */
+    watches_stop(s->options.watches);
+    sched_call(s, 's');
 }
 
 /* ---- Which thread drives ---- */
 
-pawl_code sched_take_over(sched *d, sched_driven how, int64_t deadline_ns, error *err)
+pawl_code sched_take_over(sched *s, sched_driven how, int64_t deadline_ns, error *err)
 {
-    int stops = atomic_load(&d->stops);
+    int stops = atomic_load(&s->stops);
     pawl_code rc = PAWL_OK;
-    pthread_mutex_lock(&d->lock);
-    while (rc == PAWL_OK && d->driven != DRIVEN_NOT) {
-        if (pthread_equal(d->driver, pthread_self()))
+    pthread_mutex_lock(&s->lock);
+    while (rc == PAWL_OK && s->driven != DRIVEN_NOT) {
+        if (pthread_equal(s->driver, pthread_self()))
             rc = error_set(err, PAWL_MISUSE, "this thread drives the engine already");
-        else if (atomic_load(&d->stops) != stops)
+        else if (atomic_load(&s->stops) != stops)
             rc = error_set(err, PAWL_CLOSED, "the engine was asked to stop");
-        else if (deadline_ns == 0 || d->driven == DRIVEN_BY_THREADS ||
-                 d->host->wait(d->host, &d->undriven, &d->lock, deadline_ns))
+        else if (deadline_ns == 0 || s->driven == DRIVEN_BY_THREADS ||
+                 s->host->wait(s->host, &s->undriven, &s->lock, deadline_ns))
             rc = error_set(err, PAWL_BUSY, "another thread drives the engine");
     }
-    if (rc == PAWL_OK && workers_is_member(d)) /* it was given up, and does not know */
+    if (rc == PAWL_OK && workers_is_member(s)) /* the thread was given up, and does not know that */
         rc = error_set(err, PAWL_MISUSE, "this thread is one of the engine's");
     if (rc == PAWL_OK) {
-        d->driven = how;
-        d->driver = pthread_self();
+        s->driven = how;
+        s->driver = pthread_self();
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
 /* A stop ends waiting calls too. */
-void sched_let_go(sched *d)
+void sched_let_go(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    d->driven = DRIVEN_NOT;
-    pthread_cond_broadcast(&d->undriven);
-    int stops = atomic_load(&d->stops);
-    if (stops != d->stops_told)
-        watches_tell_all(d->options.watches);
-    d->stops_told = stops;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    s->driven = DRIVEN_NOT;
+    pthread_cond_broadcast(&s->undriven);
+    int stops = atomic_load(&s->stops);
+    if (stops != s->stops_told)
+        watches_tell_all(s->options.watches);
+    s->stops_told = stops;
+    pthread_mutex_unlock(&s->lock);
 }
 
-int sched_may_close(sched *d)
+void sched_drive_only(sched *s, const char *id)
 {
-    pthread_mutex_lock(&d->lock);
-    /* RULE nobody-closes-what-is-driven */
-    int may = d->driven == DRIVEN_NOT && !workers_is_member(d);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock); /* starts of other threads read it */
+    s->only = id;
+    s->family_ns = 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int sched_may_close(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    /* RULE a-driven-engine-is-not-closed */
+    int may = s->driven == DRIVEN_NOT && !workers_is_member(s);
+    pthread_mutex_unlock(&s->lock);
     return may;
+}
+
+void sched_add_chore(sched *s, const chore *c)
+{
+    chores_add(&s->chores, c);
+}
+
+void sched_wake(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    run_queue_call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int64_t sched_next_timer_ns(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t next = run_queue_next_ns(s), others = quarantine_next_ns(s);
+    next = others < next ? others : next;
+    others = dormant_due_ns(s);
+    pthread_mutex_unlock(&s->lock);
+    return others < next ? others : next;
 }
 
 /* ---- By hand ---- */
 
-static int is_past(sched *d, int64_t deadline_ns)
+static int is_past(sched *s, int64_t deadline_ns)
 {
-    return d->host->mono_ns(d->host) >= deadline_ns;
+    return s->host->mono_ns(s->host) >= deadline_ns;
 }
 
 /* An engine that could not become a node tries again, but not at once. */
-static void join_later(sched *d)
+static void join_later(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    d->keep_at_ns = d->host->mono_ns(d->host) + sched_look_ns(d);
-    d->node_loop_called = 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    s->node_loop_ns = s->host->mono_ns(s->host) + sched_look_ns(s);
+    s->node_loop_called = 0;
+    pthread_mutex_unlock(&s->lock);
 }
 
-pawl_code sched_poll(sched *d, int64_t deadline_ns, int64_t least, int64_t *did, error *err)
+pawl_code sched_poll(sched *s, int64_t deadline_ns, int64_t least, int64_t *did, error *err)
 {
-    runner *r = &d->runners[SCHED_HAND];
+    runner *r = &s->runners[SCHED_HAND];
     *did = 0;
-    if (listen_pipe(d))
+    if (listen_pipe(s))
         return error_set(err, PAWL_CLOSED, "the engine was asked to stop");
-    pawl_code rc = join_as_node(d, err);
-    notify_poll(d->options.notify); /* RULE H1-a-poll-hears-other-processes */
+    pawl_code rc = join_as_node(s, err);
+    notify_poll(s->options.notify); /* RULE H1-a-poll-hears-other-processes */
     if (rc != PAWL_OK) {
-        join_later(d);
+        join_later(s);
         return rc;
     }
-    work_threads_start(d);
-    work_threads_look(d);
-    if (node_loop_is_due(d))
-        *did += node_loop_look(d);
-    for (int64_t done = 0; !sched_is_told_to_stop(d); done++) {
+    work_threads_start(s);
+    work_threads_look(s);
+    (void)node_loop_round(s, did);
+    *did += dormant_turn(s) == 0;
+    for (int64_t done = 0; !sched_is_told_to_stop(s); done++) {
         /* RULE L4-a-poll-has-an-end */
-        if (done >= least && deadline_ns != INT64_MAX && is_past(d, deadline_ns))
+        if (done >= least && deadline_ns != INT64_MAX && is_past(s, deadline_ns))
             break;
-        pthread_mutex_lock(&d->lock);
+        pthread_mutex_lock(&s->lock);
         int did_one = dispatch_one(r);
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_unlock(&s->lock);
         if (!did_one)
             break;
         ++*did;
     }
-    rc = rejoin_end_of(d, err);
+    rc = rejoin_end_of(s, err);
     if (rc != PAWL_OK)
-        sched_leave(d);
+        sched_leave(s);
     *did += rc == PAWL_REWOUND; /* the next call makes a new node */
     return rc == PAWL_REWOUND ? PAWL_OK : rc;
 }
 
-pawl_code sched_wait(sched *d, int64_t deadline_ns)
+pawl_code sched_wait(sched *s, int64_t deadline_ns)
 {
-    int64_t next = sched_next_ns(d);
-    wait_pipe(d, next < deadline_ns ? next : deadline_ns);
+    int64_t next = sched_next_ns(s);
+    wait_pipe(s, next < deadline_ns ? next : deadline_ns);
     return PAWL_OK;
 }
 
-int64_t sched_next_ns(sched *d)
+int64_t sched_next_ns(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    runner *r = &d->runners[SCHED_HAND];
+    pthread_mutex_lock(&s->lock);
+    runner *r = &s->runners[SCHED_HAND];
     int ready = dispatch_has(r) || atomic_load(&r->answered);
-    int64_t next = d->node_loop_called || ready ? 0 : d->keep_at_ns;
-    int64_t due = run_queue_next_ns(d);
-    int64_t others = quarantine_next_ns(d);
+    int64_t next = s->node_loop_called || ready ? 0 : s->node_loop_ns;
+    int64_t due = run_queue_next_ns(s);
+    int64_t others = quarantine_next_ns(s);
     due = others < due ? others : due;
-    others = work_threads_next_ns(d);
+    others = dormant_next_ns(s);
     due = others < due ? others : due;
-    pthread_mutex_unlock(&d->lock);
-    int64_t commits = committers_next_ns(d->options.committers);
-    int64_t notes = notify_next_ns(d->options.notify);
+    others = work_threads_next_ns(s);
+    due = others < due ? others : due;
+    pthread_mutex_unlock(&s->lock);
+    int64_t commits = committers_next_ns(s->options.committers);
+    int64_t notes = notify_next_ns(s->options.notify);
     next = due < next ? due : next;
     next = notes < next ? notes : next;
     return commits < next ? commits : next;
@@ -310,21 +354,21 @@ int64_t sched_next_ns(sched *d)
 
 /* ---- Beginning and end ---- */
 
-static void init_runners(sched *d)
+static void init_runners(sched *s)
 {
-    d->runner_count = (int)d->options.threads;
+    s->runner_count = (int)s->options.threads;
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        d->runners[i].sched = d;
-        d->runners[i].index = i;
-        clock_cond_init(&d->runners[i].cond);
+        s->runners[i].sched = s;
+        s->runners[i].index = i;
+        clock_cond_init(&s->runners[i].cond);
     }
 }
 
-/* A quarter of the stacks is for runs that are awake. */
-static size_t warm_max(const sched *d)
+/* How many fibers may wait: a quarter of the stacks is left to runs that are awake. */
+static size_t warm_max(const sched *s)
 {
-    size_t stacks = fiber_pool_max(d->pool) / 4 * 3;
-    size_t fit = (size_t)(d->options.warm_bytes / WARM_RUN_BYTES);
+    size_t stacks = fiber_pool_max(s->pool) / 4 * 3;
+    size_t fit = (size_t)(s->options.warm_bytes / WARM_RUN_BYTES);
     return fit < stacks ? fit : stacks;
 }
 
@@ -338,106 +382,107 @@ static int always(void *arg)
 
 /* Without threads the caller's event loop hears other processes, and every poll sends what is due.
  * A program that tells the time itself decides by itself what happens when: it hears nothing. */
-static void listen_to_others(sched *d)
+static void listen_to_others(sched *s)
 {
-    const sched_options *o = &d->options;
+    const sched_options *o = &s->options;
     int by_hand = o->threads == 0;
-    if (o->hears_nobody || (by_hand && !o->has_heartbeat))
+    if (o->ignores_notifications || (by_hand && !o->has_heartbeat))
         return;
-    notify_listen(o->notify, by_hand ? &d->fds : NULL, run_queue_heard, d);
+    notify_listen(o->notify, by_hand ? &s->fds : NULL, run_queue_heard, s);
 }
 
 pawl_code sched_open(sched **out, const sched_options *options, error *err)
 {
     *out = NULL;
-    sched *d = calloc(1, sizeof *d);
-    if (!d)
+    sched *s = calloc(1, sizeof *s);
+    if (!s)
         return error_nomem(err);
-    d->options = *options;
-    d->forks = forks_count();
+    s->options = *options;
+    s->forks = forks_count();
 #ifdef PAWL_ALWAYS_REPLAY
-    d->options.drops = always;
+    s->options.drops = always;
 #endif
-    d->host = options->db->options.clock;
-    d->log = options->db->options.log;
-    run_host_init(d, options->db->options.random);
-    pthread_mutex_init(&d->lock, NULL);
-    clock_cond_init(&d->undriven);
-    clock_cond_init(&d->ended);
-    clock_cond_init(&d->work_cond);
-    clock_cond_init(&d->started);
-    heartbeat_init(&d->heartbeat);
+    s->host = options->db->options.clock;
+    s->log = options->db->options.log;
+    dormant_forget(s);
+    run_host_init(s, options->db->options.random);
+    pthread_mutex_init(&s->lock, NULL);
+    clock_cond_init(&s->undriven);
+    clock_cond_init(&s->ended);
+    clock_cond_init(&s->work_cond);
+    clock_cond_init(&s->started);
+    heartbeat_init(&s->heartbeat);
     committer *first =
         committers_count(options->committers) > 0 ? committers_at(options->committers, 0) : NULL;
-    key_block_init(&d->run_keys, first, "next_run"); /* an engine that only looks commits nothing */
-    init_runners(d);
-    pawl_code rc = loop_fds_open(&d->fds, d->options.threads == 0, err);
+    key_block_init(&s->run_keys, first, "next_run"); /* an engine that only looks commits nothing */
+    init_runners(s);
+    pawl_code rc = loop_fds_open(&s->fds, s->options.threads == 0, err);
     if (rc == PAWL_OK)
-        listen_to_others(d);
+        listen_to_others(s);
     if (rc == PAWL_OK)
-        rc = fiber_pool_new(&d->pool, 0, err);
+        rc = fiber_pool_new(&s->pool, 0, err);
     if (rc == PAWL_OK)
-        d->warm_max = warm_max(d);
+        s->warm_max = warm_max(s);
     if (rc != PAWL_OK) {
-        sched_close(d);
+        sched_close(s);
         return rc;
     }
-    *out = d;
+    *out = s;
     return PAWL_OK;
 }
 
-/* No run is in memory any more; with the lock held. Gives those that were, linked by `next`. The
- * places that are reserved for claims and starts on their way stay. */
-static pawl_run *clear_map(sched *d)
+/* Takes all runs out of the map, and gives them, linked by `next`. The room that is reserved for
+ * claims and starts on their way stays. With the lock held. */
+static pawl_run *clear_map(sched *s)
 {
     pawl_run *all = NULL;
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         run->slot->next = all;
         all = run;
     }
-    if (d->claiming || d->locked_claims.count || d->starting)
-        map_clear(&d->runs);
+    if (s->claiming || s->locked_claims.count || s->starting)
+        map_clear(&s->runs);
     else
-        map_free(&d->runs);
+        map_free(&s->runs);
     return all;
 }
 
-/* No run is anywhere any more; with the lock held. */
-static pawl_run *clear_places(sched *d)
+/* Takes all runs out of every list, and gives them. With the lock held. */
+static pawl_run *clear_places(sched *s)
 {
-    d->heap.count = 0;
-    work_limit_clear(d);
-    d->troubled = NULL;
-    d->trouble_ms = d->trouble_at_ms = 0;
-    d->unit_retry_held = 0;
-    atomic_store(&d->doubts, 0);
-    d->quarantine =
-        (quarantine){.running = d->quarantine.running, .unmarking = d->quarantine.unmarking};
+    s->heap.count = 0;
+    work_limit_clear(s);
+    s->troubled = NULL;
+    s->trouble_ms = s->trouble_at_ms = 0;
+    s->unit_retry_held = 0;
+    atomic_store(&s->doubts, 0);
+    s->quarantine =
+        (quarantine){.running = s->quarantine.running, .unmarking = s->quarantine.unmarking};
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        d->runners[i].first = d->runners[i].last = NULL;
-        d->runners[i].count = 0;
-        atomic_store(&d->runners[i].answered, NULL);
+        s->runners[i].first = s->runners[i].last = NULL;
+        s->runners[i].count = 0;
+        atomic_store(&s->runners[i].answered, NULL);
     }
-    return clear_map(d);
+    return clear_map(s);
 }
 
-/* The unit was committed after the last turn of its run, by a stop or a close. */
+/* Was the unit of the run committed after its last turn, by a stop or a close? */
 static int was_committed(const pawl_run *run)
 {
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_COMMITTED;
 }
 
-/* Clients may look for a run at any time, and threads that were given up come back: so the runs are
- * out of reach before they go. */
-static void drop_runs(sched *d)
+/* Frees all runs. They are taken out of every list before, since clients may look for a run at any
+ * time, and threads that were given up come back. */
+static void drop_runs(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    pawl_run *all = clear_places(d), *run;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    pawl_run *all = clear_places(s), *run;
+    pthread_mutex_unlock(&s->lock);
     while ((run = all) != NULL) {
         all = run->slot->next;
         if (was_committed(run)) /* RULE C4-the-last-log-lines-are-written */
@@ -446,99 +491,104 @@ static void drop_runs(sched *d)
     }
 }
 
-/* The node gets no new runs from here on, so that it has to be swept up after only once. Runs that
- * were about to start others must be freed before, since they are not told any more what came of
- * it. What clients have started meanwhile goes too. 1: there was something. */
-static int close_door(sched *d)
+/* Waits until no start is under way any more, so that this node gets no new run. Runs of this node
+ * that were about to start others must be freed before, since they do not hear any more what came
+ * of it. Runs that clients have started meanwhile are dropped too. 1: there were some. */
+static int close_door(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     int64_t until =
-        clock_deadline(d->host->mono_ns(d->host), workers_has_lost(d) ? DOOR_MS : INT64_MAX);
-    while (d->starting > 0 && !d->host->wait(d->host, &d->started, &d->lock, until))
+        clock_deadline(s->host->mono_ns(s->host), workers_has_lost(s) ? DOOR_MS : INT64_MAX);
+    while (s->starting > 0 && !s->host->wait(s->host, &s->started, &s->lock, until))
         continue;
-    int late = d->runs.count > 0;
-    pthread_mutex_unlock(&d->lock);
-    drop_runs(d);
+    int late = s->runs.count > 0;
+    pthread_mutex_unlock(&s->lock);
+    drop_runs(s);
     return late;
 }
 
-/* The runs that it owns; -1: they are too many. With the lock held. */
-static int list_runs(sched *d, int64_t out[GIVEN_BACK_MAX])
+/* Lists the runs that the node owns; -1: they are too many. With the lock held. */
+static int list_runs(sched *s, int64_t out[GIVEN_BACK_MAX])
 {
     size_t cursor = 0;
     int count = 0;
     uint64_t key;
     void *run;
-    if (d->runs.count > GIVEN_BACK_MAX)
+    if (s->runs.count + (size_t)s->dormant.count > GIVEN_BACK_MAX || !dormant_list(s, out, &count))
         return -1;
-    while (map_next(&d->runs, &cursor, &key, &run))
+    while (map_next(&s->runs, &cursor, &key, &run))
         out[count++] = (int64_t)key;
     return count;
 }
 
-/* What it owns is given back, when what was executed is recorded. If that is much its rows are
- * closed instead, as a dead node's would be: others, or this engine at its next beginning, claim
- * what was its own. So they do where the storage is gone, and what the runs had to say with it. */
-void sched_leave(sched *d)
+/* The runs of the node are given back, when what was executed is recorded. If they are many, the
+ * rows of the node are closed instead, as those of a dead node would be: other nodes, or this
+ * engine when it is a node again, claim the runs. The same happens where the storage is gone. */
+void sched_leave(sched *s)
 {
     int64_t runs[GIVEN_BACK_MAX];
-    pthread_mutex_lock(&d->lock);
-    atomic_store(&d->open_node, 0);
-    pthread_mutex_unlock(&d->lock);
-    atomic_store(&d->stopping, 1);
-    work_threads_stop(d);
+    pthread_mutex_lock(&s->lock);
+    atomic_store(&s->open_node, 0);
+    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->stopping, 1);
+    work_threads_stop(s);
     /* RULE B8-good-order-leaves-no-marks */
-    quarantine_leave(d);
-    if (!sched_drain(d)) /* RULE 2-finish-records-what-has-returned */
-        committers_give_up_runs(d->options.committers);
-    unit_retry_tell_lost(d);
-    pthread_mutex_lock(&d->lock);
-    int count = list_runs(d, runs);
-    pthread_mutex_unlock(&d->lock);
-    drop_runs(d);
-    if (close_door(d))
+    quarantine_leave(s);
+    if (!sched_drain(s)) /* RULE 2-finish-records-what-has-returned */
+        committers_give_up_runs(s->options.committers);
+    unit_retry_tell_lost(s);
+    pthread_mutex_lock(&s->lock);
+    int count = list_runs(s, runs);
+    pthread_mutex_unlock(&s->lock);
+    drop_runs(s);
+    if (close_door(s))
         count = -1;
-    heartbeat_stop(d);
-    notify_flush(d->options.notify);
-    atomic_store(&d->stopping, 0);
-    if (!d->node.id)
+    heartbeat_stop(s);
+    notify_flush(s->options.notify);
+    atomic_store(&s->stopping, 0);
+    if (!s->node.id)
         return;
-    committers_set_node(d->options.committers, 0, 0, 0);
-    if (!rejoin_leave(d) && !atomic_load(&d->fenced))
-        node_resign(committers_at(d->options.committers, 0), d->node.id, count < 0 ? NULL : runs,
+    committers_set_node(s->options.committers, 0, 0, 0);
+    if (!rejoin_leave(s) && !atomic_load(&s->fenced))
+        node_resign(committers_at(s->options.committers, 0), s->node.id, count < 0 ? NULL : runs,
                     count < 0 ? 0 : (size_t)count, NULL);
-    node_leave(&d->node);
-    inflight_close(d->quarantine.running);
-    d->quarantine.running = NULL;
-    d->walk = (hold_walk){0};
-    d->sweep = (node_sweep){0};
-    atomic_store(&d->fenced, 0);
+    node_leave(&s->node);
+    inflight_close(s->quarantine.running);
+    s->quarantine.running = NULL;
+    pthread_mutex_lock(&s->lock);
+    dormant_forget(s);
+    pthread_mutex_unlock(&s->lock);
+    s->walk = (hold_walk){0};
+    s->sweep = (node_sweep){0};
+    atomic_store(&s->fenced, 0);
 }
 
-void sched_close(sched *d)
+void sched_close(sched *s)
 {
-    if (!d)
+    if (!s)
         return;
-    workers_join(d);
-    notify_close(d->options.notify);
-    sched_leave(d);
-    workers_join(d);
+    workers_join(s);
+    notify_close(s->options.notify);
+    sched_leave(s);
+    workers_join(s);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        pthread_cond_destroy(&d->runners[i].cond);
+        pthread_cond_destroy(&s->runners[i].cond);
     }
-    db_disconnect(d->beats);
-    db_disconnect(d->looks);
-    fiber_pool_free(d->pool);
-    key_block_free(&d->run_keys);
-    heap_free(&d->heap);
-    map_free(&d->runs);
-    map_free(&d->locked_claims);
-    loop_fds_close(&d->fds);
-    heartbeat_free(&d->heartbeat);
-    pthread_cond_destroy(&d->undriven);
-    pthread_cond_destroy(&d->ended);
-    pthread_cond_destroy(&d->work_cond);
-    pthread_cond_destroy(&d->started);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
+    db_disconnect(s->beats);
+    db_disconnect(s->looks);
+    fiber_pool_free(s->pool);
+    key_block_free(&s->run_keys);
+    heap_free(&s->heap);
+    map_free(&s->runs);
+    map_free(&s->locked_claims);
+    map_free(&s->coming);
+    dormant_free(s);
+    loop_fds_close(&s->fds);
+    heartbeat_free(&s->heartbeat);
+    pthread_cond_destroy(&s->undriven);
+    pthread_cond_destroy(&s->ended);
+    pthread_cond_destroy(&s->work_cond);
+    pthread_cond_destroy(&s->started);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
 }

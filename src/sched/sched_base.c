@@ -1,81 +1,166 @@
-/* What every file of the scheduler may ask: the time, whether the engine stops, whether the process
- * is a child of fork(); and calling the thread that drives, by one byte into its pipe, so that it
- * hears of it also while it waits for the descriptor in poll(). This file calls no other one of the
+/* What every file of the scheduler, and the floor above, may ask: the time, whether the engine
+ * stops, whether the process is a child of fork(); and calling the thread that drives, by one byte
+ * into its pipe, which it hears also while it waits in poll(). This file calls no other one of the
  * scheduler. */
 #include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/forks.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/work_threads.h"
 
 enum { SECOND_NS = 1000000000 };
 
 /* ---- Asking ---- */
 
-int64_t sched_now_ms(sched *d)
+int64_t sched_now_ms(sched *s)
 {
-    return db_clock_now_ms(d->options.clock);
+    return db_clock_now_ms(s->options.clock);
 }
 
-const log_sink *sched_log(sched *d)
+int64_t sched_mono_ns(sched *s)
 {
-    return &d->log;
+    return s->host->mono_ns(s->host);
 }
 
-/* The thread that drives may not have heard of it yet. */
-int sched_is_told_to_stop(sched *d)
+const log_sink *sched_log(sched *s)
 {
-    return atomic_load(&d->stops) != atomic_load(&d->stops_heard);
+    return &s->log;
 }
 
-int sched_is_stopping(sched *d)
+const sched_options *sched_options_of(const sched *s)
 {
-    return atomic_load(&d->stopping) || sched_is_told_to_stop(d);
+    return &s->options;
 }
 
-int sched_is_forked(const sched *d)
+committer *sched_committer_of(sched *s, int64_t run)
 {
-    return forks_count() != d->forks;
+    return committers_of(s->options.committers, (uint64_t)run);
 }
 
-/* There is nobody to give an answer to. */
-void sched_end_child(const sched *d)
+pawl_code sched_new_run_key(sched *s, int64_t *out, error *err)
 {
-    if (sched_is_forked(d))
+    return key_block_next(&s->run_keys, out, err);
+}
+
+int64_t sched_open_node(sched *s)
+{
+    return atomic_load(&s->open_node);
+}
+
+int64_t sched_node_id(const sched *s)
+{
+    return s->node.id;
+}
+
+int sched_has_run(sched *s, int64_t run)
+{
+    pthread_mutex_lock(&s->lock);
+    int here = map_get(&s->runs, (uint64_t)run) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return here;
+}
+
+int64_t sched_run_count(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t count = (int64_t)s->runs.count;
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+int sched_is_restricted(const sched *s)
+{
+    return s->only != NULL;
+}
+
+int sched_loop_fd(sched *s)
+{
+    return loop_fds_called(&s->fds);
+}
+
+db_conn *sched_look_conn(sched *s)
+{
+    return s->looks;
+}
+
+int64_t sched_looks_done(const sched *s)
+{
+    return atomic_load(&s->looks_done) / 2;
+}
+
+void sched_test_fence(sched *s)
+{
+    atomic_store(&s->fenced, 1);
+}
+
+int sched_is_told_to_stop(sched *s)
+{
+    return atomic_load(&s->stops) != atomic_load(&s->stops_heard);
+}
+
+int sched_is_stopping(sched *s)
+{
+    return atomic_load(&s->stopping) || sched_is_told_to_stop(s);
+}
+
+int sched_is_leaving(sched *s)
+{
+    return atomic_load(&s->stopping);
+}
+
+int sched_is_forked(const sched *s)
+{
+    return forks_count() != s->forks;
+}
+
+/* The child cannot go on: nothing in it waits for an answer. */
+void sched_end_child(const sched *s)
+{
+    if (sched_is_forked(s))
         abort(); /* RULE C8-a-child-that-comes-back-is-ended */
 }
 
-int work_threads_are_there(const sched *d)
+int work_threads_are_there(const sched *s)
 {
-    return d->options.work_threads > 0 && d->thread_count > 0 && d->driven != DRIVEN_BY_THREADS;
+    return s->options.work_threads > 0 && s->thread_count > 0 && s->driven != DRIVEN_BY_THREADS;
 }
 
 /* That the lock is held is known, but not by which thread: so the assertion finds a call without
  * the lock where no other thread happens to hold it. */
-void sched_assert_locked(sched *d)
+void sched_assert_locked(const sched *s)
 {
-    assert(pthread_mutex_trylock(&d->lock) != 0);
+    assert(pthread_mutex_trylock((pthread_mutex_t *)&s->lock) != 0);
 }
 
 /* ---- Calling ---- */
 
-/* A full pipe is as good: the byte that is in it is read before the next wait. */
-void sched_call(sched *d, char what)
+void sched_hear_others(sched *s)
 {
-    ssize_t ignored = write(d->fds.pipe[1], &what, 1);
+    notify_open(s->options.notify, atomic_load(&s->open_node));
+}
+
+void sched_tell_others(sched *s)
+{
+    notify_tell(s->options.notify);
+}
+
+/* A full pipe needs no further byte: those in it are read before the next wait. */
+void sched_call(sched *s, char what)
+{
+    ssize_t ignored = write(s->fds.pipe[1], &what, 1);
     (void)ignored;
 }
 
-void sched_call_crew(sched *d)
+void sched_watch_workers(sched *s)
 {
-    if (d->driven == DRIVEN_BY_THREADS && !atomic_exchange(&d->ticking, 1))
-        sched_call(d, 'c');
+    if (s->driven == DRIVEN_BY_THREADS && !atomic_exchange(&s->ticking, 1))
+        sched_call(s, 'c');
 }
 
-int64_t sched_look_ns(const sched *d)
+int64_t sched_look_ns(const sched *s)
 {
-    int64_t third = clock_deadline(0, d->options.claim_ms) / 3;
+    int64_t third = clock_deadline(0, s->options.claim_ms) / 3;
     return third < SECOND_NS ? third : SECOND_NS;
 }

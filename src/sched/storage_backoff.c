@@ -5,7 +5,7 @@
  * vain. Until then they try themselves, all at the same time and more and more seldom, since some
  * commit has to be tried. A run that fails again although others have succeeded has a trouble of
  * its own, and a back-off of its own. */
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 static const int64_t FIRST_MS = 100;
 static const int64_t LAST_MS = 30000;
@@ -18,46 +18,54 @@ static int64_t twice(int64_t ms)
 }
 
 /* When all of them try again: one time for all runs that fail before it. */
-static int64_t next_try(sched *d)
+static int64_t next_try(sched *s)
 {
-    int64_t now = sched_now_ms(d);
-    if (now >= d->trouble_at_ms) {
-        d->trouble_ms = twice(d->trouble_ms);
-        d->trouble_at_ms = now + d->trouble_ms;
+    int64_t now = sched_now_ms(s);
+    if (now >= s->trouble_at_ms) {
+        s->trouble_ms = twice(s->trouble_ms);
+        s->trouble_at_ms = now + s->trouble_ms;
     }
-    return d->trouble_at_ms;
+    return s->trouble_at_ms;
 }
 
-void storage_backoff_wait(sched *d, pawl_run *run)
+void storage_backoff_wait(sched *s, pawl_run *run)
 {
-    run->slot->trouble_next = d->troubled;
-    run->slot->trouble_at = &d->troubled;
-    if (d->troubled)
-        d->troubled->slot->trouble_at = &run->slot->trouble_next;
-    d->troubled = run;
-    run_queue_sleep(d, run, next_try(d));
+    sched_assert_locked(s);
+    run->slot->trouble_next = s->troubled;
+    run->slot->trouble_at = &s->troubled;
+    if (s->troubled)
+        s->troubled->slot->trouble_at = &run->slot->trouble_next;
+    s->troubled = run;
+    run_queue_sleep(s, run, next_try(s));
 }
 
-static void note_failure(const sched *d, pawl_run *run)
+void storage_backoff_asks(sched *s)
+{
+    next_try(s);
+}
+
+static void note_failure(const sched *s, pawl_run *run)
 {
     run->slot->trouble_ms = twice(run->slot->trouble_ms);
-    run->slot->trouble_seen = d->commits;
+    run->slot->trouble_seen = s->commits;
 }
 
-void storage_backoff_alone(sched *d, pawl_run *run)
+void storage_backoff_alone(sched *s, pawl_run *run)
 {
-    note_failure(d, run);
-    run_queue_sleep(d, run, sched_now_ms(d) + run->slot->trouble_ms);
+    sched_assert_locked(s);
+    note_failure(s, run);
+    run_queue_sleep(s, run, sched_now_ms(s) + run->slot->trouble_ms);
 }
 
-void storage_backoff(sched *d, pawl_run *run)
+void storage_backoff(sched *s, pawl_run *run)
 {
-    if (run->slot->trouble_ms > 0 && run->slot->trouble_seen != d->commits) {
-        storage_backoff_alone(d, run);
+    sched_assert_locked(s);
+    if (run->slot->trouble_ms > 0 && run->slot->trouble_seen != s->commits) {
+        storage_backoff_alone(s, run);
         return;
     }
-    note_failure(d, run);
-    storage_backoff_wait(d, run);
+    note_failure(s, run);
+    storage_backoff_wait(s, run);
 }
 
 void storage_backoff_end(pawl_run *run)
@@ -74,30 +82,32 @@ void storage_backoff_end(pawl_run *run)
 /* A run that sleeps does so until the time that it has named, however the clock is set. But a run
  * that was put off was so for a duration: when the clock is set back, the end of that may be hours
  * away. */
-void storage_backoff_clock_back(sched *d)
+void storage_backoff_clock_back(sched *s)
 {
+    sched_assert_locked(s);
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    d->trouble_ms = d->trouble_at_ms = 0;
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    s->trouble_ms = s->trouble_at_ms = 0;
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         if (run->slot->place == PLACE_SLEEPS && run->slot->put_off)
-            run_queue_ready(d, run);
+            run_queue_ready(s, run);
     }
 }
 
-void storage_backoff_committed(sched *d)
+void storage_backoff_committed(sched *s)
 {
-    int failed = d->trouble_ms > 0;
-    d->commits++;
-    d->trouble_at_ms = 0;
+    sched_assert_locked(s);
+    int failed = s->trouble_ms > 0;
+    s->commits++;
+    s->trouble_at_ms = 0;
     if (failed) /* a store that others see costs something, and this is done for each unit */
-        d->trouble_ms = 0;
-    while (d->troubled) /* RULE 6-the-first-commit-lets-all-go-on */
-        run_queue_ready(d, d->troubled);
-    for (int i = 0; failed && d->jobs.first && i < d->thread_count; i++)
-        run_queue_call_one(d); /* work beside functions has waited too */
+        s->trouble_ms = 0;
+    while (s->troubled) /* RULE 6-the-first-commit-lets-all-go-on */
+        run_queue_ready(s, s->troubled);
+    for (int i = 0; failed && s->jobs.first && i < s->thread_count; i++)
+        run_queue_call_one(s); /* work beside functions has waited too */
     if (failed)
-        pthread_cond_broadcast(&d->work_cond);
+        pthread_cond_broadcast(&s->work_cond);
 }

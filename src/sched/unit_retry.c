@@ -7,25 +7,26 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/work_limit.h"
 
 /* So many failures for an unknown reason, each followed by a probe that was committed, and the
  * record counts as refused for good. */
 enum { OWN_TRIES = 5 };
 
-/* What is known of a unit that is kept. The words are guarded by the drive's lock. */
+/* What is known of a unit that is kept. The words are guarded by the lock of the scheduler. */
 struct kept {
     pawl_code code;
-    int tries;                     /* that failed, and the probe after it was committed */
-    int told;                      /* {runs}.trouble tells of it */
-    int released;                  /* the hold is over: to be tried again */
-    int unheld;                    /* it was told that the hold could not be recorded */
+    int tries;                     /* that failed for an unknown reason, while the probe after each
+                                      was committed */
+    int told;                      /* {runs}.trouble tells of the failure */
+    int released;                  /* the hold is over: the unit is to be tried again */
+    int unheld;                    /* it was logged that the hold could not be recorded */
     int64_t seen;                  /* in which round of the node loop the hold was found */
-    arena *unit_arena;             /* of the unit that asks, tells or holds … */
-    unit *unit;                    /* … for this run */
-    char what[PAWL_MAX_NAME + 64]; /* is not recorded: "step charge (op 7)" */
-    char words[256];               /* of the database */
+    arena *unit_arena;             /* the memory of `unit` */
+    unit *unit;                    /* the small unit that asks, tells or holds for this run */
+    char what[PAWL_MAX_NAME + 64]; /* what is not recorded: "step charge (op 7)" */
+    char words[256];               /* the message of the database */
 };
 
 /* ---- What a failure means ---- */
@@ -69,14 +70,14 @@ int unit_retry_may(const pawl_run *run)
            u->code != PAWL_FENCED && u->code != PAWL_REWOUND;
 }
 
-int unit_retry_waits(const sched *d)
+int unit_retry_waits(const sched *s)
 {
     /* RULE L5-nor-while-they-are-undecided */
-    return atomic_load(&d->doubts) > 0 ||
-           (atomic_load(&d->failing) > 0 && atomic_load(&d->trouble_ms) > 0);
+    return atomic_load(&s->doubts) > 0 ||
+           (atomic_load(&s->failing) > 0 && atomic_load(&s->trouble_ms) > 0);
 }
 
-/* ---- What is known of it ---- */
+/* ---- What is known of a failure ---- */
 
 static void name_it(struct kept *k, const unit *u)
 {
@@ -98,21 +99,21 @@ static void name_it(struct kept *k, const unit *u)
 /* Remember why. If memory is out the unit is kept all the same, without words. */
 static void remember_failure(pawl_run *run, pawl_code code)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     const unit *u = run->draft.unit;
     struct kept *k = run->slot->failure ? run->slot->failure : calloc(1, sizeof *k);
     if (!k)
         return;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     int first = !run->slot->failure;
     run->slot->failure = k;
     k->code = code;
     text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
     if (first)
         name_it(k, u);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     if (first)
-        LOG(&d->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
+        LOG(&s->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
             LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(code)),
             LOG_TEXT("why", k->words));
 }
@@ -134,21 +135,21 @@ static void set_state(pawl_run *run, run_keeps state)
 
 /* ---- Waiting ---- */
 
-/* For the storage, with all others; or alone, if the trouble is the run's own. */
+/* The run waits for the storage, with all others; or alone, if the trouble is its own. */
 static void wait_for_retry(pawl_run *run, int is_own)
 {
-    sched *d = run->host->sched;
-    work_limit_pass(d, run);
-    pthread_mutex_lock(&d->lock);
-    quarantine_put_back(d, run);
+    sched *s = run->host->sched;
+    work_limit_pass(s, run);
+    pthread_mutex_lock(&s->lock);
+    quarantine_put_back(s, run);
     count(run, !is_own);
     run->slot->put_off = 1;
     set_state(run, KEPT_WAITS);
     if (is_own)
-        storage_backoff_alone(d, run);
+        storage_backoff_alone(s, run);
     else
-        storage_backoff(d, run);
-    pthread_mutex_unlock(&d->lock);
+        storage_backoff(s, run);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- Small units beside the one that is kept ---- */
@@ -178,15 +179,15 @@ static unit *small_unit(pawl_run *run)
 
 static void submit_small_unit(pawl_run *run, run_keeps state)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     unit *u = run->slot->failure->unit;
-    work_limit_pass(d, run);
-    pthread_mutex_lock(&d->lock);
-    quarantine_put_back(d, run);
+    work_limit_pass(s, run);
+    pthread_mutex_lock(&s->lock);
+    quarantine_put_back(s, run);
     set_state(run, state);
     run_move(run, PLACE_COMMITS);
-    pthread_mutex_unlock(&d->lock);
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run), u);
+    pthread_mutex_unlock(&s->lock);
+    committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
 }
 
 static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -205,20 +206,29 @@ static slice print(arena *a, const char *format, ...)
 /* ---- Is the trouble the run's own? ---- */
 
 /* A probe: is a small write committed that touches no run? An idle node has nothing else from which
- * it could learn that the storage works. */
+ * it could learn that the storage works. Until it is answered nothing is begun: if the storage
+ * fails, what is begun in between could not be recorded either. A node that leaves does not ask: it
+ * begins nothing, and has only the time of a drain to try again. */
 static void probe_storage(pawl_run *run)
 {
-    unit *u = run->slot->failure ? small_unit(run) : NULL;
+    /* RULE L5-a-node-that-leaves-tries-and-does-not-ask */
+    int asks = run->slot->failure && !host_is_leaving(run->host);
+    unit *u = asks ? small_unit(run) : NULL;
     if (u)
         node_add_probe(u);
-    if (u && !u->broken_build)
-        submit_small_unit(run, KEPT_ASKS);
-    else
+    if (!u || u->broken_build) {
         wait_for_retry(run, 0);
+        return;
+    }
+    count(run, 1);
+    pthread_mutex_lock(&run->host->sched->lock);
+    storage_backoff_asks(run->host->sched); /* RULE L5-nothing-is-begun-before-the-probe-answers */
+    pthread_mutex_unlock(&run->host->sched->lock);
+    submit_small_unit(run, KEPT_ASKS);
 }
 
-/* The row of the run tells other processes. If that is not committed either it is left for the next
- * try. */
+/* The row of the run tells other processes of the trouble. If that is not committed either, it is
+ * left for the next try. */
 static void tell_trouble(pawl_run *run)
 {
     const struct kept *k = run->slot->failure;
@@ -245,16 +255,18 @@ static void is_told(pawl_run *run)
 
 static void is_asked(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     struct kept *k = run->slot->failure;
     if (k->unit->answer != UNIT_COMMITTED) {
         wait_for_retry(run, 0);
         return;
     }
-    k->tries++;
-    pthread_mutex_lock(&d->lock);
-    storage_backoff_committed(d);
-    pthread_mutex_unlock(&d->lock);
+    /* RULE L7-what-passes-does-not-hold */
+    if (judge(k->code) != PASSES)
+        k->tries++;
+    pthread_mutex_lock(&s->lock);
+    storage_backoff_committed(s);
+    pthread_mutex_unlock(&s->lock);
     if (k->told)
         wait_for_retry(run, 1);
     else
@@ -270,7 +282,7 @@ static int put_guard(pawl_run *run)
     if (run->slot->guarded)
         return 1;
     unit_renew(run->draft.unit);
-    run_try_again(run->draft.unit, &run->lease); /* RULE L5-who-is-deleted-is-not-written */
+    run_try_again(run->draft.unit, &run->lease); /* RULE L5-a-deleted-run-is-not-written */
     run->slot->guarded = !run->draft.unit->broken_build;
     run->draft.unit->broken_build = 0; /* what it had before is whole */
     return run->slot->guarded;
@@ -278,15 +290,15 @@ static int put_guard(pawl_run *run)
 
 static void hand_in_again(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
     set_state(run, KEPT_NOT);
     if (run->slot->failure)
         run->slot->failure->released = 0;
     run_move(run, PLACE_COMMITS);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     run->draft.submitter = (submitter){0};
-    committer_submit(committers_of(d->options.committers, (uint64_t)run->lease.run),
+    committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run),
                      run->draft.unit);
 }
 
@@ -333,30 +345,30 @@ static void hold(pawl_run *run)
     submit_small_unit(run, KEPT_HOLDS);
 }
 
-/* It is held, and sleeps until it is released. */
+/* The run is held, and sleeps until it is released. */
 static void rest(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    pthread_mutex_lock(&d->lock);
+    sched *s = run->host->sched;
+    pthread_mutex_lock(&s->lock);
     set_state(run, KEPT_HELD);
     run->slot->put_off = 1;
     if (run->slot->failure->released)
-        run_queue_ready(d, run);
+        run_queue_ready(s, run);
     else
-        run_queue_sleep(d, run, RUN_NEVER);
-    pthread_mutex_unlock(&d->lock);
+        run_queue_sleep(s, run, RUN_NEVER);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void is_held(pawl_run *run)
 {
-    sched *d = run->host->sched;
-    LOG(&d->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
+    sched *s = run->host->sched;
+    LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
         LOG_TEXT("why", run->slot->failure->words));
     run->slot->failure->unheld = 0;
-    pthread_mutex_lock(&d->lock);
-    storage_backoff_committed(d);
-    run_queue_tell_end(d, run); /* waiters for its end get HELD */
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    storage_backoff_committed(s);
+    run_queue_tell_end(s, run); /* calls that wait for the run get HELD */
+    pthread_mutex_unlock(&s->lock);
     rest(run);
 }
 
@@ -379,16 +391,14 @@ void unit_retry_unit(pawl_run *run)
     pawl_code code = run->draft.unit->answer == UNIT_FAILED ? run->draft.unit->code : PAWL_STORAGE;
     remember_failure(run, code);
     const struct kept *k = run->slot->failure;
-    verdict v = judge(code);
-    /* RULE L7-what-nobody-knows-holds-when-others-are-committed */
-    if (k && (v == FOR_GOOD || (v == UNKNOWN && k->tries >= OWN_TRIES)))
+    /* RULE L7-an-unknown-failure-holds-when-others-are-committed */
+    if (k && (judge(code) == FOR_GOOD || k->tries >= OWN_TRIES))
         hold(run);
-    else if (k && v == UNKNOWN)
+    else
         /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
+        /* RULE L4-a-full-disk-for-one-run-stops-no-other */
         /* RULE L4-the-simulator-sees-a-record-that-stops-others */
         probe_storage(run);
-    else
-        wait_for_retry(run, 0);
 }
 
 const unit *unit_retry_go_on(pawl_run *run)
@@ -418,7 +428,7 @@ const unit *unit_retry_go_on(pawl_run *run)
 
 void unit_retry_forget(pawl_run *run)
 {
-    sched *d = run->host->sched;
+    sched *s = run->host->sched;
     struct kept *k = run->slot->failure;
     run->slot->guarded = 0;
     if (run->slot->retry_counted)
@@ -427,10 +437,10 @@ void unit_retry_forget(pawl_run *run)
         run->slot->keeps = KEPT_NOT;
         return;
     }
-    pthread_mutex_lock(&d->lock); /* another thread may be reading the words */
+    pthread_mutex_lock(&s->lock); /* another thread may be reading the words */
     set_state(run, KEPT_NOT);
     run->slot->failure = NULL;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     arena_free(k->unit_arena);
     free(k);
 }
@@ -446,13 +456,14 @@ void unit_retry_committed(pawl_run *run)
 
 /* ---- For all others ---- */
 
-void unit_retry_release(sched *d, pawl_run *run)
+void unit_retry_release(sched *s, pawl_run *run)
 {
+    sched_assert_locked(s);
     if (run->slot->keeps != KEPT_HELD && run->slot->keeps != KEPT_HOLDS)
         return;
     run->slot->failure->released = 1;
     if (run->slot->keeps == KEPT_HELD && run->slot->place == PLACE_SLEEPS)
-        run_queue_ready(d, run);
+        run_queue_ready(s, run);
 }
 
 static const db_sql HELD = {
@@ -460,42 +471,42 @@ static const db_sql HELD = {
     " ORDER BY run LIMIT 256",
     "ii"};
 
-/* Those that are still held are marked as seen. 0: they could not be read. */
-static int see_held(sched *d, int64_t look)
+/* Marks the runs that are still held as seen. 0: they could not be read. */
+static int see_held(sched *s, int64_t look)
 {
-    db_stmt *s;
+    db_stmt *stmt;
     error err = {0};
     int64_t after = 0;
     int rows;
     db_step step = DB_DONE;
     do {
-        const db_value values[] = {db_int(d->node.id), db_int(after)};
+        const db_value values[] = {db_int(s->node.id), db_int(after)};
         rows = 0;
-        if (db_prepare(d->looks, &HELD, &s, &err) != PAWL_OK ||
-            db_bind_all(s, values, DB_COUNT(values), &err) != PAWL_OK)
+        if (db_prepare(s->looks, &HELD, &stmt, &err) != PAWL_OK ||
+            db_bind_all(stmt, values, DB_COUNT(values), &err) != PAWL_OK)
             return 0;
-        while ((step = db_next(s, &err)) == DB_ROW) {
-            after = db_column(s, 0).i;
+        while ((step = db_next(stmt, &err)) == DB_ROW) {
+            after = db_column(stmt, 0).i;
             rows++;
-            pthread_mutex_lock(&d->lock);
-            pawl_run *run = map_get(&d->runs, (uint64_t)after);
+            pthread_mutex_lock(&s->lock);
+            pawl_run *run = map_get(&s->runs, (uint64_t)after);
             if (run && run->slot->failure)
                 run->slot->failure->seen = look;
-            pthread_mutex_unlock(&d->lock);
+            pthread_mutex_unlock(&s->lock);
         }
-        db_reset(s);
+        db_reset(stmt);
     } while (rows == 256 && step == DB_DONE);
     return step == DB_DONE;
 }
 
-/* The runs that were held before it was looked for them. With the lock held. */
-static int mark_held(sched *d, int64_t look)
+/* Marks the runs that were held before this look. With the lock held. */
+static int mark_held(sched *s, int64_t look)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
     int count = 0;
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         if (run->slot->keeps != KEPT_HELD)
             continue;
@@ -505,33 +516,33 @@ static int mark_held(sched *d, int64_t look)
     return count;
 }
 
-static void release_unseen(sched *d, int64_t look)
+static void release_unseen(sched *s, int64_t look)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         if (run->slot->keeps == KEPT_HELD && run->slot->failure->seen == -look)
-            unit_retry_release(d, run);
+            unit_retry_release(s, run);
     }
 }
 
-void unit_retry_look(sched *d)
+void unit_retry_look(sched *s)
 {
     error err = {0};
-    int64_t look = ++d->unit_retry_looks;
-    pthread_mutex_lock(&d->lock);
-    int some = d->unit_retry_held > 0 && mark_held(d, look);
-    pthread_mutex_unlock(&d->lock);
-    if (!some || db_begin(d->looks, &err) != PAWL_OK)
+    int64_t look = ++s->unit_retry_looks;
+    pthread_mutex_lock(&s->lock);
+    int some = s->unit_retry_held > 0 && mark_held(s, look);
+    pthread_mutex_unlock(&s->lock);
+    if (!some || db_begin(s->looks, &err) != PAWL_OK)
         return;
-    int seen = see_held(d, look);
-    db_rollback(d->looks);
-    pthread_mutex_lock(&d->lock);
+    int seen = see_held(s, look);
+    db_rollback(s->looks);
+    pthread_mutex_lock(&s->lock);
     if (seen)
-        release_unseen(d, look);
-    pthread_mutex_unlock(&d->lock);
+        release_unseen(s, look);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- Leaving ---- */
@@ -542,44 +553,44 @@ int unit_retry_wants_try(const pawl_run *run)
            (run->slot->keeps == KEPT_HELD && run->slot->failure->released);
 }
 
-void unit_retry_release_all(sched *d)
+void unit_retry_release_all(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&d->lock);
-    while (d->unit_retry_held > 0 && map_next(&d->runs, &cursor, &key, &at))
-        unit_retry_release(d, at);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    while (s->unit_retry_held > 0 && map_next(&s->runs, &cursor, &key, &at))
+        unit_retry_release(s, at);
+    pthread_mutex_unlock(&s->lock);
 }
 
-void unit_retry_tell_lost(sched *d)
+void unit_retry_tell_lost(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&d->lock);
-    while (map_next(&d->runs, &cursor, &key, &at)) {
+    pthread_mutex_lock(&s->lock);
+    while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
         if (u && u->answer == UNIT_FAILED && run->slot->failure)
-            LOG(&d->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id),
+            LOG(&s->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id),
                 LOG_TEXT("what", run->slot->failure->what),
                 LOG_TEXT("code", pawl_code_name(u->code)));
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
-int unit_retry_words(sched *d, int64_t key, char *out, size_t size)
+int unit_retry_words(sched *s, int64_t key, char *out, size_t size)
 {
     buf b;
     buf_init_fixed(&b, out, size);
-    pthread_mutex_lock(&d->lock);
-    const pawl_run *run = map_get(&d->runs, (uint64_t)key);
+    pthread_mutex_lock(&s->lock);
+    const pawl_run *run = map_get(&s->runs, (uint64_t)key);
     const struct kept *k = run ? run->slot->failure : NULL;
     if (k)
         buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
                    k->words);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return k != NULL;
 }

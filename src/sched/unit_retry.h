@@ -6,25 +6,37 @@
  * lives and the run is its own: the guard with which they begin asks for the fence. What the code
  * of the failure means is said in one table, judge() in unit_retry.c:
  *
- *   it passes    the storage is in trouble. The run waits with all others (storage_backoff.c), for
- *                the first commit that succeeds or the end of a back-off that all share.
- *   nobody knows a missing column, a right that was taken away, a damaged page, an error that pawl
- *                does not know: of the storage, or of this record? A probe, which is a small unit
- *                that touches no run, is handed in after each such failure. If it is not committed
- *                either, the run waits with all others. If it is, the trouble is the run's own:
- *                the run has a back-off of its own, {runs}.trouble tells of it, nobody waits for
- *                it, and after five tries, which take some three seconds, it is refused for good.
- *                A code that is not retryable (DENIED, CORRUPT) gets its five tries too: what is
- *                missing for a moment, as in a migration, needs no release by hand.
  *   for good     the record breaks a rule of the database: a constraint, a trigger, a type. The run
  *                is held (HELD_RECORD) by a small unit of its own on its row, and stays owned: what
  *                it has done is in the memory of this process only. If even the hold is refused the
- *                log says so, the storage is probed as above, and both are tried again with a
+ *                log says so, the storage is probed as below, and both are tried again with a
  *                back-off.
+ *   all others   of the storage, or of this record? The code does not tell: a disk is full for a
+ *                large record and not for small ones, and a missing column, a damaged page or a
+ *                lock may be in the way of one run or of all. So a probe, which is a small unit
+ *                that touches no run, is handed in after each such failure. If it is not committed
+ *                either, the storage is in trouble: the run waits with all others
+ *                (storage_backoff.c), for the first commit that succeeds or the end of a back-off
+ *                that all share. If it is, the trouble is the run's own: the run has a back-off of
+ *                its own, of 30 seconds at most, {runs}.trouble tells of it, and no other run waits
+ *                for it.
+ *
+ * Whether a trouble of its own comes to an end depends on the code:
+ *
+ *   it passes    BUSY, FULL, IO, NOMEM and their like: the run is never held for it. Room on a
+ *                disk, memory and locks come back without anything being done to the run, and a
+ *                hold would then need a release by hand for each run; nor does a try each 30
+ *                seconds cost others anything. `pawl why` has the code, the database's words, and
+ *                that the result is in the memory of this node only.
+ *   unknown      a missing column, a right that was taken away, a damaged page, an error that pawl
+ *                does not know: after five tries, which take some three seconds, it is refused for
+ *                good. A code that is not retryable (DENIED, CORRUPT) gets its five tries too: what
+ *                is missing for a moment, as in a migration, needs no release by hand.
  *
  * What meets a run whose unit is kept:
- *   release      the owner tries the commit again: at once in its own process, otherwise when its
- *                keeper looks next. If the record is refused again, so is the run held again.
+ *   release      the owner tries the commit again: at once in its own process, otherwise in the
+ *                next round of its node loop. If the record is refused again, so is the run held
+ *                again.
  *   cancel, and a deadline that passes   are a release: what was done has to be recorded before it
  *                can be undone. The run hears of the cancel as soon as the record is committed.
  *   hold by hand a run that is held for its record stays held for that; the release is the same.
@@ -38,10 +50,12 @@
  * Not kept: a unit that was refused by the fence or the node (another node has the run), one that
  * stays undecided for good (the run is read anew from its journal: a second insert would meet the
  * first), a transactional step (its function is part of the transaction that was rolled back), and
- * a mark of a suspect (it records nothing).
+ * the mark of a quarantined run (it records nothing).
  *
  * While units are kept because the storage fails, or are undecided, no work function is begun and
- * nothing is claimed: so what is kept is bounded by what was being executed. */
+ * nothing is claimed: so what is kept is bounded by what was being executed. Units that are kept
+ * for a trouble of their own are no reason to stop: there are as many of them as runs that meet
+ * one. */
 #ifndef SCHED_UNIT_RETRY_H
 #define SCHED_UNIT_RETRY_H
 
@@ -54,7 +68,7 @@ struct sched;
 /* May the unit of this run, which was not committed, be handed in again? */
 int unit_retry_may(const pawl_run *run);
 
-/* Keep it. The run is not in hand any more when this returns. */
+/* Keeps the unit. The run is not in hand any more when this returns. */
 void unit_retry_unit(pawl_run *run);
 
 /* The run is in hand, and its unit is kept (slot.keeps): go on with that. Gives the unit that was
@@ -69,24 +83,24 @@ void unit_retry_forget(pawl_run *run);
 
 /* 1 while commits fail because of the storage, or are undecided: then nothing is begun. With or
  * without the lock. */
-int unit_retry_waits(const struct sched *d);
+int unit_retry_waits(const struct sched *s);
 
 /* The run is released, cancelled or deleted: if its unit is kept because its record was refused, it
  * is tried again. With the lock held. */
-void unit_retry_release(struct sched *d, pawl_run *run);
+void unit_retry_release(struct sched *s, pawl_run *run);
 
-/* The same, for what was released by another process: called by the node loop. Without the lock. */
-void unit_retry_look(struct sched *d);
+/* Tries again what another process has released. Called by the node loop, without the lock. */
+void unit_retry_look(struct sched *s);
 
-/* The node leaves. Everything that was refused is tried once more, everything else as long as a
- * drain takes (drain.c): is this run to be taken in hand for that? And what was not recorded in the
- * end is told in the log. */
-void unit_retry_release_all(struct sched *d);  /* without the lock */
+/* For a node that leaves. unit_retry_release_all(): units that were refused are tried once more.
+ * unit_retry_wants_try(): 1 if the drain (drain.c) has to take this run in hand, because its kept
+ * unit is to be tried. unit_retry_tell_lost(): logs each unit that was not recorded in the end. */
+void unit_retry_release_all(struct sched *s);  /* without the lock */
 int unit_retry_wants_try(const pawl_run *run); /* with the lock held */
-void unit_retry_tell_lost(struct sched *d);    /* without it */
+void unit_retry_tell_lost(struct sched *s);    /* without it */
 
 /* What is not recorded of a run, in words, if this process has some of it. 0: it has nothing.
  * Without the lock. */
-int unit_retry_words(struct sched *d, int64_t run, char *out, size_t size);
+int unit_retry_words(struct sched *s, int64_t run, char *out, size_t size);
 
 #endif

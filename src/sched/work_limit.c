@@ -3,7 +3,7 @@
 #include "sched/work_limit.h"
 #include "sched/job_queue.h"
 
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 static void queue(work_entry *w, pawl_run *run)
 {
@@ -17,51 +17,52 @@ static void queue(work_entry *w, pawl_run *run)
 }
 
 /* A slot is free: reserve it for the first waiter. */
-static void reserve_for_next(struct sched *d, work_entry *w)
+static void reserve_for_next(struct sched *s, work_entry *w)
 {
     pawl_run *run = w->first;
     if (!run || w->inside >= w->at_most) {
-        job_queue_ask_in(d, w);
+        job_queue_ask_in(s, w);
         return;
     }
     w->first = run->slot->next;
     if (!w->first)
         w->last = NULL;
     run->slot->asked_in = w;
-    run_queue_ready(d, run);
+    run_queue_ready(s, run);
 }
 
-void work_limit_ask_in(struct sched *d, work_entry *w)
+void work_limit_ask_in(struct sched *s, work_entry *w)
 {
     if (w && w->at_most != 0)
-        reserve_for_next(d, w);
+        reserve_for_next(s, w);
 }
 
-static int has_place(struct sched *d, const work_entry *w)
+static int has_place(struct sched *s, const work_entry *w)
 {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     int free = w->inside < w->at_most;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return free;
 }
 
-/* Waiters may be many, and wait for long: beyond what is kept warm their fibers are dropped. */
-static void make_room(struct sched *d, pawl_run *run)
+/* Waiters may be many, and wait for long: beyond the bound of warm runs their fibers are
+ * dropped. */
+static void make_room(struct sched *s, pawl_run *run)
 {
     /* RULE waiters-for-a-slot-are-kept-warm-within-the-bound */
-    if (!has_place(d, run->attempt.work->entry) && fiber_pool_live(d->pool) > d->warm_max)
+    if (!has_place(s, run->attempt.work->entry) && fiber_pool_live(s->pool) > s->warm_max)
         run_cool(run);
 }
 
-int work_limit_enter(struct sched *d, pawl_run *run)
+int work_limit_enter(struct sched *s, pawl_run *run)
 {
     work_entry *w = run->attempt.work->entry;
     if (run->slot->asked_in != w) /* RULE a-slot-reserved-elsewhere-is-given-away */
-        work_limit_pass(d, run);
+        work_limit_pass(s, run);
     if (!w || w->at_most == 0)
         return 1;
-    make_room(d, run);
-    pthread_mutex_lock(&d->lock);
+    make_room(s, run);
+    pthread_mutex_lock(&s->lock);
     run->slot->asked_in = NULL;
     /* RULE work-runs-at-most-as-often-as-allowed */
     int enters = run->code.fiber && w->inside < w->at_most;
@@ -70,46 +71,46 @@ int work_limit_enter(struct sched *d, pawl_run *run)
     } else {
         queue(w, run);
         /* A slot may have become free while the fiber was dropped. */
-        reserve_for_next(d, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
+        reserve_for_next(s, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return enters;
 }
 
-void work_limit_leave(struct sched *d, work_entry *w)
+void work_limit_leave(struct sched *s, work_entry *w)
 {
     if (!w || w->at_most == 0)
         return;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&s->lock);
     w->inside--;
-    reserve_for_next(d, w); /* RULE a-free-slot-is-reserved-for-the-first-waiter */
-    pthread_mutex_unlock(&d->lock);
+    reserve_for_next(s, w); /* RULE a-free-slot-is-reserved-for-the-first-waiter */
+    pthread_mutex_unlock(&s->lock);
 }
 
-void work_limit_pass(struct sched *d, pawl_run *run)
+void work_limit_pass(struct sched *s, pawl_run *run)
 {
     if (!run->slot->asked_in)
         return;
-    pthread_mutex_lock(&d->lock);
-    reserve_for_next(d, run->slot->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
+    pthread_mutex_lock(&s->lock);
+    reserve_for_next(s, run->slot->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
     run->slot->asked_in = NULL;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
-void work_limit_let_go(struct sched *d)
+void work_limit_let_go(struct sched *s)
 {
     pawl_run *run;
-    for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next) {
+    for (work_entry *w = registry_first_work(s->options.registry); w; w = w->next) {
         while ((run = w->first) != NULL) {
             w->first = run->slot->next;
-            run_queue_ready(d, run);
+            run_queue_ready(s, run);
         }
         w->last = NULL;
     }
 }
 
-void work_limit_clear(struct sched *d)
+void work_limit_clear(struct sched *s)
 {
-    for (work_entry *w = registry_first_work(d->options.registry); w; w = w->next)
-        w->first = w->last = NULL; /* jobs go with their runs */
+    for (work_entry *w = registry_first_work(s->options.registry); w; w = w->next)
+        w->first = w->last = NULL; /* jobs that wait are freed with their runs */
 }

@@ -11,22 +11,22 @@
 #include "run/registry.h"
 #include "run/run.h"
 
-/* The run is about to be in its work function. 0: there is no place, and it waits for one. */
-int work_limit_enter(struct sched *d, pawl_run *run);
+/* The run is about to enter its work function. 0: there is no free slot, and it waits for one. */
+int work_limit_enter(struct sched *s, pawl_run *run);
 
 /* The function has returned, whether or not its run still waited for it. */
-void work_limit_leave(struct sched *d, work_entry *w);
+void work_limit_leave(struct sched *s, work_entry *w);
 
 /* Release the reserved slot, if the run had one, to the next waiter. */
-void work_limit_pass(struct sched *d, pawl_run *run);
+void work_limit_pass(struct sched *s, pawl_run *run);
 
 /* Release the reserved slot of a job to the next waiter. With the lock held. */
-void work_limit_ask_in(struct sched *d, work_entry *w);
+void work_limit_ask_in(struct sched *s, work_entry *w);
 
 /* All waiters become ready again. With the lock held. */
-void work_limit_let_go(struct sched *d);
+void work_limit_let_go(struct sched *s);
 
 /* Forget all waiters: the runs are freed. With the lock held, or alone. */
-void work_limit_clear(struct sched *d);
+void work_limit_clear(struct sched *s);
 
 #endif

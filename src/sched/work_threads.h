@@ -8,9 +8,9 @@
  * steps are not: they are executed by the thread that commits.
  *
  * Workers are runners (sched.h) that never take a run in hand to resume it. So a time limit, a
- * cancel and a stop find them as they find the threads of an engine that serves (workers.c). One
- * whose work was taken from it, because the time was over, is replaced: what it is stuck in does
- * not count. */
+ * cancel and a stop find them as they find the threads of an engine that serves (workers.c). A
+ * worker whose work was taken from it, because the attempt is out of time, is replaced by a new
+ * thread. */
 #ifndef SCHED_WORK_THREADS_H
 #define SCHED_WORK_THREADS_H
 
@@ -19,19 +19,19 @@
 struct sched;
 struct runner;
 
-/* As many as the options say, less those that are there. Called with each poll. */
-void work_threads_start(struct sched *d);
+/* Starts workers until there are as many as the options say. Called with each poll. */
+void work_threads_start(struct sched *s);
 
-/* Are there any? Then the thread that drives by hand calls no work function. */
-int work_threads_are_there(const struct sched *d);
+/* Are there workers? Then the thread that drives by hand calls no work function. */
+int work_threads_are_there(const struct sched *s);
 
 /* Stop the worker threads, as workers_stop() does, before the node leaves. Runs whose work function
  * no worker has called yet go back to the caller's list. */
-void work_threads_stop(struct sched *d);
+void work_threads_stop(struct sched *s);
 
-/* The run waits for a worker to call `work`, for which it has a place. It is not in hand any
- * more. */
-void work_threads_give(struct sched *d, pawl_run *run);
+/* The run waits for a worker to call its work function, and is not in hand any more. The
+ * concurrency limit has let it in already. */
+void work_threads_give(struct sched *s, pawl_run *run);
 
 /* The work that the run asks for was done: its result is in `work`. */
 int work_threads_have_done(pawl_run *run);
@@ -40,8 +40,9 @@ int work_threads_have_done(pawl_run *run);
  * for the same attempt of the same op. */
 void work_threads_keep(pawl_run *run);
 
-/* Those whose time is over are left alone; when the next one is, as mono_ns. By hand. */
-void work_threads_look(struct sched *d);
-int64_t work_threads_next_ns(struct sched *d);
+/* work_threads_look() ends the attempts that are out of time. work_threads_next_ns() tells when the
+ * next one will be, as mono_ns. By hand. */
+void work_threads_look(struct sched *s);
+int64_t work_threads_next_ns(struct sched *s);
 
 #endif

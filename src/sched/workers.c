@@ -17,21 +17,22 @@
 #include "db/world.h"
 #include "sched/dispatch.h"
 #include "sched/job_queue.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 enum { AGAIN_MS = 5 };
 
-/* A thread is in a work function for this long: other threads take its runs. */
+/* When a thread is in a work function for so long, other threads take its ready runs. */
 static const int64_t LONG_NS = 2000000;
 
-static int64_t now_ns(sched *d)
+static int64_t now_ns(sched *s)
 {
-    return d->host->mono_ns(d->host);
+    return s->host->mono_ns(s->host);
 }
 
 /* ---- Entering and leaving ---- */
 
-/* A thread that drives by hand checks the workers, and has to know until when to wait. */
+/* Calls the thread that drives by hand, which checks the workers and has to know when to do so
+ * next. */
 static void call_hand(runner *r)
 {
     if (r->works)
@@ -47,17 +48,17 @@ static void end_by(runner *r, int64_t end_ns)
 
 void sched_enter_work(runner *r, pawl_work *w)
 {
-    sched *d = r->sched;
-    int64_t now = now_ns(d);
+    sched *s = r->sched;
+    int64_t now = now_ns(s);
     w->over_ns = w->limit_ms > 0 ? clock_deadline(now, w->limit_ms) : INT64_MAX;
     atomic_store_explicit(&r->since_ns, now, memory_order_relaxed);
     atomic_store_explicit(&r->over_ns, w->over_ns, memory_order_relaxed);
     atomic_store(&r->in_work, w);
     atomic_store(&r->busy, 1);
-    if (atomic_load(&w->cancelled)) /* the cancelling thread may not have found it here */
-        end_by(r, clock_deadline(now, d->options.drain_ms));
-    if (!r->works && !atomic_load(&d->ticking))
-        sched_call_crew(d);
+    if (atomic_load(&w->cancelled)) /* the cancelling thread may not have found this runner in it */
+        end_by(r, clock_deadline(now, s->options.drain_ms));
+    if (!r->works && !atomic_load(&s->ticking))
+        sched_watch_workers(s);
     if (w->over_ns != INT64_MAX)
         call_hand(r);
 }
@@ -70,20 +71,22 @@ static pawl_work *mark_of(runner *r)
 
 int sched_leave_work(runner *r, const pawl_work *w)
 {
-    sched *d = r->sched;
+    sched *s = r->sched;
     atomic_store(&r->busy, 0);
     const pawl_work *mine = atomic_exchange(&r->in_work, NULL);
     if (mine && mine != mark_of(r))
         return 1;
-    pthread_mutex_lock(&d->lock); /* the taking thread has taken it, or left it */
+    pthread_mutex_lock(&s->lock); /* the thread that seized the work has taken it by now, or let it
+                                     go */
     /* RULE what-a-late-attempt-gives-is-dropped */
     int waited_for = w->run != NULL;
     r->late = 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return waited_for;
 }
 
-/* Keep the runner from leaving the work that it is in, while the lock is held. NULL: it has. */
+/* Keep the runner from leaving the work that it is in, while the lock is held. NULL: it is in
+ * none. */
 static pawl_work *seize(runner *r)
 {
     pawl_work *w = atomic_load(&r->in_work);
@@ -96,22 +99,23 @@ static void let_go(runner *r, pawl_work *w)
     atomic_compare_exchange_strong(&r->in_work, &mark, w);
 }
 
-/* Of a job the work has a run too, but that may be gone. */
+/* Is this work of the run? The work of a job names a run too, but that one may be gone. */
 static int is_of(const pawl_work *w, const pawl_run *run)
 {
     /* RULE A7-what-is-undone-is-not-waited-for-for-ever */
     return w->job ? w->job->run == run : w->run == run;
 }
 
-/* It has the time of a drain for that; then the run goes on without it. */
-void workers_ask_to_stop(sched *d, pawl_run *run)
+/* A work function has drain_ms to return; then the run goes on without it. */
+void workers_ask_to_stop(sched *s, pawl_run *run)
 {
-    int64_t end = clock_deadline(now_ns(d), d->options.drain_ms);
+    sched_assert_locked(s);
+    int64_t end = clock_deadline(now_ns(s), s->options.drain_ms);
     jobs_ask_to_stop(run);
     if (run->slot->queued_work) /* RULE a-cancel-finds-work-that-waits-for-a-worker */
         atomic_store(&run->attempt.work->cancelled, 1);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        runner *r = &d->runners[i];
+        runner *r = &s->runners[i];
         pawl_work *w = seize(r);
         if (w && is_of(w, run)) {
             atomic_store(&w->cancelled, 1);
@@ -122,16 +126,17 @@ void workers_ask_to_stop(sched *d, pawl_run *run)
     }
 }
 
-/* Take the work from the runner that is in it: its result is dropped. Gives the run, if it is one
- * that waits for it in line, and `taken`. INT64_MAX: whether its time is over or not. With the lock
- * held. */
+/* Take the work from the runner that is in it: its result is dropped. Sets `taken`, and gives the
+ * run if the work is its own, and not that of a job. Only work that is out of time at `over_ns` is
+ * taken; INT64_MAX: any. With the lock held. */
 static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
 {
     pawl_work *w = seize(r);
     *taken = NULL;
     if (!w)
         return NULL;
-    if (over_ns < atomic_load(&r->over_ns)) { /* in between it has left, and entered another one */
+    if (over_ns < atomic_load(&r->over_ns)) { /* the runner has left that work, and entered
+                                                 another */
         let_go(r, w);
         return NULL;
     }
@@ -157,198 +162,203 @@ static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
 
 /* ---- Threads ---- */
 
-static void *drive_thread(void *arg)
+static void *run_worker(void *arg)
 {
     runner *r = arg;
-    sched *d = r->sched;
-    pthread_mutex_lock(&d->lock);
-    while (!atomic_load(&d->stopping)) {
+    sched *s = r->sched;
+    pthread_mutex_lock(&s->lock);
+    while (!atomic_load(&s->stopping)) {
         int did = dispatch_one(r);
         if (!did) {
-            pthread_mutex_unlock(&d->lock);
-            committers_leave(d->options.committers);
-            pthread_mutex_lock(&d->lock);
+            pthread_mutex_unlock(&s->lock);
+            committers_leave(s->options.committers);
+            pthread_mutex_lock(&s->lock);
         }
         if (r->lost)
             break;
-        if (did || atomic_load(&r->answered) || dispatch_has(r) || atomic_load(&d->stopping))
+        if (did || atomic_load(&r->answered) || dispatch_has(r) || atomic_load(&s->stopping))
             continue;
-        int64_t due = run_queue_next_ns(d), others = quarantine_next_ns(d);
+        int64_t due = run_queue_next_ns(s), others = quarantine_next_ns(s);
         r->waits = 1;
-        d->host->wait(d->host, &r->cond, &d->lock, due < others ? due : others);
+        s->host->wait(s->host, &r->cond, &s->lock, due < others ? due : others);
         r->waits = 0;
     }
     r->runs = 0;
-    pthread_cond_signal(&d->ended);
-    pthread_mutex_unlock(&d->lock);
+    pthread_cond_signal(&s->ended);
+    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
-static int start_one(sched *d, int index)
+static int start_one(sched *s, int index)
 {
-    runner *r = &d->runners[index];
+    runner *r = &s->runners[index];
     r->works = 0;
-    r->started = r->runs = thread_start(&r->thread, drive_thread, r);
+    r->started = r->runs = thread_start(&r->thread, run_worker, r);
     return r->runs;
 }
 
-static void move_ready(sched *d, runner *from, runner *to)
+static void move_ready(sched *s, runner *from, runner *to)
 {
     pawl_run *run;
     while ((run = run_queue_take(from)) != NULL)
-        run_queue_ready_on(d, to, run);
+        run_queue_ready_on(s, to, run);
 }
 
-pawl_code workers_start(sched *d, error *err)
+pawl_code workers_start(sched *s, error *err)
 {
-    int wanted = (int)d->options.threads, started = 0;
-    pthread_mutex_lock(&d->lock);
-    while (started < wanted && start_one(d, started))
+    int wanted = (int)s->options.threads, started = 0;
+    pthread_mutex_lock(&s->lock);
+    while (started < wanted && start_one(s, started))
         started++;
     if (started > 0) { /* runs may have been started meanwhile */
-        for (int i = started; i < d->runner_count; i++)
-            move_ready(d, &d->runners[i], &d->runners[0]);
-        d->runner_count = d->thread_count = started;
+        for (int i = started; i < s->runner_count; i++)
+            move_ready(s, &s->runners[i], &s->runners[0]);
+        s->runner_count = s->thread_count = started;
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&s->lock);
     return started > 0 ? PAWL_OK : error_set(err, PAWL_NOMEM, "no thread can be started");
 }
 
 /* ---- Stopping ---- */
 
-/* Does a thread run that is not given up? */
-static int is_awaited(sched *d)
+/* Does a thread run that was not given up? */
+static int is_awaited(sched *s)
 {
-    for (int i = 0; i < d->thread_count; i++)
-        if (d->runners[i].runs && !d->runners[i].lost)
+    for (int i = 0; i < s->thread_count; i++)
+        if (s->runners[i].runs && !s->runners[i].lost)
             return 1;
     return 0;
 }
 
 /* The thread that is in a work function is left there, and what the function gives is dropped: the
  * step is executed again by the next owner of the run. */
-static int leave_in_work(sched *d, runner *r)
+static int leave_in_work(sched *s, runner *r)
 {
     const pawl_work *w = NULL;
     pawl_run *run = r->late ? NULL : take_from(r, INT64_MAX, &w);
     if (w)
-        LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", w->run_id),
+        LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", w->run_id),
             LOG_TEXT("work", w->name),
             LOG_TEXT("why", "it has not returned in drain_ms; what it gives is dropped, and it is "
                             "called again"));
     if (run)
         /* RULE 2-what-a-stop-leaves-does-not-cost-what-has-returned */
-        run_queue_ready_on(d, &d->runners[SCHED_HAND], run);
+        run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
     return r->late;
 }
 
-/* The same with a workflow function that does not come to its next call of pawl. It touches the
- * memory of its run and nothing else: so the run is out of reach of all other threads from here on.
- * The row is given back with the node's. */
-static int leave_in_function(sched *d, runner *r)
+/* The thread is in a workflow function that does not come to its next call of pawl, and is left
+ * there. The function touches the memory of its run and nothing else: so no other thread reaches
+ * the run from here on. Its row is given back with the node's. */
+static int leave_in_function(sched *s, runner *r)
 {
     pawl_run *run = atomic_load(&r->in_function);
     if (!run || !atomic_compare_exchange_strong(&r->in_function, &run, NULL))
         return 0;
-    LOG(&d->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
+    LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
         LOG_TEXT("why", "its workflow function has not come to a call of pawl in drain_ms; what "
                         "that has recorded since its last commit is dropped"));
-    run_queue_forget(d, run);
+    run_queue_forget(s, run);
     return 1;
 }
 
 /* Threads in functions of the user end when these return, if ever. Not those in transactions, which
  * have locks that only the end of the transaction releases. */
-static void give_up(sched *d)
+static void give_up(sched *s)
 {
-    for (int i = 0; i < d->thread_count; i++) {
-        runner *r = &d->runners[i];
+    for (int i = 0; i < s->thread_count; i++) {
+        runner *r = &s->runners[i];
         if (r->runs && !r->lost)
             /* RULE L9-a-stop-does-not-wait-for-a-workflow-function */
-            r->lost = leave_in_work(d, r) || leave_in_function(d, r);
+            r->lost = leave_in_work(s, r) || leave_in_function(s, r);
     }
 }
 
-/* The node lives on meanwhile, and says so: what is under way is its own. */
-static int64_t stay_alive(sched *d)
+/* The node gives heartbeats while it waits for its threads, since what they execute is its own. */
+static int64_t stay_alive(sched *s)
 {
-    pthread_mutex_unlock(&d->lock);
-    node_loop_beat(d);
-    pthread_mutex_lock(&d->lock);
-    return now_ns(d) + sched_look_ns(d);
+    pthread_mutex_unlock(&s->lock);
+    node_loop_beat(s);
+    pthread_mutex_lock(&s->lock);
+    return now_ns(s) + sched_look_ns(s);
 }
 
 static void join_one(runner *r)
 {
     if (r->started)
         pthread_join(r->thread, NULL);
-    r->started = r->lost = 0;
+    r->started = 0;
+    r->lost = 0;
 }
 
-void workers_stop(sched *d)
+void workers_stop(sched *s)
 {
-    int back = atomic_load(&d->options.db->world->back); /* then their results cannot be recorded */
+    int back = atomic_load(&s->options.db->world->back); /* after a rewind their results cannot be
+                                                            recorded */
     /* RULE what-is-under-way-is-waited-for */
-    int64_t deadline = clock_deadline(now_ns(d), back ? 0 : d->options.drain_ms);
-    pthread_mutex_lock(&d->lock);
-    int64_t beat = d->keep_at_ns;
-    atomic_store(&d->stopping, 1);
-    for (int i = 0; i < d->thread_count; i++)
-        pthread_cond_broadcast(&d->runners[i].cond);
-    pthread_cond_broadcast(&d->work_cond);
-    while (is_awaited(d)) {
-        if (!d->host->wait(d->host, &d->ended, &d->lock, beat < deadline ? beat : deadline))
+    int64_t deadline = clock_deadline(now_ns(s), back ? 0 : s->options.drain_ms);
+    pthread_mutex_lock(&s->lock);
+    int64_t beat = s->node_loop_ns;
+    atomic_store(&s->stopping, 1);
+    for (int i = 0; i < s->thread_count; i++)
+        pthread_cond_broadcast(&s->runners[i].cond);
+    pthread_cond_broadcast(&s->work_cond);
+    while (is_awaited(s)) {
+        if (!s->host->wait(s->host, &s->ended, &s->lock, beat < deadline ? beat : deadline))
             continue;
-        int64_t now = now_ns(d);
+        int64_t now = now_ns(s);
         if (now >= deadline) {
-            give_up(d);
-            deadline = clock_deadline(now, AGAIN_MS); /* a thread that is in none is about to end */
+            give_up(s);
+            deadline = clock_deadline(now, AGAIN_MS); /* threads outside of functions are about to
+                                                         end */
         }
         if (now >= beat)
-            beat = stay_alive(d);
+            beat = stay_alive(s);
     }
-    int count = d->thread_count;
-    d->thread_count = 0;
-    pthread_mutex_unlock(&d->lock);
+    int count = s->thread_count;
+    s->thread_count = 0;
+    pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < count; i++)
-        if (!d->runners[i].lost)
-            join_one(&d->runners[i]);
+        if (!s->runners[i].lost)
+            join_one(&s->runners[i]);
 }
 
-void workers_join(sched *d)
+void workers_join(sched *s)
 {
-    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++) {
-        if (!d->runners[i].lost)
+    for (int i = 0; i < SCHED_RUNNERS_MAX; i++) {
+        if (!s->runners[i].lost)
             continue;
-        join_one(&d->runners[i]);
+        join_one(&s->runners[i]);
     }
 }
 
-int workers_has_lost(const sched *d)
+int workers_has_lost(const sched *s)
 {
-    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++)
-        if (d->runners[i].lost)
+    sched_assert_locked(s);
+    for (int i = 0; i < SCHED_RUNNERS_MAX; i++)
+        if (s->runners[i].lost)
             return 1;
     return 0;
 }
 
-int workers_is_member(sched *d)
+int workers_is_member(sched *s)
 {
-    for (int i = 0; i < DRIVE_RUNNERS_MAX; i++)
-        if (d->runners[i].runs && pthread_equal(d->runners[i].thread, pthread_self()))
+    sched_assert_locked(s);
+    for (int i = 0; i < SCHED_RUNNERS_MAX; i++)
+        if (s->runners[i].runs && pthread_equal(s->runners[i].thread, pthread_self()))
             return 1;
     return 0;
 }
 
 /* ---- Checking the workers ---- */
 
-int workers_is_working(sched *d)
+int workers_is_working(sched *s)
 {
     int working = 0;
-    pthread_mutex_lock(&d->lock);
-    for (int i = 0; i < d->thread_count; i++)
-        working |= atomic_load(&d->runners[i].busy);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->thread_count; i++)
+        working |= atomic_load(&s->runners[i].busy);
+    pthread_mutex_unlock(&s->lock);
     return working;
 }
 
@@ -359,30 +369,30 @@ static int is_stuck(const runner *r, int64_t now)
 }
 
 /* A runner that can take the ready runs of a busy one; NULL: none. */
-static runner *free_runner(sched *d, int64_t now)
+static runner *free_runner(sched *s, int64_t now)
 {
     runner *best = NULL;
-    for (int i = 0; i < d->thread_count; i++) {
-        runner *r = &d->runners[i];
+    for (int i = 0; i < s->thread_count; i++) {
+        runner *r = &s->runners[i];
         if (!is_stuck(r, now) && (!best || r->count < best->count))
             best = r;
     }
     /* RULE no-more-threads-than-allowed */
-    if (best || d->thread_count >= d->options.threads_max || atomic_load(&d->stopping))
+    if (best || s->thread_count >= s->options.threads_max || atomic_load(&s->stopping))
         return best;
-    if (!start_one(d, d->thread_count))
+    if (!start_one(s, s->thread_count))
         return NULL;
-    d->runner_count = d->thread_count + 1;
-    return &d->runners[d->thread_count++];
+    s->runner_count = s->thread_count + 1;
+    return &s->runners[s->thread_count++];
 }
 
-/* The attempt's time is over: its run goes on elsewhere, and is told there. */
-static void expire(sched *d, runner *r, runner *to, int64_t now)
+/* The attempt is out of time: its run goes on with runner `to`, and is told there. */
+static void expire(sched *s, runner *r, runner *to, int64_t now)
 {
     const pawl_work *taken;
     pawl_run *run = take_from(r, now, &taken);
     if (run)
-        run_queue_ready_on(d, to, run);
+        run_queue_ready_on(s, to, run);
 }
 
 static int is_over(const runner *r, int64_t now)
@@ -390,35 +400,36 @@ static int is_over(const runner *r, int64_t now)
     return atomic_load(&r->in_work) && now >= atomic_load(&r->over_ns);
 }
 
-void workers_expire(sched *d, runner *to)
+void workers_expire(sched *s, runner *to)
 {
-    int64_t now = now_ns(d);
-    for (int i = 0; i < d->thread_count; i++)
-        if (is_over(&d->runners[i], now))
-            expire(d, &d->runners[i], to, now);
+    sched_assert_locked(s);
+    int64_t now = now_ns(s);
+    for (int i = 0; i < s->thread_count; i++)
+        if (is_over(&s->runners[i], now))
+            expire(s, &s->runners[i], to, now);
 }
 
-void workers_look(sched *d)
+void workers_look(sched *s)
 {
-    pthread_mutex_lock(&d->lock);
-    int64_t now = now_ns(d);
-    run_queue_fire(d);
-    for (int i = 0; i < d->thread_count; i++) {
-        runner *r = &d->runners[i];
+    pthread_mutex_lock(&s->lock);
+    int64_t now = now_ns(s);
+    run_queue_fire(s);
+    for (int i = 0; i < s->thread_count; i++) {
+        runner *r = &s->runners[i];
         int over = is_over(r, now);
         run_queue_collect(r);
         if (!over && !(r->first && is_stuck(r, now)))
             continue;
-        runner *to = free_runner(d, now);
+        runner *to = free_runner(s, now);
         if (!to)
             break;
         if (over) /* RULE a-run-goes-on-without-the-attempt-that-is-over */
-            expire(d, r, to, now);
+            expire(s, r, to, now);
         if (r->first && is_stuck(r, now))
-            move_ready(d, r, to);
+            move_ready(s, r, to);
     }
-    /* if there was none, there is one now */
-    if ((d->jobs.first || quarantine_is_ready(d)) && free_runner(d, now))
-        run_queue_call_one(d);
-    pthread_mutex_unlock(&d->lock);
+    /* a runner may have been added, or have become free */
+    if ((s->jobs.first || quarantine_is_ready(s)) && free_runner(s, now))
+        run_queue_call_one(s);
+    pthread_mutex_unlock(&s->lock);
 }

@@ -25,7 +25,7 @@ static int tear_down(void **state)
 }
 
 /* A database of its own, with one run that has ended. */
-static void fresh(place *l)
+static void fresh(tool_fixture *l)
 {
     pawl *p = NULL;
     tmp_path(l->db, l->dir, "fresh.db");
@@ -40,7 +40,7 @@ static void fresh(place *l)
 static void start_both_ways(void **state)
 {
     char line[TEXT];
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     RUN(l, 0, "start", "w", "a", "{\"n\":1}", "--attributes", "{\"city\":\"K\"}", "--pin", "7",
         "--delay", "2h", "--deadline=3d");
@@ -75,7 +75,7 @@ static void start_both_ways(void **state)
 static void values_from_stdin(void **state)
 {
     char line[TEXT], in[TMP_PATH];
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     tmp_path(in, l->dir, "in");
     tmp_file(in, "[1,\n2]", 6);
@@ -89,7 +89,7 @@ static void values_from_stdin(void **state)
 
 static void send_both_ways(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     RUN(l, 0, "start", "w", "a");
     RUN(l, 0, "send", "a", "box", "1");
@@ -115,7 +115,7 @@ static void send_both_ways(void **state)
 static void wait_both_ways(void **state)
 {
     char line[TEXT];
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     RUN(l, 0, "wait", "old");
     HAS(l->out, "result      [1,2]\n");
@@ -138,7 +138,7 @@ static void wait_both_ways(void **state)
 
 static void cancel_and_redrive(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     RUN(l, 0, "start", "w", "a");
     RUN(l, 0, "cancel", "a", "--reason", "too \"late\"");
@@ -163,7 +163,7 @@ static void cancel_and_redrive(void **state)
 static void hold_release_and_rm(void **state)
 {
     char line[TEXT];
-    place *l = *state;
+    tool_fixture *l = *state;
     fresh(l);
     RUN(l, 0, "start", "w", "a");
     RUN(l, 0, "hold", "a", "--reason", "wait for Ann");
@@ -192,7 +192,7 @@ static void hold_release_and_rm(void **state)
 static void tree_and_nodes(void **state)
 {
     char line[TEXT];
-    place *l = *state;
+    tool_fixture *l = *state;
     pawl *p = NULL;
     int64_t did;
     fresh(l);

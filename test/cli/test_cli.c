@@ -39,7 +39,7 @@ static void fill(const char *path)
 
 static int set_up(void **state)
 {
-    place *l = tool_set_up();
+    tool_fixture *l = tool_set_up();
     fill(l->db);
     *state = l;
     return 0;
@@ -55,7 +55,7 @@ static int tear_down(void **state)
 
 static void ls_for_people(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     RUN(l, 0, "ls", "--prefix", "order");
     assert_string_equal(l->out,
                         "created                   phase     workflow                 id\n"
@@ -70,7 +70,7 @@ static void ls_for_people(void **state)
 
 static void ls_for_programs(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char json[TEXT];
     RUN(l, 0, "--json", "ls", "--oldest", "--limit", "3");
     json_line(l->out, 0, json);
@@ -97,7 +97,7 @@ static void ls_for_programs(void **state)
 
 static void ls_goes_on(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     RUN(l, 0, "ls", "--oldest", "--limit=1");
     HAS(l->out, "order-1\n");
     assert_string_equal(l->err, "there are more; go on with --after 'order-1'\n");
@@ -118,7 +118,7 @@ static void ls_goes_on(void **state)
 
 static void show_both_ways(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char json[TEXT];
     RUN(l, 0, "show", "order-1");
     HAS(l->out, "id          order-1\n");
@@ -136,7 +136,7 @@ static void show_both_ways(void **state)
 
 static void history_both_ways(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char json[TEXT];
     RUN(l, 0, "history", "order-1");
     assert_string_equal(
@@ -161,7 +161,7 @@ static void history_both_ways(void **state)
 
 static void why_both_ways(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char json[TEXT];
     RUN(l, 0, "why", "order-2");
     HAS(l->out, "The run is live, in generation 1.\n");
@@ -176,7 +176,7 @@ static void why_both_ways(void **state)
 static void evil_names_are_shown(void **state)
 {
     static const char ID[] = "evil\x1b[31m\n\u202e\xc2\x9b\\";
-    place *l = *state;
+    tool_fixture *l = *state;
     char json[TEXT], id[TEXT];
     RUN(l, 0, "ls", "--limit", "1");
     HAS(l->out, "\\x0d\\x7f");
@@ -199,7 +199,7 @@ static void evil_names_are_shown(void **state)
 
 static void exit_codes_are_those_of_the_table(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char path[TMP_PATH];
     RUN(l, 1, "show", "nobody");
     HAS(l->err, "pawl: there is no run of this id\n");
@@ -218,7 +218,7 @@ static void exit_codes_are_those_of_the_table(void **state)
 
 static void wrong_words_are_refused(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     RUN(l, 2, "look");
     HAS(l->err, "pawl: there is no such command: look\n");
     RUN(l, 2, "ls", "--colour", "red");
@@ -255,7 +255,7 @@ static void a_password_is_never_printed(void **state)
         "host=h password=secret",
         "sqlite:postgres://me:secret@h/x",
     };
-    place *l = *state;
+    tool_fixture *l = *state;
     for (size_t i = 0; i < sizeof URLS / sizeof *URLS; i++) {
         for (int by_option = 0; by_option < 2; by_option++) {
             int code = by_option ? tool_run(l, NULL, "ls", "--db", URLS[i], NULL)
@@ -270,7 +270,7 @@ static void a_password_is_never_printed(void **state)
 
 static void the_option_goes_before_the_environment(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     char url[TMP_PATH + 40];
     assert_int_equal(tool_run(l, "/nowhere/x.db", "show", "order-1", "--db", l->db, NULL), 0);
     snprintf(url, sizeof url, "sqlite:%s?durability=relaxed", l->db);
@@ -282,7 +282,7 @@ static void help_is_there(void **state)
 {
     static const char *const COMMANDS[] = {"ls",   "show", "history", "why",    "start",
                                            "send", "wait", "cancel",  "redrive"};
-    place *l = *state;
+    tool_fixture *l = *state;
     assert_int_equal(tool_run(l, NULL, "--help", NULL), 0);
     for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
         char usage[64];
@@ -298,7 +298,7 @@ static void help_is_there(void **state)
 
 static void a_full_disk_is_noticed(void **state)
 {
-    place *l = *state;
+    tool_fixture *l = *state;
     const char *words[] = {"pawl", "ls", NULL};
     if (access("/dev/full", W_OK) != 0)
         skip();

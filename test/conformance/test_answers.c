@@ -1,8 +1,8 @@
-/* The committer, part 3: every unit is answered, in time, and nobody is kept waiting for it.
+/* The committer, part 3: every unit is answered, in time, and no caller waits for ever.
  *
- * Rule 2 and rule 5 of committer.h where it is easy to forget somebody: who stands behind others
- * that cannot go on, who was handed in while another one leads, or while everything is being
- * closed, or by somebody for whom the leader itself waits. */
+ * Rule 2 and rule 5 of committer.h where a unit is easily forgotten: behind units that cannot go
+ * on; handed in while another thread leads or while the committer is being closed; or handed in by
+ * a thread that the leader itself waits for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,39 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/conf.h"
-
-/* A database with a committer by hand, on a clock by hand. */
-typedef struct bench {
-    clock_fake *clock;
-    db_fault plan;
-    db *db;
-    committer *k;
-} bench;
-
-static void bench_open(bench *b, const conf *c, committer_options options, db_options from)
-{
-    memset(b, 0, sizeof *b);
-    b->clock = clock_fake_new(1000000);
-    from.clock = clock_fake_source(b->clock);
-    from.by_hand = 1;
-    b->db = conf_open_fault(c, &from, &b->plan);
-    options.by_hand = 1;
-    b->k = conf_committer(b->db, &options);
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-    clock_fake_free(b->clock);
-}
-
-static void ticket(conf_ticket *t, int64_t run, int64_t seq, unit_class class)
-{
-    conf_ticket_append(t, run, seq, NULL);
-    t->unit->class = class;
-}
+#include "support/committer_fixture.h"
 
 static void expect_busy(const conf_ticket *t)
 {
@@ -55,8 +23,8 @@ static void expect_busy(const conf_ticket *t)
     assert_non_null(t->unit->message);
 }
 
-/* The next commit loses its answer, and for a long time nobody knows what it was. */
-static void lose_next_commit(bench *b, int64_t unknown_times)
+/* The next commit loses its answer, and asking the database gives none for this many times. */
+static void lose_next_commit(committer_fixture *b, int64_t unknown_times)
 {
     b->plan.lose_commit = b->plan.commits + 1;
     b->plan.unknown_times = unknown_times;
@@ -67,12 +35,12 @@ static void lose_next_commit(bench *b, int64_t unknown_times)
 /* Nothing is written while a commit is undecided; that is no reason to keep a client. */
 static void patience_ends_behind_an_undecided_batch(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = 100}, (db_options){0});
+    committer_fixture b;
+    committer_fixture_open_fault(&b, c, (committer_options){.busy_ms = 100}, (db_options){0});
     conf_ticket t[3];
-    ticket(&t[0], 1, 0, UNIT_OF_RUN);
-    ticket(&t[1], 2, 0, UNIT_OF_CLIENT);
-    ticket(&t[2], 3, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[1], 2, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[2], 3, 0, UNIT_OF_RUN);
     lose_next_commit(&b, 100);
     committer_submit(b.k, t[0].unit);
     committer_drive(b.k);
@@ -93,7 +61,7 @@ static void patience_ends_behind_an_undecided_batch(conf *c)
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 2), 0);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A client that no batch has reached yet has no less patience than the first one in the queue; and
@@ -101,8 +69,9 @@ static void patience_ends_behind_an_undecided_batch(conf *c)
 static void patience_ends_behind_more_than_a_batch(conf *c)
 {
     enum { COUNT = 8 };
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = 100, .batch_units = 2}, (db_options){0});
+    committer_fixture b;
+    committer_fixture_open_fault(&b, c, (committer_options){.busy_ms = 100, .batch_units = 2},
+                                 (db_options){0});
     db_conn *other = conf_lock(b.db);
     submitter s = {0};
     conf_ticket t[COUNT];
@@ -129,21 +98,21 @@ static void patience_ends_behind_more_than_a_batch(conf *c)
     assert_int_equal(conf_rows(b.db, 1), COUNT - 2);
     assert_int_equal(conf_rows(b.db, 2), 1);
     conf_tickets_free(t, COUNT);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Giving up ---- */
 
-/* What runs have handed in is answered, though nobody knows what became of some of it. Clients wait
- * on, and nothing of theirs is written before that is known. */
+/* Units of runs are answered although the outcome of a commit is unknown. Units of clients wait on,
+ * and none of them is written before the outcome is known. */
 static void give_up(conf *c, int happened)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = 100000}, (db_options){0});
+    committer_fixture b;
+    committer_fixture_open_fault(&b, c, (committer_options){.busy_ms = 100000}, (db_options){0});
     conf_ticket t[3];
-    ticket(&t[0], 1, 0, UNIT_OF_RUN);
-    ticket(&t[1], 2, 0, UNIT_OF_CLIENT);
-    ticket(&t[2], 3, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[1], 2, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[2], 3, 0, UNIT_OF_RUN);
     lose_next_commit(&b, 3);
     b.plan.lose_happened = happened;
     committer_submit(b.k, t[0].unit);
@@ -164,7 +133,7 @@ static void give_up(conf *c, int happened)
     assert_int_equal(conf_rows(b.db, 2), 1);
     assert_int_equal(conf_rows(b.db, 3), 0);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void units_of_runs_can_be_given_up(conf *c)
@@ -179,13 +148,13 @@ static void what_was_given_up_may_have_happened(conf *c)
 
 /* ---- By hand ---- */
 
-/* By hand nothing blocks, not even where all share one handle and its lock (C1): whoever reads and
- * writes on the same thread would wait for itself. */
-static void by_hand_nobody_waits_for_a_reader(conf *c)
+/* By hand nothing blocks, not even where all connections share one handle and its lock (C1): a
+ * thread that reads and writes would wait for itself. */
+static void by_hand_no_unit_waits_for_a_reader(conf *c)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
-    bench b;
-    bench_open(&b, c, (committer_options){0}, (db_options){0});
+    committer_fixture b;
+    committer_fixture_open_fault(&b, c, (committer_options){0}, (db_options){0});
     db_conn *reader = conf_connect(b.db, DB_READER);
     conf_begin(reader);
     assert_int_equal(conf_number_on(reader, &COUNT, NULL, 0), 0);
@@ -199,7 +168,7 @@ static void by_hand_nobody_waits_for_a_reader(conf *c)
         assert_true(err.message[0]);
     db_disconnect(writer);
     conf_ticket t;
-    ticket(&t, 1, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t, 1, 0, UNIT_OF_RUN);
     committer_submit(b.k, t.unit);
     committer_drive(b.k);
     assert_int_equal(t.finals, isolated);
@@ -209,12 +178,12 @@ static void by_hand_nobody_waits_for_a_reader(conf *c)
     conf_drive(b.k, b.clock, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* ---- While somebody else leads ---- */
+/* ---- While another thread leads ---- */
 
-/* Holds the first one who begins a transaction. */
+/* Stops the first thread that begins a transaction. */
 typedef struct gate {
     atomic_int begun;
     atomic_int open;
@@ -234,9 +203,9 @@ static void *drive_once(void *arg)
     return NULL;
 }
 
-/* committer_leave() says "I shall not come back": who leads just then may not come back either, so
- * the helper must have heard of it. */
-static void who_leaves_is_heard_by_the_helper(conf *c)
+/* committer_leave() says that its thread does not come back. The leader of that moment may not come
+ * back either, so the helper thread must have been told. */
+static void a_thread_that_leaves_is_heard_by_the_helper(conf *c)
 {
     gate g = {0};
     db_fault plan = {.before = hold_the_leader, .before_arg = &g};
@@ -244,7 +213,7 @@ static void who_leaves_is_heard_by_the_helper(conf *c)
     committer *k = conf_committer(d, &(committer_options){.batch_units = 1});
     conf_ticket t[3];
     for (int i = 0; i < 3; i++)
-        ticket(&t[i], 1, i, UNIT_OF_RUN);
+        conf_ticket_append_class(&t[i], 1, i, UNIT_OF_RUN);
     committer_submit(k, t[0].unit);
     pthread_t leader;
     assert_int_equal(pthread_create(&leader, NULL, drive_once, k), 0);
@@ -265,18 +234,18 @@ static void who_leaves_is_heard_by_the_helper(conf *c)
 }
 
 /* An application's log that waits for one of its own threads, which is just handing in a unit. */
-typedef struct talk {
+typedef struct log_fixture {
     committer *k;
     conf_ticket t[3];
     atomic_int heard;    /* events so far */
     atomic_int answered; /* by the other thread */
     char events[2][32];
-} talk;
+} log_fixture;
 
 static void log_and_wait(int level, const char *event, const char *fields, void *arg)
 {
     (void)level, (void)fields;
-    talk *s = arg;
+    log_fixture *s = arg;
     int nr = atomic_load(&s->heard);
     if (nr == 2 || strncmp(event, "commit-", 7) != 0)
         return;
@@ -287,7 +256,7 @@ static void log_and_wait(int level, const char *event, const char *fields, void 
 
 static void *submit_when_heard(void *arg)
 {
-    talk *s = arg;
+    log_fixture *s = arg;
     for (int nr = 1; nr <= 2; nr++) {
         TMP_AWAIT(atomic_load(&s->heard) == nr);
         committer_submit(s->k, s->t[nr].unit);
@@ -299,12 +268,13 @@ static void *submit_when_heard(void *arg)
 /* Rule 6: user code, and a log is some, is never called with the lock held. */
 static void the_log_is_written_without_the_lock(conf *c)
 {
-    talk s = {.heard = 0};
-    bench b;
-    bench_open(&b, c, (committer_options){0}, (db_options){.log = {log_and_wait, &s}});
+    log_fixture s = {.heard = 0};
+    committer_fixture b;
+    committer_fixture_open_fault(&b, c, (committer_options){0},
+                                 (db_options){.log = {log_and_wait, &s}});
     s.k = b.k;
     for (int i = 0; i < 3; i++)
-        ticket(&s.t[i], 1, i, UNIT_OF_RUN);
+        conf_ticket_append_class(&s.t[i], 1, i, UNIT_OF_RUN);
     pthread_t other;
     assert_int_equal(pthread_create(&other, NULL, submit_when_heard, &s), 0);
     lose_next_commit(&b, 0);
@@ -318,22 +288,22 @@ static void the_log_is_written_without_the_lock(conf *c)
     CONF_ANSWER(&s.t[1], UNIT_COMMITTED);
     CONF_ANSWER(&s.t[2], UNIT_COMMITTED);
     conf_tickets_free(s.t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- While everything is being closed ---- */
 
 /* A unit whose owner, once answered, tries again with another one. */
-typedef struct again {
+typedef struct resubmitter {
     committer *k;
     unit *next;
     void (*done)(unit *u, void *arg);
     void *done_arg;
-} again;
+} resubmitter;
 
 static void answer_and_submit(unit *u, void *arg)
 {
-    again *a = arg;
+    resubmitter *a = arg;
     unit_answer answer = u->answer;
     a->done(u, a->done_arg);
     if (answer != UNIT_UNDECIDED)
@@ -342,18 +312,18 @@ static void answer_and_submit(unit *u, void *arg)
 
 /* Rule 2 holds to the end: what a `done` hands in while the committer closes is answered too,
  * whether that one was committed, came too late, or will never be known. */
-static void closing_answers_who_tries_again(conf *c)
+static void closing_answers_a_unit_that_is_handed_in_again(conf *c)
 {
     for (int lost = 0; lost <= 1; lost++) {
-        bench b;
-        bench_open(&b, c, (committer_options){.batch_units = 1}, (db_options){0});
+        committer_fixture b;
+        committer_fixture_open_fault(&b, c, (committer_options){.batch_units = 1}, (db_options){0});
         conf_ticket t[4];
-        again a[2];
+        resubmitter a[2];
         for (int i = 0; i < 4; i++)
-            ticket(&t[i], lost, i, UNIT_OF_RUN);
+            conf_ticket_append_class(&t[i], lost, i, UNIT_OF_RUN);
         for (int i = 0; i < 2; i++) {
             unit *u = t[i].unit;
-            a[i] = (again){b.k, t[i + 2].unit, u->done, u->done_arg};
+            a[i] = (resubmitter){b.k, t[i + 2].unit, u->done, u->done_arg};
             u->done = answer_and_submit;
             u->done_arg = &a[i];
         }
@@ -376,7 +346,7 @@ static void closing_answers_who_tries_again(conf *c)
         }
         assert_int_equal(conf_rows(b.db, lost), lost ? 0 : 2);
         conf_tickets_free(t, 4);
-        bench_close(&b);
+        committer_fixture_close(&b);
     }
 }
 
@@ -392,10 +362,10 @@ static int check_references(void *native, void *arg)
 static const db_sql REFER = {"INSERT INTO {app_child} (parent) VALUES ($1)", "i"};
 static const db_sql REFERRING = {"SELECT count(*) FROM {app_child}", ""};
 
-static void open_with_references(bench *b, conf *c)
+static void open_with_references(committer_fixture *b, conf *c)
 {
-    bench_open(b, c, (committer_options){0},
-               (db_options){.on_connect = check_references, .on_connect_arg = c});
+    committer_fixture_open_fault(b, c, (committer_options){0},
+                                 (db_options){.on_connect = check_references, .on_connect_arg = c});
     conf_script(b->db, "CREATE TABLE IF NOT EXISTS {app_parent} (id INTEGER PRIMARY KEY);"
                        "CREATE TABLE IF NOT EXISTS {app_child} (parent INTEGER REFERENCES"
                        " {app_parent} (id) DEFERRABLE INITIALLY DEFERRED);");
@@ -409,11 +379,11 @@ static void ticket_refers(conf_ticket *t, int64_t run, int64_t seq, submitter *s
 
 /* A commit that breaks a rule has not happened, for sure: it is no undecided one. And it is the
  * fault of one unit, not of its neighbours. */
-static void who_breaks_a_rule_at_the_commit_fails_alone(conf *c)
+static void a_unit_that_breaks_a_rule_at_the_commit_fails_alone(conf *c)
 {
     enum { COUNT = 5 };
     for (int guilty = 0; guilty < COUNT; guilty++) {
-        bench b;
+        committer_fixture b;
         open_with_references(&b, c);
         conf_ticket t[COUNT];
         for (int i = 0; i < COUNT; i++) {
@@ -433,14 +403,14 @@ static void who_breaks_a_rule_at_the_commit_fails_alone(conf *c)
         assert_int_equal(conf_rows(b.db, guilty), COUNT - 1);
         assert_int_equal(conf_number(b.db, &REFERRING, NULL, 0), 0);
         conf_tickets_free(t, COUNT);
-        bench_close(&b);
+        committer_fixture_close(&b);
     }
 }
 
 /* Rule 3 there: what its submitter handed in before stays, what came after does not. */
 static void and_takes_the_rest_of_its_submitter_along(conf *c)
 {
-    bench b;
+    committer_fixture b;
     open_with_references(&b, c);
     submitter s = {0};
     conf_ticket t[5];
@@ -464,7 +434,7 @@ static void and_takes_the_rest_of_its_submitter_along(conf *c)
     }
     assert_int_equal(conf_rows(b.db, 1), 1);
     conf_tickets_free(t, 5);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static const conf_case CASES[] = {
@@ -472,11 +442,13 @@ static const conf_case CASES[] = {
     {"patience ends behind more than a batch", patience_ends_behind_more_than_a_batch, 0},
     {"units of runs can be given up", units_of_runs_can_be_given_up, 0},
     {"what was given up may have happened", what_was_given_up_may_have_happened, 0},
-    {"by hand, nobody waits for a reader", by_hand_nobody_waits_for_a_reader, 0},
-    {"who leaves is heard by the helper", who_leaves_is_heard_by_the_helper, 0},
+    {"by hand, no unit waits for a reader", by_hand_no_unit_waits_for_a_reader, 0},
+    {"a thread that leaves is heard by the helper", a_thread_that_leaves_is_heard_by_the_helper, 0},
     {"the log is written without the lock", the_log_is_written_without_the_lock, 0},
-    {"closing answers who tries again", closing_answers_who_tries_again, 0},
-    {"who breaks a rule at the commit fails alone", who_breaks_a_rule_at_the_commit_fails_alone, 0},
+    {"closing answers a unit that is handed in again",
+     closing_answers_a_unit_that_is_handed_in_again, 0},
+    {"a unit that breaks a rule at the commit fails alone",
+     a_unit_that_breaks_a_rule_at_the_commit_fails_alone, 0},
     {"and takes the rest of its submitter along", and_takes_the_rest_of_its_submitter_along, 0},
 };
 

@@ -1,5 +1,5 @@
-/* The heartbeat of a node whose row says that it is closed: by another node, or by whoever writes
- * to the tables. */
+/* The heartbeat of a node whose row says that it is closed: by another node, or by SQL of the
+ * application. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* The committer, part 2: bounds, locked databases, closing. Rule 5 of committer.h, and C5: a queue
- * whose only drainer is the one who fills it must not stand still, and what runs have to say gets
- * through when starts and messages from outside fill the queue.
+/* The committer, part 2: bounds (backpressure), locked databases, closing. Rule 5 of committer.h,
+ * and C5: a queue that only the submitting thread drains must not stand still, and units of runs
+ * get through when starts and messages from outside fill the queue.
  *
- * Time is a fake clock, moved by the tests, wherever a unit's patience is at stake. */
+ * Time is a fake clock, moved by the tests, wherever a time-out of a unit matters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,51 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/committer_fixture.h"
 
-/* A database with a committer by hand on a clock by hand, and somebody who may lock it. */
-typedef struct bench {
-    clock_fake *clock;
-    db_fault plan;
-    db *db;
-    committer *k;
-    db_conn *other;
-} bench;
-
-static void bench_open(bench *b, const conf *c, committer_options options)
+/* A connection waits five seconds for a lock of another one. */
+static void open_with(committer_fixture *b, const conf *c, committer_options options)
 {
-    memset(b, 0, sizeof *b);
-    b->clock = clock_fake_new(1000000);
-    db_options o = {.clock = clock_fake_source(b->clock), .by_hand = 1, .busy_ms = 5000};
-    b->db = conf_open_fault(c, &o, &b->plan);
-    options.by_hand = 1;
-    b->k = conf_committer(b->db, &options);
-}
-
-static void bench_lock(bench *b)
-{
-    b->other = conf_lock(b->db);
-}
-
-static void bench_unlock(bench *b)
-{
-    if (b->other)
-        conf_unlock(b->other);
-    b->other = NULL;
-}
-
-static void bench_close(bench *b)
-{
-    bench_unlock(b);
-    committer_close(b->k);
-    db_close(b->db);
-    clock_fake_free(b->clock);
-}
-
-static void ticket(conf_ticket *t, int64_t run, int64_t seq, unit_class class)
-{
-    conf_ticket_append(t, run, seq, NULL);
-    t->unit->class = class;
+    committer_fixture_open_fault(b, c, options, (db_options){.busy_ms = 5000});
 }
 
 /* ---- The bounds of a batch ---- */
@@ -88,14 +49,14 @@ static void trace_before(void *arg, int64_t number, fault_call call, const char 
 static void a_batch_is_cut_by_units(conf *c)
 {
     enum { COUNT = 7 };
-    bench b;
+    committer_fixture b;
     trace seen = {0};
-    bench_open(&b, c, (committer_options){.batch_units = 3});
+    open_with(&b, c, (committer_options){.batch_units = 3});
     b.plan.before = trace_before;
     b.plan.before_arg = &seen;
     conf_ticket t[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        ticket(&t[i], 1, i, UNIT_OF_RUN);
+        conf_ticket_append_class(&t[i], 1, i, UNIT_OF_RUN);
         committer_submit(b.k, t[i].unit);
     }
     for (int i = 0; i < 3; i++)
@@ -111,16 +72,16 @@ static void a_batch_is_cut_by_units(conf *c)
     assert_int_equal(s.batch_max, 3);
     b.plan.before = NULL;
     conf_tickets_free(t, COUNT);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_batch_is_cut_by_bytes(conf *c)
 {
     enum { COUNT = 6, WIDTH = 100000 };
     static const char wide[WIDTH];
-    bench b;
+    committer_fixture b;
     trace seen = {0};
-    bench_open(&b, c, (committer_options){.batch_bytes = 2 * WIDTH + WIDTH / 2});
+    open_with(&b, c, (committer_options){.batch_bytes = 2 * WIDTH + WIDTH / 2});
     b.plan.before = trace_before;
     b.plan.before_arg = &seen;
     conf_ticket t[COUNT + 1];
@@ -142,20 +103,20 @@ static void a_batch_is_cut_by_bytes(conf *c)
     b.plan.before = NULL;
     assert_int_equal(conf_rows(b.db, 1), COUNT + 4);
     conf_tickets_free(t, COUNT + 1);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- The bounds of the queue ---- */
 
-/* C5: by hand, the only one who can make room is the one who submits. */
+/* C5: by hand, only the submitting thread can make room. */
 static void by_hand_a_full_queue_is_led_by_its_submitter(conf *c)
 {
     enum { COUNT = 20 };
-    bench b;
-    bench_open(&b, c, (committer_options){.units_max = 2});
+    committer_fixture b;
+    open_with(&b, c, (committer_options){.units_max = 2});
     conf_ticket t[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        ticket(&t[i], 1, i, i % 2 ? UNIT_OF_CLIENT : UNIT_OF_RUN);
+        conf_ticket_append_class(&t[i], 1, i, i % 2 ? UNIT_OF_CLIENT : UNIT_OF_RUN);
         committer_submit(b.k, t[i].unit);
         int queued = 0;
         for (int j = 0; j <= i; j++)
@@ -166,14 +127,14 @@ static void by_hand_a_full_queue_is_led_by_its_submitter(conf *c)
     for (int i = 0; i < COUNT; i++)
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
     conf_tickets_free(t, COUNT);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void bytes_fill_the_queue_too(conf *c)
 {
     static const char wide[1000];
-    bench b;
-    bench_open(&b, c, (committer_options){.bytes_max = 4000});
+    committer_fixture b;
+    open_with(&b, c, (committer_options){.bytes_max = 4000});
     conf_ticket t[10];
     for (int i = 0; i < 10; i++) {
         conf_ticket_open(&t[i], 0);
@@ -190,7 +151,7 @@ static void bytes_fill_the_queue_too(conf *c)
     for (int i = 0; i < 10; i++)
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
     conf_tickets_free(t, 10);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 typedef struct filler {
@@ -207,7 +168,8 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* With threads: whoever finds the queue full leads; nobody has called committer_leave(). */
+/* With threads: the thread that finds the queue full leads; no thread has called
+ * committer_leave(). */
 static void threads_that_fill_the_queue_empty_it(conf *c)
 {
     enum { THREADS = 4, EACH = 60 };
@@ -220,7 +182,7 @@ static void threads_that_fill_the_queue_empty_it(conf *c)
     for (int i = 0; i < THREADS; i++) {
         fillers[i] = (filler){k, t + (ptrdiff_t)i * EACH, EACH};
         for (int j = 0; j < EACH; j++)
-            ticket(&fillers[i].tickets[j], i, j, UNIT_OF_RUN);
+            conf_ticket_append_class(&fillers[i].tickets[j], i, j, UNIT_OF_RUN);
     }
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fill, &fillers[i]), 0);
@@ -236,19 +198,19 @@ static void threads_that_fill_the_queue_empty_it(conf *c)
     free(t);
 }
 
-/* ---- Somebody else has the database ---- */
+/* ---- Another connection has the database locked ---- */
 
 static void a_locked_database_is_waited_for(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){0});
-    bench_lock(&b);
+    committer_fixture b;
+    open_with(&b, c, (committer_options){0});
+    committer_fixture_lock(&b);
     conf_ticket t;
-    ticket(&t, 1, 1, UNIT_OF_RUN);
+    conf_ticket_append_class(&t, 1, 1, UNIT_OF_RUN);
     assert_true(committer_next_ns(b.k) == INT64_MAX);
     committer_submit(b.k, t.unit);
     assert_int_equal(committer_next_ns(b.k), 0);
-    for (int i = 0; i < 20; i++) { /* far past anybody's patience */
+    for (int i = 0; i < 20; i++) { /* far past every time-out */
         committer_drive(b.k);
         assert_int_equal(t.finals, 0);
         int64_t next = committer_next_ns(b.k);
@@ -257,29 +219,29 @@ static void a_locked_database_is_waited_for(conf *c)
         assert_int_equal(committer_drive(b.k), 0); /* not time yet */
         clock_fake_advance(b.clock, 1000);
     }
-    bench_unlock(&b);
+    committer_fixture_unlock(&b);
     conf_drive(b.k, b.clock, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_true(committer_next_ns(b.k) == INT64_MAX);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Rule 5: clients hear BUSY when their patience is over, and nothing of theirs is written later;
  * units of runs stay and are committed when the lock goes away. */
 static void clients_hear_busy_and_runs_get_through(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = 100, .units_max = 2});
-    bench_lock(&b);
+    committer_fixture b;
+    open_with(&b, c, (committer_options){.busy_ms = 100, .units_max = 2});
+    committer_fixture_lock(&b);
     conf_ticket client[2];
     conf_ticket run[2];
     for (int i = 0; i < 2; i++) {
-        ticket(&client[i], 1, i, UNIT_OF_CLIENT);
+        conf_ticket_append_class(&client[i], 1, i, UNIT_OF_CLIENT);
         committer_submit(b.k, client[i].unit);
     }
     for (int i = 0; i < 2; i++) { /* the clients' share is full, theirs is not */
-        ticket(&run[i], 2, i, UNIT_OF_RUN);
+        conf_ticket_append_class(&run[i], 2, i, UNIT_OF_RUN);
         committer_submit(b.k, run[i].unit);
     }
     committer_drive(b.k);
@@ -295,7 +257,7 @@ static void clients_hear_busy_and_runs_get_through(conf *c)
         assert_int_equal(run[i].finals, 0);
     }
     assert_int_equal(committer_stats_now(b.k).busy, 2);
-    bench_unlock(&b);
+    committer_fixture_unlock(&b);
     conf_drive(b.k, b.clock, run, 2);
     for (int i = 0; i < 2; i++)
         CONF_ANSWER(&run[i], UNIT_COMMITTED);
@@ -303,47 +265,47 @@ static void clients_hear_busy_and_runs_get_through(conf *c)
     assert_int_equal(conf_rows(b.db, 2), 2);
     conf_tickets_free(client, 2);
     conf_tickets_free(run, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Patience counts from the submission, and a client that comes later has its own. */
 static void each_client_has_its_own_patience(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = 100});
-    bench_lock(&b);
+    committer_fixture b;
+    open_with(&b, c, (committer_options){.busy_ms = 100});
+    committer_fixture_lock(&b);
     conf_ticket t[2];
-    ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_CLIENT);
     committer_submit(b.k, t[0].unit);
     committer_drive(b.k);
     clock_fake_advance(b.clock, 60);
-    ticket(&t[1], 1, 1, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[1], 1, 1, UNIT_OF_CLIENT);
     committer_submit(b.k, t[1].unit);
     clock_fake_advance(b.clock, 60);
     conf_drive(b.k, NULL, &t[0], 1);
     CONF_ANSWER(&t[0], UNIT_FAILED);
     assert_int_equal(t[1].finals, 0);
-    bench_unlock(&b);
+    committer_fixture_unlock(&b);
     clock_fake_advance(b.clock, 20);
     conf_drive(b.k, NULL, &t[1], 1);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* "For ever" is a time too, and no overflow. */
 static void patience_may_be_endless(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){.busy_ms = INT64_MAX});
+    committer_fixture b;
+    open_with(&b, c, (committer_options){.busy_ms = INT64_MAX});
     conf_ticket t;
-    ticket(&t, 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t, 1, 0, UNIT_OF_CLIENT);
     committer_submit(b.k, t.unit);
     clock_fake_advance(b.clock, 1000000);
     conf_drive(b.k, b.clock, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* On the system's clock, as no other thread is there to move one by hand. */
@@ -353,11 +315,11 @@ static void by_hand_a_waiting_call_hears_busy(conf *c)
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 20});
     db_conn *other = conf_lock(d);
     conf_ticket t[2];
-    ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_CLIENT);
     assert_int_equal(committer_commit(k, t[0].unit), PAWL_BUSY);
     CONF_ANSWER(&t[0], UNIT_FAILED);
     conf_unlock(other);
-    ticket(&t[1], 1, 1, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[1], 1, 1, UNIT_OF_CLIENT);
     assert_int_equal(committer_commit(k, t[1].unit), PAWL_OK);
     committer_close(k);
     assert_int_equal(conf_rows(d, 1), 1);
@@ -372,9 +334,9 @@ static void by_hand_a_full_queue_on_a_locked_database(conf *c)
         conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 20, .units_max = 1});
     db_conn *other = conf_lock(d);
     conf_ticket t[3];
-    ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
-    ticket(&t[1], 1, 1, UNIT_OF_CLIENT);
-    ticket(&t[2], 1, 2, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[1], 1, 1, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[2], 1, 2, UNIT_OF_RUN);
     committer_submit(k, t[0].unit);
     committer_submit(k, t[2].unit); /* has a share of its own, so it does not wait */
     committer_submit(k, t[1].unit); /* waits for room until one of the two has given up */
@@ -400,8 +362,8 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* With threads and a clock that somebody else moves: a waiting client gives up by itself, and a
- * waiting run is committed as soon as it can be. */
+/* With threads and a clock that the test moves: a waiting client gives up by itself, and a waiting
+ * run is committed as soon as possible. */
 static void waiting_threads_on_a_locked_database(conf *c)
 {
     clock_fake *clock = clock_fake_new(1000);
@@ -409,8 +371,8 @@ static void waiting_threads_on_a_locked_database(conf *c)
     committer *k = conf_committer(d, &(committer_options){.busy_ms = 100});
     db_conn *other = conf_lock(d);
     conf_ticket t[2];
-    ticket(&t[0], 1, 0, UNIT_OF_CLIENT);
-    ticket(&t[1], 2, 0, UNIT_OF_RUN);
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[1], 2, 0, UNIT_OF_RUN);
     filler f[2] = {{k, &t[0], 1}, {k, &t[1], 1}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
@@ -440,7 +402,7 @@ static void closing_commits_what_is_queued(conf *c)
             conf_committer(d, &(committer_options){.by_hand = by_hand, .batch_units = 2});
         conf_ticket t[5];
         for (int i = 0; i < 5; i++) {
-            ticket(&t[i], by_hand, i, UNIT_OF_RUN);
+            conf_ticket_append_class(&t[i], by_hand, i, UNIT_OF_RUN);
             committer_submit(k, t[i].unit);
         }
         committer_close(k);
@@ -454,12 +416,12 @@ static void closing_commits_what_is_queued(conf *c)
 
 static void closing_answers_what_it_cannot_commit(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){0});
-    bench_lock(&b);
+    committer_fixture b;
+    open_with(&b, c, (committer_options){0});
+    committer_fixture_lock(&b);
     conf_ticket t[3];
     for (int i = 0; i < 3; i++) {
-        ticket(&t[i], 1, i, i == 1 ? UNIT_OF_CLIENT : UNIT_OF_RUN);
+        conf_ticket_append_class(&t[i], 1, i, i == 1 ? UNIT_OF_CLIENT : UNIT_OF_RUN);
         committer_submit(b.k, t[i].unit);
     }
     committer_close(b.k);
@@ -468,23 +430,23 @@ static void closing_answers_what_it_cannot_commit(conf *c)
         assert_int_equal(t[i].unit->code, PAWL_CLOSED);
         assert_non_null(t[i].unit->message);
     }
-    bench_unlock(&b);
+    committer_fixture_unlock(&b);
     assert_int_equal(conf_rows(b.db, 1), 0);
     b.k = NULL;
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The fate of a commit is not known at the end: the answer says so, and is the last one. */
 static void closing_answers_what_is_undecided(conf *c)
 {
-    bench b;
-    bench_open(&b, c, (committer_options){0});
+    committer_fixture b;
+    open_with(&b, c, (committer_options){0});
     b.plan.lose_commit = b.plan.commits + 1;
     b.plan.unknown_times = 1000;
     conf_ticket t[2];
     for (int i = 0; i < 2; i++)
-        ticket(&t[i], 1, i, UNIT_OF_RUN);
+        conf_ticket_append_class(&t[i], 1, i, UNIT_OF_RUN);
     committer_submit(b.k, t[0].unit);
     committer_drive(b.k);
     assert_int_equal(t[0].undecided, 1);
@@ -498,7 +460,7 @@ static void closing_answers_what_is_undecided(conf *c)
     assert_int_equal(t[0].unit->code, PAWL_UNDECIDED);
     assert_int_equal(t[1].unit->code, PAWL_CLOSED);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static const conf_case CASES[] = {

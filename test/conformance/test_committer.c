@@ -1,6 +1,7 @@
-/* The committer, part 1: order, answers, who leads, and who is woken. Rules are those of
- * committer.h. Threads meet at conditions, never after a while; what must not block is called
- * while the thread that it could wait for is known to stand still. */
+/* The committer (group commit, leader and followers), part 1: order, answers, which thread leads,
+ * and which one is woken. Rules are those of committer.h. Threads meet at conditions, never after a
+ * pause; what must not block is called while the thread that it could wait for is known to stand
+ * still. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,7 +167,7 @@ static void the_answer_of_a_waiting_call(conf *c)
     db_close(d);
 }
 
-/* ---- Units that nobody waits for ---- */
+/* ---- Units without a waiting thread ---- */
 
 static void leaving_wakes_the_helper(conf *c)
 {
@@ -203,10 +204,10 @@ static void by_hand_leaving_drives_once(conf *c)
     db_close(d);
 }
 
-/* Rule 7: nobody leaves, waits, flushes or drives, and the units are committed all the same, also
- * the next ones, after the watch over the queue has ended. The fake clock shows that it is a matter
- * of the committer's own time. */
-static void a_unit_that_nobody_cares_for_is_committed(conf *c)
+/* Rule 7: no thread leaves, waits, flushes or drives, and the units are committed all the same. So
+ * are the next ones, after the watch over the queue has ended. The fake clock shows that the
+ * committer does it by its own time. */
+static void a_unit_without_a_waiting_thread_is_committed(conf *c)
 {
     clock_fake *clock = clock_fake_new(1000000);
     db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock)});
@@ -230,7 +231,7 @@ static void a_unit_that_nobody_cares_for_is_committed(conf *c)
     clock_fake_free(clock);
 }
 
-static void by_hand_a_unit_that_nobody_cares_for_is_told(conf *c)
+static void by_hand_a_unit_without_a_waiting_thread_is_told(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
@@ -373,10 +374,10 @@ static void *commit_one(void *arg)
     return NULL;
 }
 
-/* While the leader is inside the database, at whichever call, others are not held up by it: they
- * queue, ask, leave. If one of these calls took the lock that the leader held, the test would
- * hang. Rule 4: and nobody has an answer before the commit has one. */
-static void nobody_waits_for_a_leader_at_work(conf *c)
+/* While the leader is inside the database, at whichever call, other threads are not held up by it:
+ * they queue, ask, leave. If one of these calls took the lock that the leader held, the test would
+ * hang. Rule 4: no unit has an answer before the commit has one. */
+static void no_thread_waits_for_a_leader_at_work(conf *c)
 {
     static const fault_call CALLS[] = {FAULT_CALL_BEGIN, FAULT_CALL_NEXT, FAULT_CALL_BIND,
                                        FAULT_CALL_COMMIT};
@@ -399,13 +400,13 @@ static void nobody_waits_for_a_leader_at_work(conf *c)
         for (int j = 1; j < 4; j++)
             committer_submit(k, t[j].unit);
         committer_leave(k);
-        assert_int_equal(committer_drive(k), 0); /* somebody leads */
+        assert_int_equal(committer_drive(k), 0); /* a thread leads */
         assert_int_equal(committer_stats_now(k).committed, 0);
         for (int j = 0; j < 4; j++)
             assert_int_equal(atomic_load(&t[j].finals), 0);
         gate_open(&g);
         pthread_join(thread, NULL);
-        /* Who left while somebody led relies on that one to hand on. */
+        /* A thread that left while another one led relies on the leader to hand on. */
         for (int j = 0; j < 4; j++)
             TMP_AWAIT(atomic_load(&t[j].finals) == 1);
         for (int j = 0; j < 4; j++)
@@ -454,9 +455,9 @@ static void *drive_once(void *arg)
     return NULL;
 }
 
-/* One who leads without waiting for anything goes away afterwards. Who waits behind it, and has no
- * helper, must be woken to lead. */
-static void a_leader_that_goes_wakes_one_who_waits(conf *c)
+/* A leader that waits for nothing goes away afterwards. A thread that waits behind it, without a
+ * helper thread, must be woken to lead. */
+static void a_leader_that_goes_wakes_a_waiting_thread(conf *c)
 {
     watched_clock clock = {.source = {watched_now_ms, watched_mono_ns, watched_wait}};
     gate g = {.at = FAULT_CALL_COMMIT, .armed = 1};
@@ -563,14 +564,15 @@ static const conf_case CASES[] = {
     {"the answer of a waiting call", the_answer_of_a_waiting_call, 0},
     {"leaving wakes the helper", leaving_wakes_the_helper, 0},
     {"by hand, leaving drives once", by_hand_leaving_drives_once, 0},
-    {"a unit that nobody cares for is committed", a_unit_that_nobody_cares_for_is_committed, 0},
-    {"by hand a unit that nobody cares for is told", by_hand_a_unit_that_nobody_cares_for_is_told,
+    {"a unit without a waiting thread is committed", a_unit_without_a_waiting_thread_is_committed,
      0},
+    {"by hand a unit without a waiting thread is told",
+     by_hand_a_unit_without_a_waiting_thread_is_told, 0},
     {"flushing waits for all", flushing_waits_for_all, 0},
     {"a done function may submit", a_done_function_may_submit, 0},
     {"by hand, a done function may submit", by_hand_a_done_function_may_submit, 0},
-    {"nobody waits for a leader at work", nobody_waits_for_a_leader_at_work, 0},
-    {"a leader that goes wakes one who waits", a_leader_that_goes_wakes_one_who_waits, 0},
+    {"no thread waits for a leader at work", no_thread_waits_for_a_leader_at_work, 0},
+    {"a leader that goes wakes a waiting thread", a_leader_that_goes_wakes_a_waiting_thread, 0},
     {"readers come and go beside the committer", readers_come_and_go_beside_the_committer, 0},
 };
 

@@ -37,7 +37,7 @@ typedef struct run {
     atomic_int astray; /* answers that came out of order */
 } run;
 
-/* Answers of one submitter come in its order, whoever gives them. */
+/* Answers of one submitter come in its order, whichever committer gives them. */
 static void note_answer(unit *u, void *arg)
 {
     run *r = arg;
@@ -142,7 +142,8 @@ static void all_is_there_and_in_order(conf *c)
     db_close(d);
 }
 
-/* The step after a bad one must not come in, whoever of the three has room for it. */
+/* The step after a bad one must not be committed, whichever of the three committers has room for
+ * it. */
 static void no_journal_has_a_hole(conf *c)
 {
     db *d = conf_open(c, NULL);
@@ -228,7 +229,7 @@ static void a_closed_node_is_shut_out_of_each(conf *c)
     expect_each(all, 2, UNIT_COMMITTED);
     conf_do(d, &CLOSE, (db_value[]){db_int(NODE)}, 1);
     expect_each(all, 3, UNIT_REFUSED);
-    committers_set_node(all, 0, 0, 0); /* nobody's */
+    committers_set_node(all, 0, 0, 0); /* of no submitter */
     expect_each(all, 4, UNIT_COMMITTED);
     committers_set_node(all, NODE + 1, 5, 0); /* there is no such node */
     expect_each(all, 5, UNIT_REFUSED);

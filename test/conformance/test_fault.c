@@ -220,7 +220,8 @@ static void the_disk_is_full_and_ends_the_transaction(conf *c)
     break_each(c, PAWL_FULL, 1);
 }
 
-/* Not being able to begin, or to commit yet, is no answer to anybody: it is tried again. */
+/* A transaction that cannot begin, or cannot be committed yet, answers no unit: it is tried
+ * again. */
 static void a_busy_database_only_delays(conf *c)
 {
     load l;

@@ -16,15 +16,15 @@
 
 enum { WIDE = 1000000 };
 
-typedef struct bench {
+typedef struct fixture {
     int64_t pages; /* the bound for connections made from now on; 0: none */
     db *db;
     committer *k;
-} bench;
+} fixture;
 
 static int set_bound(void *native, void *arg)
 {
-    const bench *b = arg;
+    const fixture *b = arg;
     char sql[64];
     if (b->pages == 0)
         return 0;
@@ -43,7 +43,7 @@ static int64_t page_count(void *native)
 }
 
 /* Room for small rows, not for wide ones. */
-static void bench_open(bench *b, const conf *c)
+static void fixture_open(fixture *b, const conf *c)
 {
     memset(b, 0, sizeof *b);
     b->db = conf_open(c, &(db_options){.on_connect = set_bound, .on_connect_arg = b, .by_hand = 1});
@@ -54,7 +54,7 @@ static void bench_open(bench *b, const conf *c)
     b->k = conf_committer(b->db, &(committer_options){.by_hand = 1});
 }
 
-static void bench_close(bench *b)
+static void fixture_close(fixture *b)
 {
     committer_close(b->k);
     db_close(b->db);
@@ -81,8 +81,8 @@ static void the_guilty_unit_fails_alone(conf *c)
 {
     enum { COUNT = 6 };
     for (int guilty = 0; guilty < COUNT; guilty++) {
-        bench b;
-        bench_open(&b, c);
+        fixture b;
+        fixture_open(&b, c);
         conf_ticket t[COUNT];
         for (int i = 0; i < COUNT; i++) {
             make(&t[i], guilty, i, i == guilty);
@@ -96,14 +96,14 @@ static void the_guilty_unit_fails_alone(conf *c)
         assert_non_null(t[guilty].unit->message);
         assert_int_equal(conf_rows(b.db, guilty), COUNT - 1);
         conf_tickets_free(t, COUNT);
-        bench_close(&b);
+        fixture_close(&b);
     }
 }
 
 static void all_may_be_guilty(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     conf_ticket t[4];
     for (int i = 0; i < 4; i++) {
         make(&t[i], 1, i, 1);
@@ -114,15 +114,15 @@ static void all_may_be_guilty(conf *c)
         CONF_ANSWER(&t[i], UNIT_FAILED);
     assert_int_equal(conf_rows(b.db, 1), 0);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* A transaction that ended by itself must also end what stands around it, the writer's turn and
  * the lock of a shared handle: others come in, and so does the next unit. */
-static void after_it_everybody_comes_in(conf *c)
+static void after_it_every_unit_comes_in(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     conf_ticket t[2];
     make(&t[0], 1, 0, 1);
     committer_submit(b.k, t[0].unit);
@@ -139,14 +139,14 @@ static void after_it_everybody_comes_in(conf *c)
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 1), 1);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* B2: an engine that has nothing to write does not keep the turn from another one. */
 static void after_it_another_engine_has_its_turn(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     db *other = conf_open(c, &(db_options){.by_hand = 1});
     conf_ticket t;
     make(&t, 1, 0, 1);
@@ -159,13 +159,13 @@ static void after_it_another_engine_has_its_turn(conf *c)
     db_disconnect(w);
     db_close(other);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static const conf_case CASES[] = {
     {"the guilty unit fails alone", the_guilty_unit_fails_alone, 0},
     {"all may be guilty", all_may_be_guilty, 0},
-    {"after it everybody comes in", after_it_everybody_comes_in, 0},
+    {"after it every unit comes in", after_it_every_unit_comes_in, 0},
     {"after it another engine has its turn", after_it_another_engine_has_its_turn, DB_SHARED},
 };
 

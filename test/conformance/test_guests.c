@@ -1,8 +1,8 @@
-/* Guests: code of the application in a transaction of ours (A8).
+/* Guests: code of the application in a transaction of the engine (A8).
  *
  * What a guest writes through the native connection commits with the unit or goes with it. It is
- * called on the thread that brings the unit, on a connection that no other unit waits for. Whatever
- * state it leaves behind is found out, and harms nobody. */
+ * called on the thread that hands in the unit, on a connection that no other unit waits for. A
+ * transaction that it leaves in a wrong state is detected, and no other unit is affected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,19 +24,16 @@ static const db_sql RAISE = {
     "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
 static const db_sql GIVEN = {"SELECT count(*) FROM {journal} WHERE run = $1 AND data = $2", "ib"};
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
-typedef struct bench {
+typedef struct fixture {
     const conf *conf;
     db *db;
     db_fault plan;
     committers *all;
-} bench;
+} fixture;
 
 /* Something that a guest does. */
 typedef struct visit {
-    bench *bench;
+    fixture *fixture;
     const char *sql;   /* one statement after the other, with ; between; errors are passed over */
     const char *value; /* NULL: it fails */
     void (*more)(struct visit *v, void *native);
@@ -47,10 +44,10 @@ typedef struct visit {
 } visit;
 
 /* The application's table is made as the application would: by a connection of its own. */
-static void bench_open(bench *b, const conf *c, int by_hand)
+static void fixture_open(fixture *b, const conf *c, int by_hand)
 {
     db_options options = {.by_hand = by_hand, .busy_ms = by_hand ? 0 : 2000};
-    *b = (bench){.conf = c};
+    *b = (fixture){.conf = c};
     b->db = by_hand ? conf_open_fault(c, &options, &b->plan) : conf_open(c, &options);
     error err = {0};
     committer_options o = {.by_hand = by_hand};
@@ -59,13 +56,13 @@ static void bench_open(bench *b, const conf *c, int by_hand)
                                  : "CREATE TABLE orders (number int)");
 }
 
-static void bench_close(bench *b)
+static void fixture_close(fixture *b)
 {
     committers_close(b->all);
     db_close(b->db);
 }
 
-static int64_t orders(bench *b)
+static int64_t orders(fixture *b)
 {
     static const db_sql FILE_SQL = {"SELECT count(*) FROM orders", ""};
     static const db_sql SERVER_SQL = {"SELECT count(*) FROM public.orders", ""};
@@ -74,7 +71,7 @@ static int64_t orders(bench *b)
 
 static int exec(const visit *v, void *native, const char *sql)
 {
-    if (!v->bench->conf->server)
+    if (!v->fixture->conf->server)
         return sqlite3_exec(native, sql, NULL, NULL, NULL) == SQLITE_OK;
     PGresult *r = PQexec(native, sql);
     ExecStatusType status = PQresultStatus(r);
@@ -110,16 +107,16 @@ static void build(conf_ticket *t, visit *v, unit_guest *g, int64_t run)
     unit_guards_first(u);
 }
 
-static pawl_code bring(bench *b, visit *v, unit_guest *g, conf_ticket *t)
+static pawl_code bring(fixture *b, visit *v, unit_guest *g, conf_ticket *t)
 {
-    v->bench = b;
+    v->fixture = b;
     conf_do(b->db, &SET, VALUES(NAME("test.fence"), db_int(1)));
     build(t, v, g, 7);
     return committers_apply(b->all, t->unit);
 }
 
 /* Nothing of it is there, and the next one finds everything in order. */
-static void expect_nothing(bench *b)
+static void expect_nothing(fixture *b)
 {
     assert_int_equal(conf_rows(b->db, 7), 0);
     assert_int_equal(orders(b), 0);
@@ -137,8 +134,8 @@ static void expect_nothing(bench *b)
 
 static void its_rows_commit_with_the_unit(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     visit v = {.sql = "INSERT INTO orders VALUES (1); INSERT INTO orders VALUES (2)",
                .value = "{\"a\":1}"};
     unit_guest g;
@@ -152,13 +149,13 @@ static void its_rows_commit_with_the_unit(conf *c)
     slice given = SLICE_LIT("{\"a\":1}");
     assert_int_equal(conf_number(b.db, &GIVEN, VALUES(db_int(7), db_bytes(given))), 1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void a_guest_that_fails_leaves_nothing(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     visit v = {.sql = "INSERT INTO orders VALUES (1)"};
     unit_guest g;
     conf_ticket t;
@@ -168,14 +165,14 @@ static void a_guest_that_fails_leaves_nothing(conf *c)
     assert_false(g.misused);
     expect_nothing(&b);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* What was recorded before it is still to be written: the unit is cut, and handed in as others. */
 static void what_came_before_can_be_handed_in_again(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     visit v = {.sql = "INSERT INTO orders VALUES (1)"};
     unit_guest g;
     conf_ticket t;
@@ -189,14 +186,14 @@ static void what_came_before_can_be_handed_in_again(conf *c)
     assert_int_equal(conf_rows(b.db, 7), 2);
     assert_int_equal(orders(&b), 0);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-static void without_its_guard_nobody_is_called(conf *c)
+static void without_its_guard_no_guest_is_called(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
-    visit v = {.bench = &b, .sql = "INSERT INTO orders VALUES (1)", .value = "1"};
+    fixture b;
+    fixture_open(&b, c, 0);
+    visit v = {.fixture = &b, .sql = "INSERT INTO orders VALUES (1)", .value = "1"};
     unit_guest g;
     conf_ticket t;
     build(&t, &v, &g, 7); /* there is no row test.fence */
@@ -205,13 +202,13 @@ static void without_its_guard_nobody_is_called(conf *c)
     assert_int_equal(v.calls, 0);
     expect_nothing(&b);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-static void a_closed_node_calls_nobody(conf *c)
+static void a_closed_node_calls_no_guest(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     committers_set_node(b.all, 77, 1, 0); /* there is no such row */
     visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1"};
     unit_guest g;
@@ -222,14 +219,14 @@ static void a_closed_node_calls_nobody(conf *c)
     committers_set_node(b.all, 0, 0, 0);
     expect_nothing(&b);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- What it leaves behind ---- */
 
 static void leave_open(visit *v, void *native)
 {
-    if (v->bench->conf->server) {
+    if (v->fixture->conf->server) {
         PQsendQuery(native, "INSERT INTO orders VALUES (3); SELECT 1");
         return;
     }
@@ -246,7 +243,7 @@ static void let_go(visit *v)
 
 static void an_ended_transaction_is_found_out(conf *c)
 {
-    /* Its rows are there after a COMMIT: nobody can take them back. */
+    /* Its rows are there after a COMMIT: they cannot be taken back. */
     static const struct {
         const char *sql;
         int64_t stays;
@@ -261,8 +258,8 @@ static void an_ended_transaction_is_found_out(conf *c)
          " VALUES (2)",
          0},
     };
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
         visit v = {.sql = ENDS[i].sql, .value = "1"};
         unit_guest g;
@@ -276,13 +273,13 @@ static void an_ended_transaction_is_found_out(conf *c)
         conf_script(b.db, c->server ? "DELETE FROM public.orders" : "DELETE FROM orders");
     }
     expect_nothing(&b);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void an_open_statement_is_found_out(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     for (int gives = 0; gives < 2; gives++) {
         visit v = {.sql = "INSERT INTO orders VALUES (1)",
                    .value = gives ? "1" : NULL,
@@ -296,15 +293,15 @@ static void an_open_statement_is_found_out(conf *c)
         conf_ticket_free(&t);
     }
     expect_nothing(&b);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-/* On a server it costs the transaction; who gives a value all the same has not looked. SQLite takes
- * back the one statement, and that is all there is to it. */
+/* On a server an error costs the transaction; a guest that gives a value all the same has ignored
+ * the error. SQLite takes back the one statement only. */
 static void a_failed_statement_is_found_out(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     for (int gives = 0; gives < 2; gives++) {
         visit v = {.sql = "INSERT INTO orders VALUES (1); INSERT INTO nowhere VALUES (1)",
                    .value = gives ? "1" : NULL};
@@ -316,13 +313,13 @@ static void a_failed_statement_is_found_out(conf *c)
         assert_int_equal(orders(&b), wanted == PAWL_OK);
         conf_ticket_free(&t);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void savepoints_are_its_own_affair(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     visit v = {.sql = "INSERT INTO orders VALUES (1); SAVEPOINT a; INSERT INTO orders VALUES (2);"
                       " ROLLBACK TO a; SAVEPOINT b; INSERT INTO orders VALUES (3)",
                .value = "1"};
@@ -331,16 +328,16 @@ static void savepoints_are_its_own_affair(conf *c)
     assert_int_equal(bring(&b, &v, &g, &t), PAWL_OK);
     assert_int_equal(orders(&b), 2);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- Undecided, busy, beside others ---- */
 
 static void undecided(conf *c, int happened)
 {
-    bench b;
-    bench_open(&b, c, 1);
-    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .bench = &b};
+    fixture b;
+    fixture_open(&b, c, 1);
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .fixture = &b};
     unit_guest g;
     conf_ticket t;
     conf_do(b.db, &SET, VALUES(NAME("test.fence"), db_int(1)));
@@ -357,7 +354,7 @@ static void undecided(conf *c, int happened)
     assert_int_equal(orders(&b), happened);
     assert_int_equal(conf_rows(b.db, 7), 2 * happened);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void an_undecided_commit_may_have_happened(conf *c)
@@ -373,11 +370,11 @@ static void an_undecided_commit_may_not_have_happened(conf *c)
 static void a_locked_database_is_no_call(conf *c)
 {
     if (!(c->promises & DB_TURNS))
-        skip(); /* nobody has to wait for a turn */
-    bench b;
-    bench_open(&b, c, 1);
+        skip(); /* no unit has to wait for a turn */
+    fixture b;
+    fixture_open(&b, c, 1);
     conf_do(b.db, &SET, VALUES(NAME("test.fence"), db_int(1)));
-    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .bench = &b};
+    visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .fixture = &b};
     unit_guest g;
     conf_ticket t;
     build(&t, &v, &g, 7);
@@ -389,17 +386,17 @@ static void a_locked_database_is_no_call(conf *c)
     assert_int_equal(committers_next_ns(b.all), INT64_MAX); /* it is not tried behind one's back */
     expect_nothing(&b);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Meanwhile another unit commits, and another guest is called. */
 static void meanwhile(visit *v, void *native)
 {
     (void)native;
-    committers *all = v->bench->all;
+    committers *all = v->fixture->all;
     conf_ticket_append(&v->other, 9, 1, NULL);
     assert_int_equal(committer_commit(committers_at(all, 0), v->other.unit), PAWL_OK);
-    visit inner = {.bench = v->bench, .sql = "INSERT INTO orders VALUES (5)", .value = "5"};
+    visit inner = {.fixture = v->fixture, .sql = "INSERT INTO orders VALUES (5)", .value = "5"};
     unit_guest g = {.call = visiting, .arg = &inner};
     conf_ticket t;
     conf_ticket_open(&t, 0);
@@ -412,8 +409,8 @@ static void others_go_on_meanwhile(conf *c)
 {
     if (c->promises & DB_TURNS)
         skip(); /* there is one writer */
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     visit v = {.sql = "INSERT INTO orders VALUES (1)", .value = "1", .more = meanwhile};
     unit_guest g;
     conf_ticket t;
@@ -422,15 +419,15 @@ static void others_go_on_meanwhile(conf *c)
     assert_int_equal(orders(&b), 2);
     conf_ticket_free(&v.other);
     conf_ticket_free(&t);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static const conf_case CASES[] = {
     {"its rows commit with the unit", its_rows_commit_with_the_unit, 0},
     {"a guest that fails leaves nothing", a_guest_that_fails_leaves_nothing, 0},
     {"what came before can be handed in again", what_came_before_can_be_handed_in_again, 0},
-    {"without its guard nobody is called", without_its_guard_nobody_is_called, 0},
-    {"a closed node calls nobody", a_closed_node_calls_nobody, 0},
+    {"without its guard no guest is called", without_its_guard_no_guest_is_called, 0},
+    {"a closed node calls no guest", a_closed_node_calls_no_guest, 0},
     {"an ended transaction is found out", an_ended_transaction_is_found_out, 0},
     {"an open statement is found out", an_open_statement_is_found_out, 0},
     {"a failed statement is found out", a_failed_statement_is_found_out, 0},

@@ -1,5 +1,5 @@
-/* Histories, families and nodes, as clients see them. Rows are made by SQL; what the engine itself
- * writes is compared with these elsewhere. */
+/* Histories, parents with their children, and nodes, as clients see them. Rows are made by SQL;
+ * what the engine itself writes is compared with these elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -294,7 +294,7 @@ static void live_nodes_are_told(conf *c)
     CODE(pawl_nodes(p, note_node, text), PAWL_OK);
     assert_string_equal(text, "");
     runs_node(p, other ? other : p, 5, "five", 1);
-    runs_node(p, other ? other : p, 6, "six", 0); /* dead, and nobody has noticed */
+    runs_node(p, other ? other : p, 6, "six", 0); /* dead, and no node has noticed */
     runs_node(p, other ? other : p, 7, "seven", 1);
     runs_node(p, other ? other : p, 400, "late", 1);
     conf_script(handle_db(p), "UPDATE {nodes} SET closed = 1 WHERE node = 7");

@@ -1,4 +1,4 @@
-/* The units that hold runs, let them go, count their claims and write what they say, one after the
+/* The units that hold runs, release them, count their claims and write their status, one after the
  * other. The row of the run is compared as a text: what is not meant to change is in it too. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,13 +15,13 @@
 
 enum { RUN = 1, ME = 11, DEAD = 12, NOW = 5000 };
 
-typedef struct bench {
+typedef struct fixture {
     db *db;
     committer *k;
     conf_ticket t;
-} bench;
+} fixture;
 
-static void bench_open(bench *b, const conf *c)
+static void fixture_open(fixture *b, const conf *c)
 {
     b->db = conf_open(c, NULL);
     b->k = conf_committer(b->db, &(committer_options){.by_hand = 1});
@@ -29,13 +29,13 @@ static void bench_open(bench *b, const conf *c)
     conf_script(b->db, "INSERT INTO {nodes} (node, slot, closed, since) VALUES (12, 1, 1, 0)");
 }
 
-static void bench_close(bench *b)
+static void fixture_close(fixture *b)
 {
     committer_close(b->k);
     db_close(b->db);
 }
 
-static void set(bench *b, const char *assignments)
+static void set(fixture *b, const char *assignments)
 {
     char sql[256];
     int n = snprintf(sql, sizeof sql, "UPDATE {runs} SET %s WHERE run = %d", assignments, RUN);
@@ -43,14 +43,14 @@ static void set(bench *b, const char *assignments)
     conf_script(b->db, sql);
 }
 
-static unit *begin(bench *b)
+static unit *begin(fixture *b)
 {
     conf_ticket_open(&b->t, 0);
     return b->t.unit;
 }
 
 /* Commit the unit; NULL: it goes through, otherwise this guard refuses it. */
-static void commit(bench *b, const char *refused, int line)
+static void commit(fixture *b, const char *refused, int line)
 {
     committer_submit(b->k, b->t.unit);
     conf_drive(b->k, NULL, &b->t, 1);
@@ -65,7 +65,7 @@ static void commit(bench *b, const char *refused, int line)
 #define REFUSED(b, guard) commit((b), (guard), __LINE__)
 
 /* "owner wake held reason for", with - for what is not there. */
-static void expect_row(bench *b, const char *wanted, int line)
+static void expect_row(fixture *b, const char *wanted, int line)
 {
     static const db_sql ROW = {
         "SELECT owner, wake_at, held, held_reason, held_for FROM {runs} WHERE run = 1", ""};
@@ -94,7 +94,7 @@ static void expect_row(bench *b, const char *wanted, int line)
 
 #define ROW(b, wanted) expect_row((b), (wanted), __LINE__)
 
-static int64_t number(bench *b, const char *column)
+static int64_t number(fixture *b, const char *column)
 {
     static const db_sql CLAIMS = {"SELECT claims FROM {runs} WHERE run = 1", ""};
     static const db_sql SEQ = {"SELECT claimed_seq FROM {runs} WHERE run = 1", ""};
@@ -113,8 +113,8 @@ static int64_t number(bench *b, const char *column)
 
 static void an_owner_holds_and_gives_back(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     set(&b, "owner = 11, fence = 3, wake_at = 100");
     run_lease h = {RUN, ME, 3}, old = {RUN, ME, 2};
     run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
@@ -123,14 +123,14 @@ static void an_owner_holds_and_gives_back(conf *c)
     run_set_held(begin(&b), &h, &why, NOW);
     COMMIT(&b);
     ROW(&b, "0 - 2 words \nb\n");
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* What people have held stays held by them. */
 static void by_hand_is_not_written_over(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     set(&b, "owner = 11, fence = 3, wake_at = 100");
     run_hold_by_hand(begin(&b), RUN, SLICE_LIT("mine"), NOW);
     COMMIT(&b);
@@ -145,15 +145,15 @@ static void by_hand_is_not_written_over(conf *c)
     ROW(&b, "0 5000 0 - -");
     run_set_free(begin(&b), RUN, NOW);
     REFUSED(&b, "held");
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Whatever an owner does next to a run that was held by hand gives it back, and nothing wakes
  * it. */
 static void an_owner_lets_go_of_what_was_held(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     run_lease h = {RUN, ME, 3};
     set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
     run_park(begin(&b), &h, 0, 9000, NULL, NOW);
@@ -169,14 +169,14 @@ static void an_owner_lets_go_of_what_was_held(conf *c)
     ROW(&b, "0 - 0 - -");
     run_hold_by_hand(begin(&b), RUN, SLICE_LIT("late"), NOW);
     REFUSED(&b, "live");
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Unless work is under way beside its function: then its owner has to hear of it first. */
 static void an_owner_keeps_what_is_under_way(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     run_lease h = {RUN, ME, 3};
     set(&b, "owner = 11, fence = 3, wake_at = 100, held = 4");
     run_park_kept(begin(&b), &h, 0, NOW, NULL, NOW);
@@ -185,11 +185,12 @@ static void an_owner_keeps_what_is_under_way(conf *c)
     run_give_back(begin(&b), &h, NOW);
     COMMIT(&b);
     ROW(&b, "0 - 4 - -");
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-/* Only what is due, and nobody's or a closed node's, is held because nobody has it. */
-static void what_nobody_has_is_held(conf *c)
+/* Only a run that is due, and has no owner or a closed one, is held because no node has its
+ * workflow. */
+static void a_run_whose_workflow_no_node_has_is_held(conf *c)
 {
     static const struct {
         const char *before;
@@ -206,8 +207,8 @@ static void what_nobody_has_is_held(conf *c)
         {"owner = 0, wake_at = 4000, held = 4", 0, "owner", "0 4000 4 - -"},
         {"owner = 0, wake_at = 4000, phase = 1", 0, "owner", "0 4000 0 - -"},
     };
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         set(&b, "held = 0, phase = 0, held_reason = NULL, held_for = NULL");
         set(&b, CASES[i].before);
@@ -215,7 +216,7 @@ static void what_nobody_has_is_held(conf *c)
         commit(&b, CASES[i].refused, (int)i);
         expect_row(&b, CASES[i].after, (int)i);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* When a delayed run may begin is written nowhere but in wake_at. */
@@ -229,8 +230,8 @@ static void a_hold_does_not_shorten_a_delay(conf *c)
         {"claims = 1, wake_at = 9000", "0 - 4 - -", "0 5000 0 - -"},
         {"owner = 11, claims = 1, wake_at = 9000", "11 9000 4 - -", "11 5000 0 - -"},
     };
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         set(&b, "owner = 0, held = 0, phase = 0, held_reason = NULL, held_for = NULL");
         set(&b, CASES[i].before);
@@ -241,15 +242,15 @@ static void a_hold_does_not_shorten_a_delay(conf *c)
         COMMIT(&b);
         expect_row(&b, CASES[i].released, (int)i);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- Claims ---- */
 
 static void a_claim_ends_the_hold_it_knows_of(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     set(&b, "held = 3, held_for = 'x', claims = 6, claimed_seq = 4");
     run_claim(begin(&b), &(run_found){.run = RUN, .held = 2, .seq = 4}, ME, NOW);
     REFUSED(&b, "owner");
@@ -257,9 +258,9 @@ static void a_claim_ends_the_hold_it_knows_of(conf *c)
     REFUSED(&b, "owner");
     run_claim(begin(&b), &(run_found){.run = RUN, .held = 3, .seq = 4}, ME, NOW);
     COMMIT(&b);
-    ROW(&b, "11 5000 0 - x"); /* who has tried is not forgotten */
+    ROW(&b, "11 5000 0 - x"); /* the builds that have tried are kept */
     assert_int_equal(number(&b, "claims"), 1);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* B8: by comparison, not by writes. */
@@ -272,8 +273,8 @@ static void claims_are_counted(conf *c)
         {0, 1, 2}, /* no further: counted, if it was being executed */
         {0, 0, 2}, {0, 1, 3}, {5, 1, 1}, {5, 1, 2}, {2, 1, 1}, /* a new generation */
     };
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         set(&b, "owner = 12");
         run_found f = {.run = RUN, .owner = DEAD, .seq = CASES[i].seq, .counted = CASES[i].counted};
@@ -294,12 +295,12 @@ static void claims_are_counted(conf *c)
     COMMIT(&b);
     assert_int_equal(number(&b, "claims"), 1);
     assert_int_equal(number(&b, "marked"), 0);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-/* The count of deaths begins anew at 1, and at 0 for a run that nobody has ever owned: a message
- * wakes the one before its time, and not the other (ARRIVE). */
-static void who_was_driven_stays_so(conf *c)
+/* The count of deaths begins anew at 1, and at 0 for a run that was never owned: a message wakes
+ * the one before its time, and not the other (ARRIVE). */
+static void a_run_that_was_driven_stays_so(conf *c)
 {
     static const struct {
         const char *before;
@@ -312,11 +313,11 @@ static void who_was_driven_stays_so(conf *c)
         {"owner = 11, fence = 3, phase = 0, cancel_at = 100", 3},
         {"owner = 11, fence = 3", 4},
     };
-    bench b;
+    fixture b;
     run_lease h = {RUN, ME, 3};
     run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
     run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW};
-    bench_open(&b, c);
+    fixture_open(&b, c);
     for (size_t i = 0; i < 2 * (sizeof CASES / sizeof *CASES); i++) {
         int driven = i % 2 == 0, deed = CASES[i / 2].deed;
         set(&b, "owner = 0, held = 0, phase = 0, cancel_at = NULL, wake_at = NULL");
@@ -336,12 +337,12 @@ static void who_was_driven_stays_so(conf *c)
         COMMIT(&b);
         assert_int_equal(number(&b, "claims"), driven || deed == 4);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- What runs say ---- */
 
-static void expect_status(bench *b, const char *status, int64_t seq)
+static void expect_status(fixture *b, const char *status, int64_t seq)
 {
     static const db_sql SAME = {"SELECT count(*) FROM {runs} WHERE run = 1 AND status = $1", "t"};
     db_value value = db_text(slice_of(status));
@@ -351,8 +352,8 @@ static void expect_status(bench *b, const char *status, int64_t seq)
 
 static void a_status_rides_along(conf *c)
 {
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     set(&b, "owner = 11, fence = 3");
     run_lease h = {RUN, ME, 3}, old = {RUN, ME, 2};
     run_status one = {SLICE_LIT("1"), 1}, many = {SLICE_LIT("2"), 3}, nothing = {{NULL, 0}, 0};
@@ -370,7 +371,7 @@ static void a_status_rides_along(conf *c)
     run_finish(begin(&b), &h, &(run_end){.phase = PHASE_DONE}, &one, NOW);
     COMMIT(&b);
     expect_status(&b, "1", 5);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void attributes_are_set_and_taken_away(conf *c)
@@ -380,8 +381,8 @@ static void attributes_are_set_and_taken_away(conf *c)
         {"{\"a\":1,\"b\":\"y\"}", "4"}, /* of another kind */
         {"{\"e\":1e300}", "5"},
     };
-    bench b;
-    bench_open(&b, c);
+    fixture b;
+    fixture_open(&b, c);
     error err = {0};
     attribute_set *list = NULL;
     for (size_t i = 0; i < sizeof ROUNDS / sizeof *ROUNDS; i++) {
@@ -396,7 +397,7 @@ static void attributes_are_set_and_taken_away(conf *c)
     attributes_write(u, RUN, list);
     COMMIT(&b);
     assert_int_equal(number(&b, "attributes"), 4);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 int main(void)
@@ -406,11 +407,11 @@ int main(void)
         {"by hand is not written over", by_hand_is_not_written_over, 0},
         {"an owner lets go of what was held", an_owner_lets_go_of_what_was_held, 0},
         {"an owner keeps what is under way", an_owner_keeps_what_is_under_way, 0},
-        {"what nobody has is held", what_nobody_has_is_held, 0},
+        {"a run whose workflow no node has is held", a_run_whose_workflow_no_node_has_is_held, 0},
         {"a hold does not shorten a delay", a_hold_does_not_shorten_a_delay, 0},
         {"a claim ends the hold it knows of", a_claim_ends_the_hold_it_knows_of, 0},
         {"claims are counted", claims_are_counted, 0},
-        {"who was driven stays so", who_was_driven_stays_so, 0},
+        {"a run that was driven stays so", a_run_that_was_driven_stays_so, 0},
         {"a status rides along", a_status_rides_along, 0},
         {"attributes are set and taken away", attributes_are_set_and_taken_away, 0},
     };

@@ -1,6 +1,6 @@
-/* Surroundings that mean no good: links, other names, files that change under an engine, children
- * of fork(). Each of these once lost work that had been acknowledged, because SQLite's locks belong
- * to a process and a name, and not to what one would like. Refusing is the answer. SQLite only. */
+/* Hostile surroundings: links, other names, files that change under an engine, children of fork().
+ * Each of these once lost work that had been acknowledged, because SQLite's locks belong to a
+ * process and a name, and not to an engine and a file. Refusing is the answer. SQLite only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* A6: a key that was given once is never given again, whatever was deleted in between.
  *
- * A stale task, a late completion or the cursor of a feed would otherwise meet a stranger under
+ * A stale task, a late completion or the cursor of a feed would otherwise meet another row under
  * the old number. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -247,7 +247,7 @@ static void without_the_database_there_is_no_key(conf *c)
     db_close(d);
 }
 
-/* C5: who wants a key has a client's patience, not a run's. */
+/* C5: asking for a key has the time-out of a client, not of a run. */
 static void on_a_locked_database_there_is_no_key(conf *c)
 {
     db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
@@ -270,7 +270,8 @@ static void on_a_locked_database_there_is_no_key(conf *c)
     db_close(d);
 }
 
-/* A counter that is no number, or not there, gives none: 0 would be everybody's key. */
+/* A counter that is no number, or not there, gives none: otherwise all callers would get the key
+ * 0. */
 static void without_a_counter_there_is_no_key(conf *c)
 {
     static const char *const DAMAGES[] = {

@@ -1,5 +1,5 @@
-/* The list of runs and single runs, as clients see them: every filter, pages that stay in order
- * while the list changes, and input that means no good. Rows are made by SQL. */
+/* The list of runs and single runs, as clients see them: every filter, keyset pagination while the
+ * list changes, and hostile input. Rows are made by SQL. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -289,7 +289,7 @@ static int meddle(const pawl_info *info, void *arg)
     pawl_info *again = NULL;
     assert_true(pawl_info_created_ms(info) < 100000000);
     if (m->count++ % 100 == 0)
-        RUNS_ADD(m->p, .run = m->next++); /* nobody holds a snapshot, or a lock, meanwhile */
+        RUNS_ADD(m->p, .run = m->next++); /* no snapshot and no lock is held meanwhile */
     if (m->count % 100 == 1) {
         assert_int_equal(pawl_inspect(m->p, pawl_info_id(info), &again), PAWL_OK);
         assert_string_equal(pawl_info_id(again), pawl_info_id(info));

@@ -1,4 +1,4 @@
-/* A handle that only looks (look_only): it finds what is there, changes nothing in the database or
+/* A handle that only reads (look_only): it finds what is there, changes nothing in the database or
  * beside it, and needs no right to write where the database can do without. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -312,7 +312,7 @@ typedef struct visit {
     const char *mention;
 } visit;
 
-/* A child that is nobody in particular: it may read, and write nothing. */
+/* A child of an unprivileged user: it may read, and write nothing. */
 static void visit_it(int in, int out, void *arg)
 {
     const visit *v = arg;
@@ -373,7 +373,7 @@ static void closed_in_good_order(visit *v)
     expect_visit(v, PAWL_OK, NULL);
 }
 
-/* Somebody drives: the log and its index are there to be read. */
+/* An engine drives: the log and its index are there to be read. */
 static void beside_a_node(visit *v)
 {
     pawl *p = NULL;

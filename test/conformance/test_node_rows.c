@@ -1,8 +1,8 @@
-/* Node rows: ids, signs of life, the closing that shuts a node out (A1), the walk that tidies up.
+/* Node rows: ids, heartbeats, the closing that shuts a node out (A1), the walk that tidies up.
  *
- * Where the database is a file of this host, a sign of life is a byte lock, elsewhere a row; the
- * tests know only that a node can be made silent. Nodes of one test are engines of their own, with
- * a handle each, except in memory, where there is one handle for all. */
+ * Where the database is a file of this host, liveness is a byte lock, elsewhere a row with a
+ * heartbeat; the tests know only that a node can be made silent. Nodes of one test are engines of
+ * their own, with a handle each, except in memory, where there is one handle for all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,6 @@
 #include "rows/node.h"
 #include "rows/run_units.h"
 #include "support/conf.h"
-
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
 
 enum { SLOTS = 2 };
 
@@ -180,8 +178,8 @@ static void an_id_is_never_used_again(conf *c)
     engine_close(&e);
 }
 
-/* Wherever it breaks off, nobody is left behind who seems to be alive. */
-static void a_join_that_fails_leaves_nobody_alive(conf *c)
+/* Wherever a join breaks off, it leaves no node that seems to be alive. */
+static void a_join_that_fails_leaves_no_live_node(conf *c)
 {
     engine e[2];
     db_fault plan = {0};
@@ -290,7 +288,7 @@ static void a_node_may_close_itself(conf *c)
     two_nodes(e, c, NULL);
     close_node(&e[1], &e[1]);
     expect_shut_out(&e[1], 1);
-    expect_silent(&e[0], NULL); /* who is closed is not silent: there is nothing left to do */
+    expect_silent(&e[0], NULL); /* a closed node is not silent: there is nothing left to do */
     expect_at_work(&e[0], 2);
     close_two(e);
 }
@@ -311,7 +309,7 @@ static void a_sign_of_life_may_come_in_time(conf *c)
     close_two(e);
 }
 
-static void who_is_silent_is_found(conf *c)
+static void a_silent_node_is_found(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -438,9 +436,9 @@ static void silence_is_longer_than_a_claim(conf *c)
     clock_fake_free(clock);
 }
 
-/* After an outage of the database nobody has beaten for long. Who comes back first must not shut
- * out all the others, who come back just now. */
-static void after_an_outage_nobody_is_shut_out(conf *c)
+/* After an outage of the database no node has a recent heartbeat. The node that comes back first
+ * must not shut out all the others, which come back just now. */
+static void after_an_outage_no_node_is_shut_out(conf *c)
 {
     engine e[2];
     clock_fake *clock = clock_fake_new(1000000);
@@ -453,7 +451,7 @@ static void after_an_outage_nobody_is_shut_out(conf *c)
     clock_fake_advance(clock, claim / 3);
     beat(&e[0]);
     expect_silent(&e[0], NULL);
-    clock_fake_advance(clock, claim / 3); /* by now everybody who lives has beaten */
+    clock_fake_advance(clock, claim / 3); /* by now every live node has sent a heartbeat */
     beat(&e[0]);
     expect_silent(&e[0], &e[1]);
     beat(&e[1]);
@@ -466,7 +464,7 @@ static void after_an_outage_nobody_is_shut_out(conf *c)
 
 enum { RUNS = 700, TASKS = 300 };
 
-/* Three owners in turn: nobody, the first node, the second. */
+/* Three owners in turn: none, the first node, the second. */
 static void make_work(engine *e)
 {
     static const db_sql RUN = {"INSERT INTO {runs} (run, tenant, id, workflow, version, owner,"
@@ -508,7 +506,7 @@ static int walk(engine *e, int64_t id)
     return pages;
 }
 
-static void what_a_dead_node_owned_becomes_nobodys(conf *c)
+static void what_a_dead_node_owned_has_no_owner(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -531,7 +529,7 @@ static void what_a_dead_node_owned_becomes_nobodys(conf *c)
     close_two(e);
 }
 
-/* What somebody has claimed in the meantime stays claimed. */
+/* A run that was claimed in the meantime stays claimed. */
 static void a_claimed_run_is_not_swept_away(conf *c)
 {
     engine e[2];
@@ -572,25 +570,25 @@ int main(void)
     static const conf_case CASES[] = {
         {"a node has an id and its rows", a_node_has_an_id_and_its_rows, 0},
         {"an id is never used again", an_id_is_never_used_again, 0},
-        {"a join that fails leaves nobody alive", a_join_that_fails_leaves_nobody_alive, DB_SHARED},
+        {"a join that fails leaves no live node", a_join_that_fails_leaves_no_live_node, DB_SHARED},
         {"a closed node is shut out", a_closed_node_is_shut_out, 0},
         {"all units of a closed node are refused", all_units_of_a_closed_node_are_refused, 0},
         {"a node without rows is shut out", a_node_without_rows_is_shut_out, 0},
         {"a node is closed once", a_node_is_closed_once, 0},
         {"a node may close itself", a_node_may_close_itself, 0},
-        {"who is silent is found", who_is_silent_is_found, 0},
+        {"a silent node is found", a_silent_node_is_found, 0},
         {"a sign of life may come in time", a_sign_of_life_may_come_in_time, 0},
         {"one among many is found", one_among_many_is_found, 0},
         {"a beat is a sign of life", a_beat_is_a_sign_of_life, 0},
         {"a closed node has no beat", a_closed_node_has_no_beat, 0},
         {"a beat waits for no commit", a_beat_waits_for_no_commit, 0},
-        {"what a dead node owned becomes nobody's", what_a_dead_node_owned_becomes_nobodys, 0},
+        {"what a dead node owned has no owner", what_a_dead_node_owned_has_no_owner, 0},
         {"a claimed run is not swept away", a_claimed_run_is_not_swept_away, 0},
         {"the living are not swept up", the_living_are_not_swept_up, 0},
     };
     static const conf_case TIMED[] = {
         {"silence is longer than a claim", silence_is_longer_than_a_claim, 0},
-        {"after an outage nobody is shut out", after_an_outage_nobody_is_shut_out, 0},
+        {"after an outage no node is shut out", after_an_outage_no_node_is_shut_out, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES)) +
            conf_run_on("memory", TIMED, CONF_COUNT(TIMED));

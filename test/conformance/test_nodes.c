@@ -1,7 +1,8 @@
-/* Signs of life by byte locks (A10): who holds its byte is alive, who has died does not, however
- * it died, and a child that happens to have inherited a descriptor does not keep the dead alive.
+/* Liveness by byte locks (A10): a node that holds its byte is alive; a node that has died does not
+ * hold it, however it died; and a child that happens to have inherited a descriptor does not keep a
+ * dead node alive.
  *
- * SQLite files only: elsewhere a node's life is a row and a clock. */
+ * SQLite files only: elsewhere the liveness of a node is a row and a clock (heartbeat). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -227,7 +228,7 @@ static void the_stopped_are_alive(conf *c)
 
 /* The descriptor is inherited over fork(), and with it the lock: so the child must close its copy
  * first of all, or a forked helper would keep a dead node alive. */
-static void a_forked_child_keeps_nobody_alive(conf *c)
+static void a_forked_child_keeps_no_node_alive(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
@@ -242,7 +243,7 @@ static void a_forked_child_keeps_nobody_alive(conf *c)
     liveness_file_close(f);
 }
 
-static void a_program_that_was_started_keeps_nobody_alive(conf *c)
+static void a_program_that_was_started_keeps_no_node_alive(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
@@ -294,8 +295,8 @@ static void an_engine_has_its_file_beside_the_database(conf *c)
     db_close(e);
 }
 
-/* Whoever may write the database must be able to lock beside it, and nobody else: a process of the
- * same group, say. The mask is that of whoever happened to come first. */
+/* Every process that may write the database must be able to lock beside it, and no other: a process
+ * of the same group, say. The mask is that of the process that happened to come first. */
 static void the_file_has_the_databases_mode(conf *c)
 {
     static const mode_t MODES[] = {0600, 0640, 0660, 0666};
@@ -346,9 +347,9 @@ static const conf_case CASES[] = {
     {"engines of one process exclude each other", engines_of_one_process_exclude_each_other, 0},
     {"death is seen at once", death_is_seen_at_once, 0},
     {"the stopped are alive", the_stopped_are_alive, 0},
-    {"a forked child keeps nobody alive", a_forked_child_keeps_nobody_alive, 0},
-    {"a program that was started keeps nobody alive", a_program_that_was_started_keeps_nobody_alive,
-     0},
+    {"a forked child keeps no node alive", a_forked_child_keeps_no_node_alive, 0},
+    {"a program that was started keeps no node alive",
+     a_program_that_was_started_keeps_no_node_alive, 0},
     {"a forked child frees nothing", a_forked_child_frees_nothing, 0},
     {"an engine has its file beside the database", an_engine_has_its_file_beside_the_database, 0},
     {"the file has the database's mode", the_file_has_the_databases_mode, 0},

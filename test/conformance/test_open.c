@@ -23,7 +23,7 @@
 
 /* ---- Helpers ---- */
 
-/* A file made by somebody else: any SQL, run by SQLite itself. */
+/* A file that pawl has not made: any SQL, run by SQLite itself. */
 static void sqlite_file(const char *path, const char *sql)
 {
     sqlite3 *native = NULL;
@@ -347,8 +347,8 @@ static void open_unprivileged(int in, int out, void *arg)
     pawl_close(p);
 }
 
-/* Three ways of not being allowed to write: a database of pawl's, one in another mode, and one
- * whose log somebody has cleared away. */
+/* Three ways in which writing is not allowed: a database of pawl's, one in another mode, and one
+ * without its log. */
 static void a_database_that_cannot_be_written(conf *c)
 {
     (void)c;
@@ -391,7 +391,7 @@ static void a_locked_database_is_busy(conf *c)
     }
 }
 
-/* Somebody who has the file locked, until the application's hook is about to write to it. */
+/* Another connection has the file locked, until the application's hook is about to write to it. */
 typedef struct moment {
     sqlite3 *other;
     atomic_int asked;
@@ -421,7 +421,7 @@ static void *unlock_when_asked(void *arg)
     return NULL;
 }
 
-/* on_connect has the patience that was asked for, like everybody else. */
+/* on_connect waits for a lock as long as was asked for, like all other statements. */
 static void on_connect_waits_for_a_locked_file(conf *c)
 {
     enum { BUSY_MS = 60000 };

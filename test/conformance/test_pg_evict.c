@@ -1,6 +1,6 @@
 /* A node that stops in the midst of sending a transaction holds its row locked, and the server
- * waits for the rest of the trip without any time-out. Others must be able to close it all the
- * same, or nobody ever takes over its runs (A1). */
+ * waits for the rest of the trip without any time-out. Other nodes must be able to close it all the
+ * same; otherwise no node ever takes over its runs (A1). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static PGconn *stop_in_the_midst(const conf *c, int64_t id)
     return n;
 }
 
-static void who_stops_in_the_midst_of_sending_is_shut_out(conf *c)
+static void a_node_that_stops_in_the_midst_of_sending_is_shut_out(conf *c)
 {
     db *d = conf_open(c, &(db_options){.claim_ms = 1000});
     committer *k = conf_committer(d, NULL);
@@ -60,8 +60,8 @@ static void who_stops_in_the_midst_of_sending_is_shut_out(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"who stops in the midst of sending is shut out", who_stops_in_the_midst_of_sending_is_shut_out,
-     0},
+    {"a node that stops in the midst of sending is shut out",
+     a_node_that_stops_in_the_midst_of_sending_is_shut_out, 0},
 };
 
 int main(void)

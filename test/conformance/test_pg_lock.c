@@ -1,5 +1,5 @@
-/* A row that somebody else's transaction keeps locked: the unit that needs it waits, and nobody
- * else does (rule 8 of committer.h, L4). Otherwise such a lock stops all that the committer has.
+/* A row that another transaction keeps locked: the unit that needs it waits, and no other unit does
+ * (rule 8 of committer.h, L4). Otherwise such a lock stops all that the committer has.
  *
  * The lock is the application's, on a connection without pawl, and is kept until the test has seen
  * what goes on meanwhile: nothing here depends on how long anything takes. */
@@ -196,7 +196,7 @@ static void after_the_lock_it_may_be_refused(conf *c)
 static void a_client_is_told_busy(conf *c)
 {
     db *d = conf_open(c, NULL);
-    committer *k = conf_committer(d, &(committer_options){.busy_ms = 50});
+    committer *k = conf_committer(d, &(committer_options){.busy_ms = 1000});
     conf_ticket t[3];
     conf_make_run(d, 1, 0);
     conf_make_run(d, 2, 0);
@@ -205,7 +205,7 @@ static void a_client_is_told_busy(conf *c)
     t[0].unit->class = UNIT_OF_CLIENT;
     assert_int_equal(committer_commit(k, t[0].unit), PAWL_BUSY);
     assert_non_null(strstr(t[0].unit->message, "locked"));
-    make(&t[1], 1, 0, NULL); /* one that nobody waits for, too */
+    make(&t[1], 1, 0, NULL); /* also one without a waiting thread */
     t[1].unit->class = UNIT_OF_CLIENT;
     committer_submit(k, t[1].unit);
     TMP_AWAIT(atomic_load(&t[1].finals) == 1);

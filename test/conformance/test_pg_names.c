@@ -17,9 +17,6 @@
 
 enum { URL = 2 * PGSERVER_URL, SQL = 1024 };
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
 static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
                            " ON CONFLICT (name) DO UPDATE SET number = excluded.number",
                            "ti"};
@@ -127,7 +124,7 @@ static void use_everything(const conf *c, const char *url)
     db_conn *conn = conf_connect(d, DB_WAKER);
     CONF_OK(conn->driver->now_ms(conn, &now, &err), &err);
     assert_true(now > INT64_C(1600000000000));
-    CONF_OK(conn->driver->notify(conn, (int64_t[]){0, 7}, 2, &err), &err);
+    CONF_OK(conn->driver->channel.notify(conn, (int64_t[]){0, 7}, 2, &err), &err);
     db_disconnect(conn);
     expect_settings(d);
     committer_close(k);

@@ -93,7 +93,7 @@ static void expect_open(const char *url)
         fail_msg("%.200s: %s (%s)", url, pawl_code_name(s.code), s.text);
 }
 
-/* The URL of the test's own database for somebody, "user" or "user:password", with more behind. */
+/* The URL of the test's own database for a user, "user" or "user:password", with more behind. */
 static void url_for(const conf *c, const char *who, const char *more, char out[URL])
 {
     int n = snprintf(out, URL, "postgres://%s@/%s?host=%s&port=%d%s", who, c->database,
@@ -117,7 +117,7 @@ static void sql_about_database(const conf *c, const char *format)
     sql_in(c, NULL, format, c->database);
 }
 
-/* ---- Who may come in ---- */
+/* ---- Which users may connect ---- */
 
 /* Rules of access for some users; the rest is let in as before. The server writes them itself. */
 static void write_access(const conf *c)
@@ -132,7 +132,7 @@ static void write_access(const conf *c)
                               " WHERE user_name = '{locked}' AND error IS NULL") == 1);
 }
 
-/* The server reads the rules at its own time: until then everybody comes in. */
+/* The server reads the rules at its own time: until then every user may connect. */
 static int is_denied(const char *url)
 {
     said s;
@@ -140,7 +140,7 @@ static int is_denied(const char *url)
     return s.code == PAWL_DENIED;
 }
 
-static void who_may_not_come_in_is_denied(conf *c)
+static void a_user_without_the_right_to_connect_is_denied(conf *c)
 {
     char url[URL];
     char good[URL];
@@ -224,8 +224,8 @@ static void rights_that_are_missing_are_denied(conf *c)
                      1);
 }
 
-/* An empty schema of somebody else's; then one with tables of somebody else's. */
-static void tables_of_somebody_else_are_denied(conf *c)
+/* An empty schema of another role; then one with tables of another role. */
+static void tables_of_another_role_are_denied(conf *c)
 {
     char url[URL];
     pgserver_exec(c->server, c->database, "CREATE ROLE tenant LOGIN; CREATE SCHEMA pawl");
@@ -256,8 +256,8 @@ static void what_is_not_there_has_no_database(conf *c)
     expect_open(url);
 }
 
-/* Where nobody listens, and where somebody does who never says a word. */
-static void who_is_not_there_is_unreachable(conf *c)
+/* An address where no server listens, and one where a server accepts and never answers. */
+static void a_server_that_is_not_there_is_unreachable(conf *c)
 {
     char url[URL];
     char ours[TMP_PATH];
@@ -568,12 +568,13 @@ static void a_driver_that_is_not_installed_is_unsupported(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"who may not come in is denied", who_may_not_come_in_is_denied, 0},
+    {"a user without the right to connect is denied", a_user_without_the_right_to_connect_is_denied,
+     0},
     {"no spelling of a password is repeated", no_spelling_of_a_password_is_repeated, 0},
     {"rights that are missing are denied", rights_that_are_missing_are_denied, 0},
-    {"tables of somebody else are denied", tables_of_somebody_else_are_denied, 0},
+    {"tables of another role are denied", tables_of_another_role_are_denied, 0},
     {"what is not there has no database", what_is_not_there_has_no_database, 0},
-    {"who is not there is unreachable", who_is_not_there_is_unreachable, 0},
+    {"a server that is not there is unreachable", a_server_that_is_not_there_is_unreachable, 0},
     {"a silent server is unreachable", a_silent_server_is_unreachable, 0},
     {"a server without room is unreachable", a_server_without_room_is_unreachable, 0},
     {"a server that comes back is found", a_server_that_comes_back_is_found, 0},

@@ -22,9 +22,6 @@
 
 enum { URL = 2 * PGSERVER_URL, SQL = 512, CLAIM_MS = 3000 };
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
 static const char *const ONE_SESSION[] = {"default_pool_size = 1", NULL};
 static const char *const TWO_SESSIONS[] = {"default_pool_size = 2", NULL};
 
@@ -56,7 +53,7 @@ static db *open_url(const char *url, int64_t claim_ms)
     return d;
 }
 
-/* What somebody else's client finds in a session of the pooler. */
+/* The settings that the client of another program finds in a session of the pooler. */
 static void expect_others_find(const conf *c, const pgbouncer *b, const char *name,
                                const char *wanted)
 {
@@ -104,7 +101,7 @@ static void a_pooler_is_recognised(conf *c)
         assert_null(d);
         assert_non_null(strstr(err.message, "pooler"));
         assert_non_null(strstr(err.hint, "pooler=transaction"));
-        /* Others who get the same session are not to notice that pawl was there. */
+        /* Other clients that get the same session must not notice that pawl was there. */
         expect_others_find(c, b, "lock_timeout", "0");
         expect_others_find(c, b, "idle_in_transaction_session_timeout", "0");
         pgbouncer_free(b);
@@ -113,8 +110,8 @@ static void a_pooler_is_recognised(conf *c)
 
 /* ---- Settings ---- */
 
-/* The database says otherwise; in every transaction of every connection it is as it has to be, and
- * in nobody else's. */
+/* The database says otherwise; in every transaction of every connection of pawl the settings are as
+ * they have to be, and in no other client's. */
 static void settings_hold_in_each_transaction(conf *c)
 {
     static const db_role ROLES[] = {DB_READER, DB_WRITER, DB_COMMITTER};
@@ -255,7 +252,7 @@ static void units_work_in_shared_sessions(conf *c)
 /* ---- Trouble ---- */
 
 /* A5: the answer of a commit is lost between us and the pooler. The transaction's record tells what
- * became of it, although the session it ran in is somebody else's by now. */
+ * became of it, although the session it ran in may serve another client by now. */
 static void lost_commits_are_settled(conf *c)
 {
     static const proxy_action CUTS[] = {PROXY_CUT_AFTER, PROXY_CUT_BEFORE, PROXY_CUT_BLIND};
@@ -353,7 +350,7 @@ static void a_pooler_without_a_server_is_unreachable(conf *c)
 
 /* ---- Waking ---- */
 
-/* Nobody can listen in a session that is not his; telling those who can works. */
+/* A client cannot listen in a session that it shares; notifying nodes that can listen works. */
 static void notifications_go_through(conf *c)
 {
     char url[URL];
@@ -366,12 +363,12 @@ static void notifications_go_through(conf *c)
     db *direct = conf_open(c, NULL);
     db_conn *teller = conf_connect(d, DB_WAKER);
     db_conn *listener = conf_connect(direct, DB_WAKER);
-    CONF_OK(teller->driver->listen(teller, 7, &fd, &err), &err);
+    CONF_OK(teller->driver->channel.listen(teller, 7, &fd, &err), &err);
     assert_int_equal(fd, -1);
-    CONF_OK(listener->driver->listen(listener, 7, &fd, &err), &err);
+    CONF_OK(listener->driver->channel.listen(listener, 7, &fd, &err), &err);
     assert_true(fd >= 0);
-    CONF_OK(teller->driver->notify(teller, (int64_t[]){7}, 1, &err), &err);
-    TMP_AWAIT(listener->driver->heard(listener) == 1);
+    CONF_OK(teller->driver->channel.notify(teller, (int64_t[]){7}, 1, &err), &err);
+    TMP_AWAIT(listener->driver->channel.heard(listener) == 1);
     db_disconnect(listener);
     db_disconnect(teller);
     db_close(direct);

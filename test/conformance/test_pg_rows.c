@@ -14,56 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/committer_fixture.h"
+#include "support/meta_rows.h"
 
 static const db_sql PUT_BACK = {
     "INSERT INTO {meta} (name, number) VALUES ($1, $2) RETURNING number, name", "ti"};
-static const db_sql RAISE = {
-    "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
-
-/* ---- Helpers ---- */
-
-static void open_tickets(conf_ticket *tickets, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        conf_ticket_open(&tickets[i], 0);
-}
-
-/* Name of a row of its own for each unit, in the unit's arena. */
-static db_value name_of(conf_ticket *t, const char *what, int number)
-{
-    char text[64];
-    int n = snprintf(text, sizeof text, "%s.%d", what, number);
-    char *copy = arena_copy(t->arena, (slice){text, (size_t)n});
-    assert_non_null(copy);
-    return db_text((slice){copy, (size_t)n});
-}
-
-static void append(unit *u, int64_t run, int64_t seq)
-{
-    unit_write(u, &CONF_APPEND, unit_key("journal", run),
-               VALUES(db_int(run), db_int(seq), NAME("row"), db_null()));
-}
 
 /* ---- Rows that come back ---- */
 
-static void everybody_gets_his_own_rows(conf *c)
+static void every_unit_gets_its_own_rows(conf *c)
 {
     enum { UNITS = 200 };
     static const db_sql WHOSE = {"SELECT seq FROM {journal} WHERE pos = $1", "i"};
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket *t = calloc(UNITS, sizeof *t);
     assert_non_null(t);
-    open_tickets(t, UNITS);
+    conf_tickets_open(t, UNITS);
     for (int i = 0; i < UNITS; i++) {
-        db_value name = name_of(&t[i], "row", i);
+        db_value name = meta_name(&t[i], "row", i);
         if (i % 3 != 1)
-            append(t[i].unit, 1, i);
+            conf_append(t[i].unit, 1, i);
         if (i % 3 != 2)
             unit_write(t[i].unit, &PUT_BACK, unit_key_text("meta", name.s),
                        VALUES(name, db_int(1000 + i)));
     }
-    bench_batch(&b, t, UNITS);
+    committer_fixture_commit(&b, t, UNITS);
     db_conn *reader = conf_connect(b.db, DB_READER);
     conf_begin(reader);
     for (int i = 0; i < UNITS; i++) {
@@ -80,7 +54,7 @@ static void everybody_gets_his_own_rows(conf *c)
             assert_non_null(row);
             assert_null(row->next);
             assert_int_equal(row->values[0].i, 1000 + i);
-            db_value name = name_of(&t[i], "row", i);
+            db_value name = meta_name(&t[i], "row", i);
             assert_true(slice_equal(row->values[1].s, name.s));
         }
     }
@@ -88,7 +62,7 @@ static void everybody_gets_his_own_rows(conf *c)
     db_disconnect(reader);
     conf_tickets_free(t, UNITS);
     free(t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Rows that do not fit ---- */
@@ -108,17 +82,18 @@ static void make_large(conf_ticket *t, size_t limit, large_kind kind, int64_t ru
     if (kind == LARGE_GUARD)
         unit_guard(t->unit, &FETCH, "g", unit_key("journal", 1), VALUES(db_int(1), db_int(0)));
     if (kind == LARGE_FOUND) {
-        unit_guard(t->unit, &RAISE, "g", unit_key("meta", 1), VALUES(NAME("none"), db_int(0)));
+        unit_guard(t->unit, &META_RAISE, "g", unit_key("meta", 1), VALUES(NAME("none"), db_int(0)));
         unit_found(t->unit, &FETCH, VALUES(db_int(1), db_int(0)));
     }
-    append(t->unit, run, 1);
+    conf_append(t->unit, run, 1);
     if (kind == LARGE_WRITE)
         unit_write(t->unit, &STORE, unit_key("journal", run),
                    VALUES(db_int(run), db_int(2), db_bytes(data)));
 }
 
 /* `units` of a kind, of which the one in the middle may have `limit` bytes only. */
-static void try_large(bench *b, int64_t run, size_t limit, large_kind kind, int units, slice data)
+static void try_large(committer_fixture *b, int64_t run, size_t limit, large_kind kind, int units,
+                      slice data)
 {
     conf_ticket t[5];
     int bad = units / 2;
@@ -126,7 +101,7 @@ static void try_large(bench *b, int64_t run, size_t limit, large_kind kind, int 
     int64_t rows = kind == LARGE_FOUND ? 0 : kind == LARGE_WRITE ? 2 : 1;
     for (int i = 0; i < units; i++)
         make_large(&t[i], i == bad ? limit : 0, kind, run + i, data);
-    bench_batch(b, t, (size_t)units);
+    committer_fixture_commit(b, t, (size_t)units);
     for (int i = 0; i < units; i++) {
         CONF_ANSWER(&t[i], i == bad ? UNIT_FAILED : good);
         if (i == bad && t[i].unit->code != PAWL_LIMIT)
@@ -142,7 +117,7 @@ static void rows_that_do_not_fit_fail_their_unit(conf *c)
 {
     static const size_t LIMITS[] = {8 * 1024, 200 * 1024};
     enum { SIZE = 1024 * 1024 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     char *bytes = calloc(1, SIZE);
     assert_non_null(bytes);
     slice data = {bytes, SIZE};
@@ -152,7 +127,7 @@ static void rows_that_do_not_fit_fail_their_unit(conf *c)
         try_large(&b, 100 * (i + 1) + 50, LIMITS[i % 2], (large_kind)(i / 2), 5, data);
     }
     free(bytes);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Values ---- */
@@ -203,11 +178,11 @@ static void values_come_back_equal(conf *c)
     assert_non_null(bytes);
     for (size_t i = 0; i < LARGE; i++)
         bytes[i] = (char)(i * 7 + i / 256);
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[UNITS];
     db_value values[UNITS][COLUMNS];
     static const size_t SIZES[] = {0, 1, 255, 256, 8191, 65536, LARGE - 1, LARGE};
-    open_tickets(t, UNITS);
+    conf_tickets_open(t, UNITS);
     for (int i = 0; i < UNITS; i++) {
         const char *text = TEXTS[i % KINDS];
         db_value all[COLUMNS] = {db_int(INTS[i % KINDS]),
@@ -221,7 +196,7 @@ static void values_come_back_equal(conf *c)
         memcpy(values[i], all, sizeof all);
         unit_write(t[i].unit, &WRITE_ALL, unit_key("inbox", i), all, COLUMNS);
     }
-    bench_batch(&b, t, UNITS);
+    committer_fixture_commit(&b, t, UNITS);
     db_conn *reader = conf_connect(b.db, DB_READER);
     conf_begin(reader);
     for (int i = 0; i < UNITS; i++) {
@@ -237,7 +212,7 @@ static void values_come_back_equal(conf *c)
     db_disconnect(reader);
     conf_tickets_free(t, UNITS);
     free(bytes);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- On a server alone ---- */
@@ -248,17 +223,17 @@ static void text_that_is_none_fails_its_unit(conf *c)
     const slice BAD[] = {SLICE_LIT("\xff\xfe"), SLICE_LIT("a\0b"), SLICE_LIT("\xC0\xAF"),
                          SLICE_LIT("\xED\xA0\x80"), SLICE_LIT("cut \xC3")};
     enum { KINDS = sizeof BAD / sizeof *BAD, UNITS = 6 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int i = 0; i < 2 * KINDS; i++) {
         int units = i < KINDS ? UNITS : 1, bad = units / 2;
         int64_t run = 1 + i;
         conf_ticket t[UNITS];
-        open_tickets(t, (size_t)units);
+        conf_tickets_open(t, (size_t)units);
         for (int n = 0; n < units; n++)
             unit_write(t[n].unit, &CONF_APPEND, unit_key("journal", run),
                        VALUES(db_int(run), db_int(n),
                               n == bad ? db_text(BAD[i % KINDS]) : NAME("x"), db_null()));
-        bench_batch(&b, t, (size_t)units);
+        committer_fixture_commit(&b, t, (size_t)units);
         for (int n = 0; n < units; n++) {
             CONF_ANSWER(&t[n], n == bad ? UNIT_FAILED : UNIT_COMMITTED);
             assert_int_equal(t[n].unit->code, n == bad ? PAWL_DATA : PAWL_OK);
@@ -266,11 +241,11 @@ static void text_that_is_none_fails_its_unit(conf *c)
         assert_int_equal(conf_rows(b.db, run), units - 1);
         conf_tickets_free(t, (size_t)units);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static const conf_case CASES[] = {
-    {"everybody gets his own rows", everybody_gets_his_own_rows, 0},
+    {"every unit gets its own rows", every_unit_gets_its_own_rows, 0},
     {"rows that do not fit fail their unit", rows_that_do_not_fit_fail_their_unit, 0},
     {"values come back equal", values_come_back_equal, 0},
 };

@@ -20,9 +20,6 @@
 
 enum { URL = 2 * PGSERVER_URL, SQL = 1024, CLAIM_MS = 5000 };
 
-#define NAME(text) db_text(SLICE_LIT(text))
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
 static const db_role ROLES[] = {DB_READER, DB_WRITER, DB_COMMITTER};
 
 static const db_sql SETTING = {
@@ -162,7 +159,8 @@ static void expect_commits_are(db *d, const char *wanted)
     }
 }
 
-/* Who says how commits are done: the role, the database, or the application. */
+/* Which setting decides how commits are done: that of the role, of the database, or of the
+ * application. */
 typedef enum { BY_ROLE, BY_DATABASE, BY_APPLICATION, WAYS } way;
 
 static void say(const conf *c, way how, const char *value, hook *h, char sql[SQL])
@@ -180,7 +178,7 @@ static void say(const conf *c, way how, const char *value, hook *h, char sql[SQL
         pgserver_exec(c->server, NULL, sql);
 }
 
-static void whoever_says_otherwise_commits_are_durable(conf *c)
+static void whatever_a_setting_says_commits_are_durable(conf *c)
 {
     static const char *const SAID[] = {"off", "local", "remote_write", "on", "remote_apply"};
     enum { COUNT = sizeof SAID / sizeof *SAID };
@@ -221,8 +219,8 @@ static void a_server_that_does_not_sync_is_refused(conf *c)
     pgserver_free(s);
 }
 
-/* C6: who stands still in the middle of a transaction, or waits for a lock, does so for less long
- * than a claim lives; and nothing ends a commit that waits for its standby. */
+/* C6: a session that stands still in the middle of a transaction, or waits for a lock, does so for
+ * less long than a claim lasts; and nothing ends a commit that waits for its standby. */
 static void expect_patience(db *d)
 {
     for (size_t i = 0; i < sizeof ROLES / sizeof *ROLES; i++) {
@@ -355,8 +353,8 @@ static void what_the_application_leaves_behind(conf *c)
 
 /* ---- Rights ---- */
 
-/* Who may only look is told with the first unit, and harms nobody. */
-static void who_may_only_look_commits_nothing(conf *c)
+/* A role that may only read is refused with the first unit, and no other connection is affected. */
+static void a_role_that_may_only_read_commits_nothing(conf *c)
 {
     char url[URL];
     db_close(open_as(c->url, NULL));
@@ -447,7 +445,7 @@ static int64_t next_run(const conf *c)
 }
 
 /* C6: a node that stands still in a transaction loses its locks, and can never commit it. */
-static void who_stands_still_loses_its_locks(conf *c)
+static void a_session_that_stands_still_loses_its_locks(conf *c)
 {
     db_close(open_as(c->url, NULL));
     int64_t before = next_run(c);
@@ -455,7 +453,7 @@ static void who_stands_still_loses_its_locks(conf *c)
     tmp_expect(&child, 'h');
     tmp_await_stop(&child);
     TMP_AWAIT(backends(c, "xact_start IS NOT NULL") == 0);
-    pgserver_exec(c->server, c->database, /* whoever comes now gets the row at once */
+    pgserver_exec(c->server, c->database, /* another connection gets the row at once */
                   "SET lock_timeout = 100; UPDATE pawl.meta SET number = number + 10"
                   " WHERE name = 'next_run'");
     assert_int_equal(kill(child.pid, SIGCONT), 0);
@@ -495,7 +493,7 @@ static void commit_two(int in, int out, void *arg)
     db_close(d);
 }
 
-static void who_stops_between_two_trips_loses_its_locks(conf *c)
+static void a_session_that_stops_between_two_trips_loses_its_locks(conf *c)
 {
     db *d = open_as(c->url, NULL);
     conf_do(d, &SET, VALUES(NAME("test.v"), db_int(0)));
@@ -527,17 +525,19 @@ static void who_stops_between_two_trips_loses_its_locks(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"whoever says otherwise, commits are durable", whoever_says_otherwise_commits_are_durable, 0},
+    {"whatever a setting says, commits are durable", whatever_a_setting_says_commits_are_durable,
+     0},
     {"a server that does not sync is refused", a_server_that_does_not_sync_is_refused, 0},
     {"patience is shorter than a claim", patience_is_shorter_than_a_claim, 0},
     {"settings come back with the connection", settings_come_back_with_the_connection, 0},
     {"the application sees every connection", the_application_sees_every_connection, 0},
     {"a refused connection is closed", a_refused_connection_is_closed, 0},
     {"what the application leaves behind", what_the_application_leaves_behind, 0},
-    {"who may only look commits nothing", who_may_only_look_commits_nothing, 0},
+    {"a role that may only read commits nothing", a_role_that_may_only_read_commits_nothing, 0},
     {"a role that reads by default writes", a_role_that_reads_by_default_writes, 0},
-    {"who stands still loses its locks", who_stands_still_loses_its_locks, 0},
-    {"who stops between two trips loses its locks", who_stops_between_two_trips_loses_its_locks, 0},
+    {"a session that stands still loses its locks", a_session_that_stands_still_loses_its_locks, 0},
+    {"a session that stops between two trips loses its locks",
+     a_session_that_stops_between_two_trips_loses_its_locks, 0},
 };
 
 int main(void)

@@ -11,35 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conf.h"
+#include "support/committer_fixture.h"
 
 static const db_sql NEVER = {"UPDATE {meta} SET number = 1 WHERE name = $1 RETURNING number", "t"};
 static const db_sql COUNT_META = {"SELECT count(*) FROM {meta} WHERE name = $1", "t"};
 static const db_sql ADD_META = {"INSERT INTO {meta} (name, number) VALUES ($1, 0)", "t"};
 
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c, const committer_options *options)
-{
-    bench b = {conf_open(c, NULL), NULL};
-    committer_options o = options ? *options : (committer_options){0};
-    o.by_hand = 1;
-    b.k = conf_committer(b.db, &o);
-    return b;
-}
-
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
-static void commit_all(bench *b, conf_ticket *tickets, size_t count)
+static void commit_all(committer_fixture *b, conf_ticket *tickets, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         committer_submit(b->k, tickets[i].unit);
@@ -63,7 +41,7 @@ static void expect_prefix(const conf_ticket *t)
 
 static void after_a_failure_none_follows(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     submitter one = {0};
     submitter two = {0};
     conf_ticket t[6];
@@ -84,12 +62,12 @@ static void after_a_failure_none_follows(conf *c)
     assert_int_equal(conf_rows(b.db, 1), 1);
     assert_int_equal(conf_rows(b.db, 2), 2);
     conf_tickets_free(t, 6);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void after_a_refusal_none_follows(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     submitter s = {0};
     conf_ticket t[3];
     conf_ticket_append(&t[0], 1, 1, &s);
@@ -101,13 +79,13 @@ static void after_a_refusal_none_follows(conf *c)
     expect_prefix(&t[2]);
     assert_int_equal(conf_rows(b.db, 1), 1);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A unit that is refused alone needs no transaction; the rule holds all the same, later too. */
 static void the_rule_reaches_over_batches(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     submitter s = {0};
     conf_ticket t[4];
     ticket_refused(&t[0], &s);
@@ -123,12 +101,12 @@ static void the_rule_reaches_over_batches(conf *c)
     CONF_ANSWER(&t[3], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 1), 0);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void the_rule_reaches_over_a_cut_batch(conf *c)
 {
-    bench b = bench_open(c, &(committer_options){.batch_units = 2});
+    committer_fixture b = committer_fixture_open_with(c, &(committer_options){.batch_units = 2});
     submitter s = {0};
     conf_ticket t[7];
     for (int i = 0; i < 7; i++) {
@@ -146,7 +124,7 @@ static void the_rule_reaches_over_a_cut_batch(conf *c)
         expect_prefix(&t[i]);
     assert_int_equal(conf_rows(b.db, 1), 3);
     conf_tickets_free(t, 7);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The answer has been lost: perhaps the unit is there, perhaps not. What follows may not be. */
@@ -188,7 +166,7 @@ static void after_an_undecided_unit_none_follows(conf *c)
 /* A unit that could not even be built has not been committed either. */
 static void a_unit_that_was_never_whole_counts_too(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     submitter s = {0};
     conf_ticket t[2];
     conf_ticket_open(&t[0], 2048);
@@ -205,14 +183,14 @@ static void a_unit_that_was_never_whole_counts_too(conf *c)
     expect_prefix(&t[1]);
     assert_int_equal(conf_rows(b.db, 1), 0);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A unit that fails before the database has seen it: those handed in before it are queued still,
  * and leave no hole. */
 static void what_came_before_stays(conf *c)
 {
-    bench b = bench_open(c, &(committer_options){.batch_units = 1});
+    committer_fixture b = committer_fixture_open_with(c, &(committer_options){.batch_units = 1});
     submitter s = {0};
     conf_ticket t[5];
     for (int i = 0; i < 5; i++)
@@ -230,7 +208,7 @@ static void what_came_before_stays(conf *c)
     expect_prefix(&t[4]);
     assert_int_equal(conf_rows(b.db, 1), 2);
     conf_tickets_free(t, 5);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The same when one of them waited too long, behind one that may wait for ever. */
@@ -292,7 +270,7 @@ static void units_of_one_submitter_keep_their_order(conf *c)
     static const db_sql ORDERED = {"SELECT count(*) FROM {journal} a, {journal} b"
                                    " WHERE a.run = b.run AND b.seq = a.seq + 1 AND b.pos <= a.pos",
                                    ""};
-    bench b = bench_open(c, &(committer_options){.batch_units = 7});
+    committer_fixture b = committer_fixture_open_with(c, &(committer_options){.batch_units = 7});
     submitter s[2] = {{0}, {0}};
     conf_ticket *t = calloc(COUNT, sizeof *t);
     assert_non_null(t);
@@ -305,14 +283,14 @@ static void units_of_one_submitter_keep_their_order(conf *c)
     assert_int_equal(conf_rows(b.db, 1) + conf_rows(b.db, 2), COUNT);
     conf_tickets_free(t, COUNT);
     free(t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Odd units ---- */
 
 static void an_empty_unit_is_committed(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     conf_ticket_open(&t[0], 0);
     conf_ticket_append(&t[1], 1, 1, NULL);
@@ -322,12 +300,12 @@ static void an_empty_unit_is_committed(conf *c)
     for (int i = 0; i < 3; i++)
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_full_arena_fails_the_unit_alone(conf *c)
 {
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     conf_ticket_append(&t[0], 1, 1, NULL);
     conf_ticket_open(&t[1], 2048);
@@ -342,7 +320,7 @@ static void a_full_arena_fails_the_unit_alone(conf *c)
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 2), 0);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Rows that cannot be handed back are no answer: the unit leaves nothing. */
@@ -354,7 +332,7 @@ static void an_answer_that_does_not_fit_fails_the_unit(conf *c)
     enum { WIDTH = 256 * 1024 };
     char *wide = calloc(1, WIDTH);
     assert_non_null(wide);
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     conf_ticket_append(&t[0], 1, 1, NULL);
     conf_ticket_open(&t[1], 64 * 1024);
@@ -369,7 +347,7 @@ static void an_answer_that_does_not_fit_fails_the_unit(conf *c)
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 2), 0);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
     free(wide);
 }
 
@@ -379,7 +357,7 @@ static void the_largest_payload_goes_through(conf *c)
     char *big = malloc(PAWL_MAX_PAYLOAD);
     assert_non_null(big);
     memset(big, 'x', PAWL_MAX_PAYLOAD);
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     conf_ticket_append(&t[0], 1, 1, NULL);
     conf_ticket_open(&t[1], 0);
@@ -393,7 +371,7 @@ static void the_largest_payload_goes_through(conf *c)
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
     assert_int_equal(conf_number(b.db, &LENGTH, VALUES(db_int(2))), PAWL_MAX_PAYLOAD);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
     free(big);
 }
 
@@ -401,7 +379,7 @@ static void the_largest_payload_goes_through(conf *c)
 static void a_statement_that_cannot_be_prepared_fails_its_unit(conf *c)
 {
     static const db_sql WRONG = {"INSERT INTO {there_is_no_such_table} (x) VALUES ($1)", "i"};
-    bench b = bench_open(c, NULL);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     conf_ticket_append(&t[0], 1, 1, NULL);
     conf_ticket_open(&t[1], 0);
@@ -414,7 +392,7 @@ static void a_statement_that_cannot_be_prepared_fails_its_unit(conf *c)
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     assert_int_equal(conf_number(b.db, &COUNT_META, VALUES(db_text(SLICE_LIT("test.w")))), 0);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Names of rows ---- */

@@ -1,5 +1,5 @@
-/* Several processes on one database: nothing is lost, everybody gets a turn (B2), and nobody has
- * to wait for the dead or the stopped.
+/* Several processes on one database: nothing is lost, every process gets a turn (B2), and none has
+ * to wait for a process that is dead or stopped.
  *
  * Fairness is counted in batches of the others, never in time. */
 #include <setjmp.h>
@@ -177,8 +177,9 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Who asks while another commits in a loop is let in after what is under way, and perhaps one
- * more. SQLite's own way of waiting, or one lock alone, lets dozens go first. */
+/* A process that asks while another one commits in a loop is let in after the batch that is under
+ * way, and perhaps one more. SQLite's own way of waiting, or one lock alone, lets dozens go
+ * first. */
 static void a_turn_comes_after_a_few_batches(conf *c)
 {
     shared *s = tmp_shared(sizeof *s);
@@ -372,8 +373,8 @@ static void by_hand_the_stopped_are_passed_by(conf *c)
     clock_fake_free(clock);
 }
 
-/* By hand beside one who writes all the time: whenever we look it is its turn, and now and then it
- * has SQLite's lock too. We wait for the turn once, and then only for a gap. */
+/* By hand beside a process that writes all the time: at every look it has the turn, and now and
+ * then SQLite's lock too. The test waits for the turn once, and then only for a gap. */
 static void by_hand_a_busy_neighbour_costs_one_patience(conf *c)
 {
     char path[TMP_PATH];

@@ -1,5 +1,5 @@
-/* Connections for those who look: whatever fails in between, each comes back to the pool, once, and
- * in no transaction; more threads than connections wait for each other. */
+/* The read pool: whatever fails in between, each connection comes back to the pool, once, and in no
+ * transaction; more threads than connections wait for each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void a_failure_costs_one_look(conf *c)
     db_close(d);
 }
 
-static void who_walks_may_stop(conf *c)
+static void a_walk_may_be_stopped(conf *c)
 {
     db *d = conf_open(c, NULL);
     read_pool *r = read_pool_new(d);
@@ -151,7 +151,8 @@ static pawl_code refuse(db *d, db_role role, db_conn **out, error *err)
     return error_set(err, PAWL_UNREACHABLE, "no more connections");
 }
 
-/* The server gives one connection and no other: it is shared by all. Without any, nobody waits. */
+/* The server gives one connection and no other: all threads share it. Without any connection no
+ * thread waits. */
 static void one_is_shared_by_all(conf *c)
 {
     enum { THREADS = 6 };
@@ -182,8 +183,8 @@ static void one_is_shared_by_all(conf *c)
     db_close(d);
 }
 
-/* Who finds all of them taken, and nobody gives one back, is told so in time. In memory all
- * connections are one, and the second would wait for the first. */
+/* A thread that finds all connections taken, and gets none back, gets an error in time. In memory
+ * all connections are one, and the second would wait for the first. */
 static void patience_ends(conf *c)
 {
     enum { CONNECTIONS = 8 };
@@ -207,7 +208,7 @@ static void patience_ends(conf *c)
 
 static const conf_case CASES[] = {
     {"a failure costs one look", a_failure_costs_one_look, 0},
-    {"who walks may stop", who_walks_may_stop, 0},
+    {"a walk may be stopped", a_walk_may_be_stopped, 0},
     {"a crowd is bounded", a_crowd_is_bounded, 0},
     {"one is shared by all", one_is_shared_by_all, DB_ISOLATED},
     {"patience ends", patience_ends, DB_ISOLATED},

@@ -13,34 +13,21 @@
 
 #include "rows/node.h"
 #include "rows/run_units.h"
-#include "support/conf.h"
+#include "support/committer_fixture.h"
 
 enum { RUN = 1, ME = 11, OTHER = 12, NOW = 5000 };
 
-#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
-
-typedef struct bench {
-    db *db;
-    committer *k;
-} bench;
-
-static bench bench_open(const conf *c)
+/* A database with the run RUN. */
+static committer_fixture open_with_run(const conf *c)
 {
-    bench b = {conf_open(c, NULL), NULL};
-    b.k = conf_committer(b.db, &(committer_options){.by_hand = 1});
+    committer_fixture b = committer_fixture_open(c);
     conf_make_run(b.db, RUN, 0);
     return b;
 }
 
-static void bench_close(bench *b)
-{
-    committer_close(b->k);
-    db_close(b->db);
-}
-
 /* ---- Asking ---- */
 
-static int64_t number(bench *b, const char *what)
+static int64_t number(committer_fixture *b, const char *what)
 {
     static const struct {
         const char *name;
@@ -64,8 +51,8 @@ static int64_t number(bench *b, const char *what)
     return 0;
 }
 
-/* Change the run's row behind everybody's back. */
-static void set(bench *b, const char *assignments)
+/* Change the run's row by SQL. */
+static void set(committer_fixture *b, const char *assignments)
 {
     char sql[256];
     int n = snprintf(sql, sizeof sql, "UPDATE {runs} SET %s WHERE run = %d", assignments, RUN);
@@ -75,7 +62,7 @@ static void set(bench *b, const char *assignments)
 
 /* ---- Units ---- */
 
-static void commit(bench *b, conf_ticket *tickets, size_t count)
+static void commit(committer_fixture *b, conf_ticket *tickets, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         committer_submit(b->k, tickets[i].unit);
@@ -105,7 +92,7 @@ static int claim_ticket(conf_ticket *t, int64_t from, int64_t owner)
 }
 
 /* Claim it, and give what the new owner knows. */
-static run_lease hold(bench *b, int64_t owner)
+static run_lease hold(committer_fixture *b, int64_t owner)
 {
     conf_ticket t;
     int statement = claim_ticket(&t, 0, owner);
@@ -125,7 +112,7 @@ static int send_ticket(conf_ticket *t, int64_t run, int64_t at_ms)
 }
 
 /* Send one message; its seq. */
-static int64_t send(bench *b, int64_t at_ms)
+static int64_t send(committer_fixture *b, int64_t at_ms)
 {
     conf_ticket t;
     int statement = send_ticket(&t, RUN, at_ms);
@@ -151,9 +138,9 @@ static void append_ticket(conf_ticket *t, int64_t seq)
 
 /* ---- Claims ---- */
 
-static void a_claim_takes_what_is_nobodys(conf *c)
+static void a_claim_takes_a_run_without_an_owner(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     set(&b, "fence = 7, mail = 3, wake_at = 40");
     conf_ticket t;
     int s = claim_ticket(&t, 0, ME);
@@ -167,26 +154,26 @@ static void a_claim_takes_what_is_nobodys(conf *c)
     assert_int_equal(number(&b, "owner"), ME);
     assert_int_equal(number(&b, "fence"), 8);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* It is executed from now on: if that is interrupted, whoever comes next must find it. */
+/* It is executed from now on: if that is interrupted, the next owner must find it. */
 static void what_is_claimed_is_due(conf *c)
 {
     static const char *const STATES[] = {"wake_at = NULL", "wake_at = 1000000000000, owner = 0"};
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++) {
         set(&b, STATES[i]);
         (void)hold(&b, ME);
         assert_int_equal(number(&b, "wake_at"), NOW);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The input, the version and the deadline that were read are those of a generation. */
 static void a_claim_is_for_the_generation_that_was_read(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     for (int64_t generation = 1; generation <= 2; generation++) {
         conf_ticket t;
         set(&b, generation == 1 ? "generation = 2" : "generation = 2, owner = 0");
@@ -199,12 +186,12 @@ static void a_claim_is_for_the_generation_that_was_read(conf *c)
             CONF_ANSWER(&t, UNIT_COMMITTED);
         conf_ticket_free(&t);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void of_two_claims_one_wins(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_ticket t[2];
     claim_ticket(&t[0], 0, ME);
     claim_ticket(&t[1], 0, OTHER);
@@ -217,13 +204,13 @@ static void of_two_claims_one_wins(conf *c)
     assert_int_equal(number(&b, "owner"), ME);
     assert_int_equal(number(&b, "fence"), 1);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A1: what belongs to a node is out of reach until all of that node's rows are closed. */
 static void only_a_closed_node_loses_its_runs(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_script(b.db, "INSERT INTO {nodes} (node, slot, since) VALUES (12, 1, 0), (12, 2, 0)");
     set(&b, "owner = 12, fence = 1");
     conf_ticket t[3];
@@ -238,14 +225,14 @@ static void only_a_closed_node_loses_its_runs(conf *c)
     assert_int_equal(number(&b, "owner"), ME);
     assert_int_equal(number(&b, "fence"), 2);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void what_has_ended_or_is_held_is_not_claimed(conf *c)
 {
     static const char *const STATES[] = {"phase = 1", "phase = 2", "phase = 3",
                                          "phase = 0, held = 2"};
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++) {
         conf_ticket t;
         set(&b, STATES[i]);
@@ -256,14 +243,14 @@ static void what_has_ended_or_is_held_is_not_claimed(conf *c)
     }
     set(&b, "phase = 4, held = 0");
     (void)hold(&b, ME); /* its compensations need an owner */
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Messages ---- */
 
-static void nobody_writes_to_runs_that_are_not_there(conf *c)
+static void nothing_is_written_to_runs_that_are_not_there(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_ticket t[2];
     send_ticket(&t[0], 999, NOW);
     commit(&b, &t[0], 1);
@@ -277,14 +264,14 @@ static void nobody_writes_to_runs_that_are_not_there(conf *c)
     assert_int_equal(number(&b, "inbox"), 0);
     assert_int_equal(number(&b, "mail"), 0);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Gapless, in commit order; a unit that is refused after its message was counted takes no
  * number. */
 static void messages_are_numbered_without_a_gap(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_ticket t[4];
     int s[4];
     for (int i = 0; i < 4; i++)
@@ -301,7 +288,7 @@ static void messages_are_numbered_without_a_gap(conf *c)
     assert_int_equal(number(&b, "inbox"), 4);
     assert_int_equal(number(&b, "inbox-last"), 4);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_message_arrives_as_it_was_sent(conf *c)
@@ -311,7 +298,7 @@ static void a_message_arrives_as_it_was_sent(conf *c)
         " AND attempt = 4 AND kind = 5 AND name = $2 AND key = $3 AND by = $4 AND at = 5000"
         " AND enc = 0 AND data = $5",
         "itttb"};
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_ticket t;
     conf_ticket_open(&t, 0);
     run_mail m = {.run = RUN,
@@ -332,10 +319,10 @@ static void a_message_arrives_as_it_was_sent(conf *c)
                                         db_bytes(m.data))),
                      1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* It tells whom to wake, and never makes a run wake later. A held one sleeps on. */
+/* The unit tells which node to wake, and never makes a run wake later. A held run sleeps on. */
 static void a_message_wakes(conf *c)
 {
     static const struct {
@@ -349,7 +336,7 @@ static void a_message_wakes(conf *c)
         {"wake_at = NULL, held = 3", -1},
         {"wake_at = NULL, held = 0, phase = 4", NOW},
     };
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         set(&b, CASES[i].before);
         assert_int_equal(send(&b, NOW), (int64_t)i + 1);
@@ -361,12 +348,13 @@ static void a_message_wakes(conf *c)
     commit(&b, &t, 1);
     assert_int_equal(column(&t, s, SEND_OWNER), OTHER);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Parking ---- */
 
-static void park(bench *b, const run_lease *h, int64_t seen, int64_t deadline_ms, conf_ticket *t)
+static void park(committer_fixture *b, const run_lease *h, int64_t seen, int64_t deadline_ms,
+                 conf_ticket *t)
 {
     conf_ticket_open(t, 0);
     run_park(t->unit, h, seen, deadline_ms, NULL, NOW);
@@ -375,7 +363,7 @@ static void park(bench *b, const run_lease *h, int64_t seen, int64_t deadline_ms
 
 static void a_parked_run_sleeps_until_its_deadline(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease h = hold(&b, ME);
     conf_ticket t;
     park(&b, &h, 0, 7000, &t);
@@ -388,13 +376,13 @@ static void a_parked_run_sleeps_until_its_deadline(conf *c)
     assert_int_equal(number(&b, "wake_at"), -1);
     assert_int_equal(number(&b, "owner"), ME);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A2: a message that the run has not seen keeps it awake, whatever it wants to wait for. */
 static void a_run_with_unseen_mail_does_not_fall_asleep(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease h = hold(&b, ME);
     assert_int_equal(send(&b, 3000), 1);
     conf_ticket t;
@@ -408,13 +396,13 @@ static void a_run_with_unseen_mail_does_not_fall_asleep(conf *c)
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(number(&b, "wake_at"), -1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Message and park in one batch: the park's guard sees what the unit before it wrote. */
 static void a_park_sees_the_message_before_it(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease h = hold(&b, ME);
     conf_ticket t[2];
     send_ticket(&t[0], RUN, NOW);
@@ -424,14 +412,14 @@ static void a_park_sees_the_message_before_it(conf *c)
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_int_equal(number(&b, "wake_at"), NOW);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Ending, giving back, fences ---- */
 
-static void an_ended_run_is_nobodys_and_asleep(conf *c)
+static void an_ended_run_has_no_owner_and_sleeps(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease h = hold(&b, ME);
     set(&b, "wake_at = 10, watched = 1, parent = 5, parent_generation = 6, parent_op = 7");
     conf_ticket t;
@@ -455,12 +443,12 @@ static void an_ended_run_is_nobodys_and_asleep(conf *c)
     expect_refused(&t, "fence");
     assert_int_equal(number(&b, "wake_at"), -1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_run_given_back_is_the_next_ones(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease mine = hold(&b, ME);
     set(&b, "wake_at = 4321");
     conf_ticket t;
@@ -473,14 +461,14 @@ static void a_run_given_back_is_the_next_ones(conf *c)
     conf_ticket_free(&t);
     run_lease theirs = hold(&b, OTHER);
     assert_int_equal(theirs.fence, mine.fence + 1);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* Whoever lost the run, and whoever has it in a new life of its own, changes nothing by the old
- * fence. */
+/* A node that has lost the run, and a node that has it again under a new fence, changes nothing by
+ * the old fence. */
 static void an_old_fence_changes_nothing(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     hold(&b, ME);
     set(&b, "owner = 0");
     run_lease now = hold(&b, ME);
@@ -504,7 +492,7 @@ static void an_old_fence_changes_nothing(conf *c)
     assert_int_equal(number(&b, "owner"), ME);
     assert_int_equal(number(&b, "phase"), PHASE_LIVE);
     assert_int_equal(number(&b, "wake_at"), NOW); /* as the claim has set it */
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- The journal ---- */
@@ -512,7 +500,7 @@ static void an_old_fence_changes_nothing(conf *c)
 /* The unique index is the last fence: what is there already hits its own unit only. */
 static void a_row_is_appended_once(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     conf_ticket t[4];
     append_ticket(&t[0], 1);
     append_ticket(&t[1], 1);
@@ -526,13 +514,13 @@ static void a_row_is_appended_once(conf *c)
     CONF_ANSWER(&t[3], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, RUN), 2);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A turn's end: rows, and the park, together or not at all. */
 static void kinds_go_together_in_one_unit(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = open_with_run(c);
     run_lease h = hold(&b, ME);
     run_lease old = {RUN, ME, h.fence - 1};
     conf_ticket t[2];
@@ -546,20 +534,21 @@ static void kinds_go_together_in_one_unit(conf *c)
     assert_int_equal(column(&t[1], s, PARK_WAKE_AT), 9000);
     assert_int_equal(conf_rows(b.db, RUN), 1);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"a claim takes what is nobody's", a_claim_takes_what_is_nobodys, 0},
+        {"a claim takes a run without an owner", a_claim_takes_a_run_without_an_owner, 0},
         {"L2 what is claimed is due", what_is_claimed_is_due, 0},
         {"a claim is for the generation that was read", a_claim_is_for_the_generation_that_was_read,
          0},
         {"of two claims one wins", of_two_claims_one_wins, 0},
         {"only a closed node loses its runs", only_a_closed_node_loses_its_runs, 0},
         {"what has ended or is held is not claimed", what_has_ended_or_is_held_is_not_claimed, 0},
-        {"nobody writes to runs that are not there", nobody_writes_to_runs_that_are_not_there, 0},
+        {"nothing is written to runs that are not there",
+         nothing_is_written_to_runs_that_are_not_there, 0},
         {"messages are numbered without a gap", messages_are_numbered_without_a_gap, 0},
         {"a message arrives as it was sent", a_message_arrives_as_it_was_sent, 0},
         {"a message wakes", a_message_wakes, 0},
@@ -567,7 +556,7 @@ int main(void)
         {"a run with unseen mail does not fall asleep", a_run_with_unseen_mail_does_not_fall_asleep,
          0},
         {"a park sees the message before it", a_park_sees_the_message_before_it, 0},
-        {"an ended run is nobody's and asleep", an_ended_run_is_nobodys_and_asleep, 0},
+        {"an ended run has no owner and sleeps", an_ended_run_has_no_owner_and_sleeps, 0},
         {"a run given back is the next one's", a_run_given_back_is_the_next_ones, 0},
         {"an old fence changes nothing", an_old_fence_changes_nothing, 0},
         {"a row is appended once", a_row_is_appended_once, 0},

@@ -1,5 +1,5 @@
-/* The lists of what nodes are at: there after SIGKILL, gone when a node is closed in good order,
- * and never trusted. */
+/* The in-flight files of nodes, which list the runs that they execute: there after SIGKILL, gone
+ * when a node is closed in good order, and never trusted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,8 +82,8 @@ static void one_can_be_cleared(conf *c)
     db_close(d);
 }
 
-/* What is there under its name is from another life of the database, or from somebody who means no
- * good. */
+/* A file that is already there under its name is from an earlier state of the database, or was put
+ * there with bad intent. */
 static void what_is_there_is_not_trusted(conf *c)
 {
     db *d = conf_open(c, NULL);
@@ -115,7 +115,7 @@ static void what_is_there_is_not_trusted(conf *c)
     db_close(d);
 }
 
-/* It has the mode of the database, so that whoever may take over may read it. */
+/* It has the mode of the database, so that every process that may take over may read it. */
 static void others_may_read_it(conf *c)
 {
     db *d = conf_open(c, NULL);

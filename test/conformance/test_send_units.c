@@ -1,5 +1,5 @@
-/* Births and letters as parts of units: what is written, what is left out where it cannot be, and
- * many of them in one batch. */
+/* New runs and messages as parts of units: what is written, what is left out where it cannot be,
+ * and many of them in one batch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 enum { NOW = 5000, LARGE = 3000 };
 
-static void apply(bench *b, conf_ticket *tickets, size_t count)
+static void apply(committer_fixture *b, conf_ticket *tickets, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         committer_submit(b->k, tickets[i].unit);
@@ -29,7 +29,7 @@ static void expect_refused(const conf_ticket *t, const char *guard)
     assert_string_equal(t->unit->refused, guard);
 }
 
-static int64_t count(bench *b, const char *what)
+static int64_t count(committer_fixture *b, const char *what)
 {
     char text[200];
     db_sql sql = {text, ""};
@@ -65,7 +65,7 @@ static run_insert child(int64_t run, const char *id, attribute_set *attributes)
 /* A run that is there already leaves nothing of the second one behind, and the unit goes on. */
 static void a_birth_may_be_tried(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     attribute_set attributes;
     for (int64_t run = 1; run <= 2; run++) {
         conf_ticket t;
@@ -86,13 +86,13 @@ static void a_birth_may_be_tried(conf *c)
                                " AND parent_op = 9 AND input IS NULL AND mail = 0"),
                      1);
     assert_int_equal(count(&b, "{runs}"), 1);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* As a guard it says what was found: the first generation's, whatever came after it. */
 static void a_birth_may_be_demanded(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     attribute_set attributes;
     run_insert x = child(1, "run", &attributes), y;
     x.parent = 0;
@@ -116,7 +116,7 @@ static void a_birth_may_be_demanded(conf *c)
     }
     assert_int_equal(count(&b, "{runs} WHERE parent IS NULL"), 1);
     assert_int_equal(count(&b, "{attributes}"), 1);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Letters ---- */
@@ -133,10 +133,10 @@ static letter letter_to(int64_t run, slice key, slice data)
     return l;
 }
 
-/* The unit of a run that tells others, one of whom has ended and one who never was. */
+/* The unit of a run that sends to other runs, one of which has ended and one never existed. */
 static void telling_the_dead(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     letter list[3];
     int tries[3];
     conf_ticket t;
@@ -158,14 +158,14 @@ static void telling_the_dead(conf *c)
     assert_int_equal(count(&b, "{receipts} WHERE run = 1 AND seq = 5 AND kind = 1"), 1);
     assert_int_equal(count(&b, "{receipts}"), 1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Neighbours in one batch: the second of two with one key finds what the first has written. */
 static void keys_in_one_batch(conf *c)
 {
     enum { COUNT = 40, KEYS = 10 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[COUNT];
     letter list[COUNT];
     char names[KEYS][8];
@@ -190,13 +190,13 @@ static void keys_in_one_batch(conf *c)
     assert_int_equal(count(&b, "{inbox}"), KEYS);
     assert_int_equal(count(&b, "{runs} WHERE mail = 10"), 1);
     conf_tickets_free(t, COUNT);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A row of the outbox goes with what it becomes, or stays as it is. */
 static void a_row_goes_with_its_letter(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     letter list[3];
     conf_make_run(b.db, 1, 0);
@@ -217,7 +217,7 @@ static void a_row_goes_with_its_letter(conf *c)
     assert_int_equal(count(&b, "{outbox}"), 1);
     assert_int_equal(count(&b, "{outbox} WHERE pos = 8"), 1);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Cancelling ---- */
@@ -225,7 +225,7 @@ static void a_row_goes_with_its_letter(conf *c)
 static void one_cancel_of_many(conf *c)
 {
     enum { COUNT = 5 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[COUNT];
     conf_make_run(b.db, 1, 3);
     for (int i = 0; i < COUNT; i++) {
@@ -242,7 +242,7 @@ static void one_cancel_of_many(conf *c)
     assert_int_equal(count(&b, "{inbox}"), 1);
     assert_int_equal(count(&b, "{runs} WHERE mail = 4 AND cancel_at = 5000"), 1);
     conf_tickets_free(t, COUNT);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 int main(void)

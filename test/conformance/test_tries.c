@@ -1,7 +1,7 @@
-/* Tries: statements of a unit that may find nothing, and what hangs on them.
+/* Tries: statements of a unit that may find nothing, and statements that depend on them.
  *
  * A try runs where guards run and gives rows as they do, but one that gives none lets the unit in:
- * only the statements that take a value of it are left out. So a unit can tell somebody who may be
+ * only the statements that take a value of it are left out. So a unit can send to a run that may be
  * gone by now. As in test_units.c it is known here which units share a batch. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,18 +11,7 @@
 
 #include <string.h>
 
-#include "support/committer_fixture.h"
-
-static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
-                           " ON CONFLICT (name) DO UPDATE SET number = excluded.number",
-                           "ti"};
-static const db_sql TAKE = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
-                            " ON CONFLICT (name) DO NOTHING RETURNING number",
-                            "ti"};
-static const db_sql RAISE = {
-    "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
-static const db_sql LOOK = {"SELECT number FROM {meta} WHERE name = $1", "t"};
-static const db_sql COUNT = {"SELECT count(*) FROM {meta} WHERE name = $1", "t"};
+#include "support/meta_rows.h"
 
 /* Mail for a run, as it really is. */
 static const db_sql MAIL = {"UPDATE {runs} SET mail = mail + 1 WHERE run = $1 RETURNING mail", "i"};
@@ -40,20 +29,9 @@ static void expect_refused(const conf_ticket *t, const char *guard)
     assert_string_equal(t->unit->refused, guard);
 }
 
-static int64_t number(bench *b, const db_sql *sql, int64_t run)
+static int64_t number(committer_fixture *b, const db_sql *sql, int64_t run)
 {
     return conf_number(b->db, sql, VALUES(db_int(run)));
-}
-
-static int64_t look(bench *b, const char *name)
-{
-    return conf_number(b->db, &LOOK, VALUES(db_text(slice_of(name))));
-}
-
-static void append(unit *u, int64_t run, int64_t seq)
-{
-    unit_write(u, &CONF_APPEND, unit_key("journal", run),
-               VALUES(db_int(run), db_int(seq), NAME("row"), db_null()));
 }
 
 /* Mail to a run that may be gone. Gives the number of the try; the letter is the statement behind
@@ -70,27 +48,27 @@ static int tell(unit *u, int64_t run, const char *name)
 
 static void a_try_gives_its_row(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_make_run(b.db, 1, 6);
     conf_ticket t;
     conf_ticket_open(&t, 0);
     int mail = tell(t.unit, 1, "letter");
-    append(t.unit, 9, 1);
-    bench_batch(&b, &t, 1);
+    conf_append(t.unit, 9, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_non_null(unit_rows(t.unit, mail));
     assert_int_equal(unit_rows(t.unit, mail)->values[0].i, 7);
     assert_int_equal(conf_number(b.db, &SEQ, VALUES(db_int(1), NAME("letter"))), 7);
     assert_int_equal(conf_rows(b.db, 9), 1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Alone, and between neighbours whose tries find something. */
 static void without_a_row_only_what_hangs_on_it_is_left_out(conf *c)
 {
     enum { COUNT_UNITS = 3, GONE = 1 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int round = 0; round < 2; round++) {
         conf_ticket t[COUNT_UNITS];
         int first = round == 0 ? GONE : 0, count = round == 0 ? 1 : COUNT_UNITS;
@@ -99,14 +77,14 @@ static void without_a_row_only_what_hangs_on_it_is_left_out(conf *c)
             if (i != GONE)
                 conf_make_run(b.db, run, 3);
             conf_ticket_open(&t[i], 0);
-            append(t[i].unit, run, 1);
+            conf_append(t[i].unit, run, 1);
             int mail = tell(t[i].unit, run, "letter");
-            append(t[i].unit, run, 2);
+            conf_append(t[i].unit, run, 2);
             assert_int_equal(mail, 1);
             if (round == 1)
                 unit_guards_first(t[i].unit);
         }
-        bench_batch(&b, t + first, (size_t)count);
+        committer_fixture_commit(&b, t + first, (size_t)count);
         for (int i = first; i < first + count; i++) {
             int64_t run = 100 * round + 10 + i;
             CONF_ANSWER(&t[i], UNIT_COMMITTED);
@@ -118,68 +96,69 @@ static void without_a_row_only_what_hangs_on_it_is_left_out(conf *c)
         }
         conf_tickets_free(t + first, (size_t)count);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* What hangs on what is left out is left out as well, over tries and writes; another branch of the
  * same unit is not. */
 static void leaving_out_goes_on(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_make_run(b.db, 1, 6);
-    conf_do(b.db, &SET, VALUES(NAME("test.seven"), db_int(7)));
+    conf_do(b.db, &META_SET, VALUES(NAME("test.seven"), db_int(7)));
     conf_ticket t[2];
     for (int i = 0; i < 2; i++) {
         conf_ticket_open(&t[i], 0);
         unit *u = t[i].unit;
         int mail = tell(u, i == 0 ? 2 : 1, "letter"); /* run 2 is not there */
-        int raise =
-            unit_try(u, &RAISE, unit_key("meta", 1), VALUES(NAME("test.seven"), db_from(mail, 0)));
+        int raise = unit_try(u, &META_RAISE, unit_key("meta", 1),
+                             VALUES(NAME("test.seven"), db_from(mail, 0)));
         assert_int_equal(raise, 2);
         unit_write(u, &CONF_APPEND, unit_key("journal", 1),
                    VALUES(db_int(1), db_from(raise, 0), NAME("of a try"), db_null()));
         unit_write(u, &CONF_APPEND, unit_key("journal", 2),
                    VALUES(db_int(2), db_from(1, 0), NAME("of a write"), db_null()));
-        int other = unit_try(u, &TAKE, unit_key("meta", 2), VALUES(NAME("test.other"), db_int(i)));
+        int other =
+            unit_try(u, &META_TAKE, unit_key("meta", 2), VALUES(NAME("test.other"), db_int(i)));
         unit_write(u, &CONF_APPEND, unit_key("journal", 3),
                    VALUES(db_int(3), db_from(other, 0), NAME("other"), db_null()));
     }
     for (int i = 0; i < 2; i++) {
-        bench_batch(&b, &t[i], 1);
+        committer_fixture_commit(&b, &t[i], 1);
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
-        assert_int_equal(look(&b, "test.seven"), i == 0 ? 7 : 8);
+        assert_int_equal(meta_number(&b, "test.seven"), i == 0 ? 7 : 8);
         assert_int_equal(conf_rows(b.db, 1), i);
         assert_int_equal(conf_rows(b.db, 2), i);
         assert_int_equal(conf_rows(b.db, 3), 1); /* the second finds it taken */
     }
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A condition that cannot be asked does not hold. */
 static void a_guard_that_hangs_on_nothing_refuses(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(7)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(7)));
     conf_ticket t[2];
     conf_make_run(b.db, 1, 6);
     for (int i = 0; i < 2; i++) {
         conf_ticket_open(&t[i], 0);
-        append(t[i].unit, 5, i);
+        conf_append(t[i].unit, 5, i);
         int mail = tell(t[i].unit, i, "letter");
-        unit_guard(t[i].unit, &RAISE, "v", unit_key("meta", 1),
+        unit_guard(t[i].unit, &META_RAISE, "v", unit_key("meta", 1),
                    VALUES(NAME("test.v"), db_from(mail, 0)));
-        unit_found(t[i].unit, &LOOK, VALUES(NAME("test.v")));
+        unit_found(t[i].unit, &META_GET, VALUES(NAME("test.v")));
         unit_guards_first(t[i].unit);
     }
-    bench_batch(&b, t, 2);
+    committer_fixture_commit(&b, t, 2);
     expect_refused(&t[0], "v");
     assert_non_null(t[0].unit->found);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_int_equal(conf_rows(b.db, 5), 1);
-    assert_int_equal(look(&b, "test.v"), 8);
+    assert_int_equal(meta_number(&b, "test.v"), 8);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Several units ---- */
@@ -187,7 +166,7 @@ static void a_guard_that_hangs_on_nothing_refuses(conf *c)
 /* Two letters to one run in one batch get 7 and 8, by a try, by a guard, or by one of each. */
 static void tries_of_one_row_chain(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int round = 0; round < 3; round++) {
         conf_ticket t[2];
         int64_t run = 1 + round;
@@ -203,7 +182,7 @@ static void tries_of_one_row_chain(conf *c)
                 tell(u, run, "letter");
             }
         }
-        bench_batch(&b, t, 2);
+        committer_fixture_commit(&b, t, 2);
         for (int i = 0; i < 2; i++) {
             CONF_ANSWER(&t[i], UNIT_COMMITTED);
             assert_int_equal(unit_rows(t[i].unit, 0)->values[0].i, 7 + i);
@@ -212,27 +191,27 @@ static void tries_of_one_row_chain(conf *c)
         assert_int_equal(number(&b, &MAIL_OF, run), 8);
         conf_tickets_free(t, 2);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A try sees what was written plainly before it, by the unit before, or by its own. */
 static void a_try_sees_what_came_before(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
     for (int i = 0; i < 3; i++)
         conf_ticket_open(&t[i], 0);
-    unit_write(t[0].unit, &SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(3)));
-    unit_try(t[1].unit, &RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(3)));
-    unit_write(t[2].unit, &SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
-    unit_try(t[2].unit, &RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
-    bench_batch(&b, t, 3);
+    unit_write(t[0].unit, &META_SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(3)));
+    unit_try(t[1].unit, &META_RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(3)));
+    unit_write(t[2].unit, &META_SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
+    unit_try(t[2].unit, &META_RAISE, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(10)));
+    committer_fixture_commit(&b, t, 3);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     assert_non_null(unit_rows(t[1].unit, 0));
     assert_non_null(unit_rows(t[2].unit, 1));
-    assert_int_equal(look(&b, "test.v"), 11);
+    assert_int_equal(meta_number(&b, "test.v"), 11);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The second of three is refused, after its try and what hangs on it have written: nothing of it is
@@ -240,7 +219,7 @@ static void a_try_sees_what_came_before(conf *c)
  * try, before it, or put before it. */
 static void a_refusal_leaves_nothing_of_tries(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int round = 0; round < 3; round++) {
         int64_t run = 1 + round;
         conf_make_run(b.db, run, 6);
@@ -249,16 +228,16 @@ static void a_refusal_leaves_nothing_of_tries(conf *c)
             conf_ticket_open(&t[i], 0);
             unit *u = t[i].unit;
             db_value no[] = {NAME("test.no"), db_int(1)};
-            append(u, run, i);
+            conf_append(u, run, i);
             if (i == 1 && round == 1)
-                unit_guard(u, &RAISE, "no", unit_key("meta", 1), no, 2);
+                unit_guard(u, &META_RAISE, "no", unit_key("meta", 1), no, 2);
             tell(u, run, "letter");
             if (i == 1 && round != 1)
-                unit_guard(u, &RAISE, "no", unit_key("meta", 1), no, 2);
+                unit_guard(u, &META_RAISE, "no", unit_key("meta", 1), no, 2);
             if (round == 2)
                 unit_guards_first(u);
         }
-        bench_batch(&b, t, 3);
+        committer_fixture_commit(&b, t, 3);
         CONF_ANSWER(&t[0], UNIT_COMMITTED);
         expect_refused(&t[1], "no");
         CONF_ANSWER(&t[2], UNIT_COMMITTED);
@@ -269,22 +248,22 @@ static void a_refusal_leaves_nothing_of_tries(conf *c)
         assert_int_equal(conf_rows(b.db, run), 2);
         conf_tickets_free(t, 3);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* ---- The unit of a run: what it has recorded, whom it tells, and at last its guard ---- */
+/* ---- The unit of a run: its records, its messages, and at last its guard ---- */
 
 static void build_turn(unit *u, int64_t run, const int64_t *told, int count, int64_t version)
 {
-    append(u, run, 0);
+    conf_append(u, run, 0);
     for (int i = 0; i < count; i++) {
         assert_int_equal(tell(u, told[i], "letter"), 1 + 3 * i);
-        append(u, run, 1 + i);
+        conf_append(u, run, 1 + i);
     }
-    assert_int_equal(unit_guard(u, &RAISE, "fence", unit_key("meta", run),
+    assert_int_equal(unit_guard(u, &META_RAISE, "fence", unit_key("meta", run),
                                 VALUES(NAME("test.fence"), db_int(version))),
                      1 + 3 * count);
-    assert_int_equal(unit_found(u, &LOOK, VALUES(NAME("test.fence"))), 2 + 3 * count);
+    assert_int_equal(unit_found(u, &META_GET, VALUES(NAME("test.fence"))), 2 + 3 * count);
     unit_guards_first(u);
     int part = 0;
     for (const unit_stmt *s = u->first; s; s = s->next) {
@@ -298,17 +277,17 @@ static void build_turn(unit *u, int64_t run, const int64_t *told, int count, int
 static void guards_go_first_and_numbers_stay(conf *c)
 {
     static const int64_t TOLD[] = {50, 51, 52, 50}; /* 51 is not there */
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_make_run(b.db, 50, 6);
     conf_make_run(b.db, 52, 0);
-    conf_do(b.db, &SET, VALUES(NAME("test.fence"), db_int(1)));
+    conf_do(b.db, &META_SET, VALUES(NAME("test.fence"), db_int(1)));
     conf_ticket t[3];
     for (int i = 0; i < 3; i++)
         conf_ticket_open(&t[i], 0);
     build_turn(t[0].unit, 1, TOLD, 4, 1);
     build_turn(t[1].unit, 1, TOLD, 4, 9); /* refused */
     build_turn(t[2].unit, 3, TOLD, 4, 2);
-    bench_batch(&b, t, 3);
+    committer_fixture_commit(&b, t, 3);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     expect_refused(&t[1], "fence");
     assert_non_null(t[1].unit->found);
@@ -331,39 +310,41 @@ static void guards_go_first_and_numbers_stay(conf *c)
     assert_int_equal(number(&b, &POSTED, 51), 0);
     assert_int_equal(number(&b, &POSTED, 52), 2);
     conf_tickets_free(t, 3);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* A try that takes the value of a write cannot go before it, nor a guard before a try. */
 static void nothing_goes_before_what_it_takes(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(41)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(41)));
     conf_ticket t;
     conf_ticket_open(&t, 0);
     unit *u = t.unit;
-    append(u, 1, 1);
+    conf_append(u, 1, 1);
     unit_write(u, &POST, unit_key("inbox", 1), VALUES(db_int(1), db_int(40), NAME("x")));
-    int take = unit_try(u, &TAKE, unit_key("meta", 2), VALUES(NAME("test.taken"), db_from(1, 0)));
-    int free_try = unit_try(u, &TAKE, unit_key("meta", 3), VALUES(NAME("test.free"), db_int(41)));
-    int guard = unit_guard(u, &RAISE, "v", unit_key("meta", 1),
+    int take =
+        unit_try(u, &META_TAKE, unit_key("meta", 2), VALUES(NAME("test.taken"), db_from(1, 0)));
+    int free_try =
+        unit_try(u, &META_TAKE, unit_key("meta", 3), VALUES(NAME("test.free"), db_int(41)));
+    int guard = unit_guard(u, &META_RAISE, "v", unit_key("meta", 1),
                            VALUES(NAME("test.v"), db_from(free_try, 0)));
     unit_guards_first(u);
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(unit_rows(u, take)->values[0].i, 40);
     assert_int_equal(unit_rows(u, guard)->values[0].i, 42);
-    assert_int_equal(look(&b, "test.taken"), 40);
-    assert_int_equal(conf_number(b.db, &COUNT, VALUES(NAME("test.free"))), 1);
+    assert_int_equal(meta_number(&b, "test.taken"), 40);
+    assert_int_equal(conf_number(b.db, &META_COUNT, VALUES(NAME("test.free"))), 1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
-/* One run tells many at once, half of whom are gone. */
+/* One run sends to many at once, half of which are gone. */
 static void many_tries_in_one_unit(conf *c)
 {
     enum { MANY = 3000 };
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int i = 0; i < MANY; i += 500)
         conf_make_run(b.db, 10 + i, i);
     conf_ticket t;
@@ -371,7 +352,7 @@ static void many_tries_in_one_unit(conf *c)
     for (int i = 0; i < MANY; i++)
         tell(t.unit, 10 + i, "letter");
     unit_guards_first(t.unit);
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     for (int i = 0; i < MANY; i++) {
         const unit_row *row = unit_rows(t.unit, 2 * i + 1);
@@ -379,7 +360,7 @@ static void many_tries_in_one_unit(conf *c)
         assert_true(!row || row->values[0].i == i + 1);
     }
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static const conf_case CASES[] = {

@@ -1,7 +1,7 @@
-/* The turnstile alone: who waits goes before who comes back.
+/* The turnstile alone (a fair lock): an engine that waits goes before one that comes back.
  *
- * SQLite and a single lock both let the one who has just written write again, because it is awake
- * and the others have to be woken (B2). Two locks do not: here one engine leaves its turn and
+ * SQLite and a single lock both let the engine that has just written write again, because it is
+ * awake and the others have to be woken (B2). Two locks do not: here one engine leaves its turn and
  * asks again at once, while another is known to be waiting. Locks belong to descriptions, so two
  * engines of one process are as good as two processes. */
 #include <setjmp.h>
@@ -48,7 +48,8 @@ static void one_round(turnstile *again, liveness_file *seen_by_first, guest *g)
     atomic_store(&g->inside, 0);
     atomic_store(&g->may_leave, 0);
     assert_int_equal(turnstile_enter(again), 1);
-    /* In the first half of a turn the first lock is ours too: who has just left finds it taken. */
+    /* In the first half of a turn the first lock is ours too: an engine that has just left finds it
+     * taken. */
     assert_int_equal(liveness_file_alive(g->file, BYTE_T), 1);
     assert_int_equal(pthread_create(&g->thread, NULL, visit, g), 0);
     /* We let the next one step up. It waits for our turn to end once it has the first lock. */
@@ -68,7 +69,7 @@ static void one_round(turnstile *again, liveness_file *seen_by_first, guest *g)
     turnstile_leave(again);
 }
 
-static void who_waits_goes_before_who_comes_back(void **state)
+static void a_waiting_engine_goes_before_one_that_comes_back(void **state)
 {
     (void)state;
     if (tmp_under_valgrind())
@@ -95,16 +96,16 @@ static void who_waits_goes_before_who_comes_back(void **state)
 
 enum { BYTE_M = 1, PATIENCE_MS = 1000 };
 
-/* Somebody who has the turn and does not move; and a clock that does not, either. */
-typedef struct scene {
+/* An engine that has the turn and does not move; and a clock that does not move either. */
+typedef struct fixture {
     char folder[TMP_PATH];
     liveness_file *stuck;
     liveness_file *ours;
     clock_fake *clock;
     turnstile *turn;
-} scene;
+} fixture;
 
-static void scene_open(scene *s, int by_hand)
+static void fixture_open(fixture *s, int by_hand)
 {
     char path[TMP_PATH];
     tmp_watchdog("patience at the turnstile");
@@ -119,7 +120,7 @@ static void scene_open(scene *s, int by_hand)
     assert_non_null(s->turn);
 }
 
-static void scene_close(scene *s)
+static void fixture_close(fixture *s)
 {
     turnstile_free(s->turn);
     clock_fake_free(s->clock);
@@ -136,8 +137,8 @@ static void patience_is_lost_once(void **state)
     (void)state;
     if (tmp_under_valgrind())
         skip();
-    scene s;
-    scene_open(&s, 0);
+    fixture s;
+    fixture_open(&s, 0);
     guest g = {.turn = s.turn, .may_leave = 1};
     assert_int_equal(pthread_create(&g.thread, NULL, visit, &g), 0);
     TMP_AWAIT((clock_fake_advance(s.clock, 100), atomic_load(&g.inside)));
@@ -157,16 +158,16 @@ static void patience_is_lost_once(void **state)
     assert_int_equal(liveness_file_alive(s.stuck, BYTE_T), 0);
     assert_int_equal(liveness_file_alive(s.stuck, BYTE_M), 0);
     assert_true(turnstile_wait_ns_max(s.turn) >= PATIENCE_MS * INT64_C(1000000));
-    scene_close(&s);
+    fixture_close(&s);
 }
 
-/* By hand: who was let in and found SQLite locked has not had its turn. It may come back at once,
- * as often as it takes, until it has written. */
+/* By hand: an engine that was let in and found SQLite locked has not had its turn. It may come back
+ * at once, as often as it takes, until it has written. */
 static void by_hand_patience_stays_over_until_written(void **state)
 {
     (void)state;
-    scene s;
-    scene_open(&s, 1);
+    fixture s;
+    fixture_open(&s, 1);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(turnstile_enter(s.turn), 0);
         clock_fake_advance(s.clock, PATIENCE_MS / 4);
@@ -182,15 +183,15 @@ static void by_hand_patience_stays_over_until_written(void **state)
     turnstile_leave(s.turn);
     assert_int_equal(turnstile_given_up(s.turn), 1);
     assert_int_equal(turnstile_enter(s.turn), 0); /* a new turn, a new patience */
-    scene_close(&s);
+    fixture_close(&s);
 }
 
-/* By hand: time in which nobody asked is no waiting. */
+/* By hand: time in which no engine asked is no waiting. */
 static void by_hand_being_away_is_not_waiting(void **state)
 {
     (void)state;
-    scene s;
-    scene_open(&s, 1);
+    fixture s;
+    fixture_open(&s, 1);
     assert_int_equal(turnstile_enter(s.turn), 0);
     clock_fake_advance(s.clock, 100 * PATIENCE_MS);
     assert_int_equal(turnstile_enter(s.turn), 0);
@@ -198,13 +199,13 @@ static void by_hand_being_away_is_not_waiting(void **state)
     assert_int_equal(turnstile_enter(s.turn), 1);
     turnstile_leave(s.turn);
     assert_true(turnstile_wait_ns_max(s.turn) < 2 * PATIENCE_MS * INT64_C(1000000));
-    scene_close(&s);
+    fixture_close(&s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_goes_before_who_comes_back),
+        cmocka_unit_test(a_waiting_engine_goes_before_one_that_comes_back),
         cmocka_unit_test(patience_is_lost_once),
         cmocka_unit_test(by_hand_patience_stays_over_until_written),
         cmocka_unit_test(by_hand_being_away_is_not_waiting),

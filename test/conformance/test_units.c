@@ -11,20 +11,7 @@
 
 #include <string.h>
 
-#include "support/committer_fixture.h"
-
-/* A row of {meta} stands for whatever can be contended for. */
-static const db_sql SET = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
-                           " ON CONFLICT (name) DO UPDATE SET number = excluded.number",
-                           "ti"};
-static const db_sql TAKE = {"INSERT INTO {meta} (name, number) VALUES ($1, $2)"
-                            " ON CONFLICT (name) DO NOTHING RETURNING number",
-                            "ti"};
-static const db_sql RAISE = {
-    "UPDATE {meta} SET number = number + 1 WHERE name = $1 AND number = $2 RETURNING number", "ti"};
-static const db_sql LOOK = {"SELECT number FROM {meta} WHERE name = $1", "t"};
-static const db_sql DROP = {"DELETE FROM {meta} WHERE name = $1", "t"};
-static const db_sql COUNT = {"SELECT count(*) FROM {meta} WHERE name = $1", "t"};
+#include "support/meta_rows.h"
 
 static void expect_refused(const conf_ticket *t, const char *guard)
 {
@@ -34,23 +21,18 @@ static void expect_refused(const conf_ticket *t, const char *guard)
     assert_string_equal(t->unit->refused, guard);
 }
 
-static int64_t look(bench *b, const char *name)
-{
-    return conf_number(b->db, &LOOK, VALUES(db_text(slice_of(name))));
-}
-
 /* ---- Guards and rows ---- */
 
 static void a_guard_that_holds_lets_the_unit_in(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(3)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(3)));
     conf_ticket t;
     conf_ticket_append(&t, 1, 1, NULL);
-    int guard = unit_guard(t.unit, &RAISE, "version", unit_key("meta", 1),
+    int guard = unit_guard(t.unit, &META_RAISE, "version", unit_key("meta", 1),
                            VALUES(NAME("test.v"), db_int(3)));
     assert_int_equal(guard, 1);
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     assert_int_equal(t.unit->code, PAWL_OK);
     assert_null(t.unit->refused);
@@ -64,41 +46,42 @@ static void a_guard_that_holds_lets_the_unit_in(conf *c)
     assert_true(unit_rows(t.unit, 0)->values[0].i > 0);
     assert_int_equal(conf_rows(b.db, 1), 1);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_guard_without_a_row_refuses_by_name(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(3)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(3)));
     conf_ticket t;
     conf_ticket_open(&t, 0);
-    unit_guard(t.unit, &RAISE, "version", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(9)));
+    unit_guard(t.unit, &META_RAISE, "version", unit_key("meta", 1),
+               VALUES(NAME("test.v"), db_int(9)));
     unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1),
                VALUES(db_int(1), db_int(1), NAME("row"), db_null()));
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     expect_refused(&t, "version");
     assert_int_equal(conf_rows(b.db, 1), 0);
-    assert_int_equal(look(&b, "test.v"), 3);
+    assert_int_equal(meta_number(&b, "test.v"), 3);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void what_was_found_is_told_on_refusal_only(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.a"), db_int(3)));
-    conf_do(b.db, &SET, VALUES(NAME("test.b"), db_int(70)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.a"), db_int(3)));
+    conf_do(b.db, &META_SET, VALUES(NAME("test.b"), db_int(70)));
     conf_ticket t[2];
     for (int i = 0; i < 2; i++) {
         conf_ticket_open(&t[i], 0);
         unit *u = t[i].unit;
-        unit_guard(u, &RAISE, "a", unit_key("meta", 1), VALUES(NAME("test.a"), db_int(3 + i)));
-        unit_found(u, &LOOK, VALUES(NAME("test.a")));
-        unit_guard(u, &RAISE, "b", unit_key("meta", 2), VALUES(NAME("test.b"), db_int(70)));
-        unit_found(u, &LOOK, VALUES(NAME("test.b")));
+        unit_guard(u, &META_RAISE, "a", unit_key("meta", 1), VALUES(NAME("test.a"), db_int(3 + i)));
+        unit_found(u, &META_GET, VALUES(NAME("test.a")));
+        unit_guard(u, &META_RAISE, "b", unit_key("meta", 2), VALUES(NAME("test.b"), db_int(70)));
+        unit_found(u, &META_GET, VALUES(NAME("test.b")));
     }
-    bench_batch(&b, t, 2);
+    committer_fixture_commit(&b, t, 2);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     assert_null(t[0].unit->found);
     assert_null(unit_rows(t[0].unit, 1));
@@ -107,35 +90,36 @@ static void what_was_found_is_told_on_refusal_only(conf *c)
     assert_non_null(t[1].unit->found); /* behind the guard that refused, not the first one */
     assert_int_equal(t[1].unit->found->values[0].i, 71);
     assert_null(unit_rows(t[1].unit, 1));
-    assert_int_equal(look(&b, "test.a"), 4);
+    assert_int_equal(meta_number(&b, "test.a"), 4);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_refused_unit_leaves_nothing_of_its_guards(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(1)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(1)));
     conf_ticket t[2];
     for (int i = 0; i < 2; i++) {
         conf_ticket_open(&t[i], 0);
-        unit_guard(t[i].unit, &RAISE, "version", unit_key("meta", 1),
+        unit_guard(t[i].unit, &META_RAISE, "version", unit_key("meta", 1),
                    VALUES(NAME("test.v"), db_int(1)));
     }
-    unit_guard(t[0].unit, &RAISE, "other", unit_key("meta", 2), VALUES(NAME("test.no"), db_int(1)));
-    bench_batch(&b, t, 2);
+    unit_guard(t[0].unit, &META_RAISE, "other", unit_key("meta", 2),
+               VALUES(NAME("test.no"), db_int(1)));
+    committer_fixture_commit(&b, t, 2);
     expect_refused(&t[0], "other");
     CONF_ANSWER(&t[1], UNIT_COMMITTED); /* it finds the 1 that the first one had raised */
-    assert_int_equal(look(&b, "test.v"), 2);
+    assert_int_equal(meta_number(&b, "test.v"), 2);
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void several_rows_come_back(conf *c)
 {
     static const db_sql TOUCH = {
         "UPDATE {journal} SET at = at + 1 WHERE run = $1 RETURNING seq, name, data", "i"};
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int i = 1; i <= 5; i++) {
         db_value v[] = {db_int(1), db_int(i), NAME("name"), i % 2 ? NAME("x") : db_null()};
         v[3].type = i % 2 ? DB_BYTES : DB_NULL;
@@ -144,7 +128,7 @@ static void several_rows_come_back(conf *c)
     conf_ticket t;
     conf_ticket_open(&t, 0);
     unit_write(t.unit, &TOUCH, unit_key("journal", 1), VALUES(db_int(1)));
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     int seen = 0;
     for (const unit_row *row = unit_rows(t.unit, 0); row; row = row->next) {
@@ -155,7 +139,7 @@ static void several_rows_come_back(conf *c)
     }
     assert_int_equal(seen, 0x3E);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- Values from earlier statements ---- */
@@ -168,7 +152,7 @@ static const db_sql POST = {
 static void mail_is_numbered_in_queue_order(conf *c)
 {
     static const db_sql SEQ = {"SELECT seq FROM {inbox} WHERE run = $1 AND name = $2", "it"};
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_make_run(b.db, 1, 6);
     static const char *const NAMES[] = {"first", "second"};
     conf_ticket t[2];
@@ -179,7 +163,7 @@ static void mail_is_numbered_in_queue_order(conf *c)
         unit_write(u, &POST, unit_key("inbox", 1),
                    VALUES(db_int(1), db_from(mail, 0), db_text(slice_of(NAMES[i]))));
     }
-    bench_batch(&b, t, 2);
+    committer_fixture_commit(&b, t, 2);
     for (int i = 0; i < 2; i++) {
         CONF_ANSWER(&t[i], UNIT_COMMITTED);
         assert_int_equal(unit_rows(t[i].unit, 0)->values[0].i, 7 + i);
@@ -187,7 +171,7 @@ static void mail_is_numbered_in_queue_order(conf *c)
         assert_int_equal(conf_number(b.db, &SEQ, VALUES(db_int(1), name)), 7 + i);
     }
     conf_tickets_free(t, 2);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Text and bytes travel from statement to statement too, over a third one in between. */
@@ -198,27 +182,27 @@ static void values_of_all_types_are_handed_on(conf *c)
         " VALUES ($1, 1, 1, 1, $2, 0, $3) RETURNING run, name, data, pos",
         "itb"};
     static const db_sql BACK = {"SELECT name, data FROM {journal} WHERE run = 2", ""};
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t;
     conf_ticket_open(&t, 0);
     unit *u = t.unit;
     slice odd = {"\0\xff\x80", 3};
     unit_write(u, &FIRST, unit_key("journal", 1),
                VALUES(db_int(1), NAME("\xF0\x9F\x94\xA7"), db_bytes(odd)));
-    unit_guard(u, &TAKE, "taken", unit_key("meta", 1), VALUES(NAME("test.h"), db_from(0, 3)));
+    unit_guard(u, &META_TAKE, "taken", unit_key("meta", 1), VALUES(NAME("test.h"), db_from(0, 3)));
     unit_write(u, &CONF_APPEND, unit_key("journal", 2),
                VALUES(db_int(2), db_from(0, 0), db_from(0, 1), db_from(0, 2)));
     int back = unit_write(u, &BACK, unit_key("journal", 2), NULL, 0);
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);
     const unit_row *row = unit_rows(u, back);
     assert_non_null(row);
     assert_true(slice_equal(row->values[0].s, SLICE_LIT("\xF0\x9F\x94\xA7")));
     assert_int_equal(row->values[1].type, DB_BYTES);
     assert_true(slice_equal(row->values[1].s, odd));
-    assert_int_equal(look(&b, "test.h"), unit_rows(u, 0)->values[3].i);
+    assert_int_equal(meta_number(&b, "test.h"), unit_rows(u, 0)->values[3].i);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* ---- A4: units of one batch ---- */
@@ -226,52 +210,53 @@ static void values_of_all_types_are_handed_on(conf *c)
 /* (a) Both want the same free id, or have read the same version: exactly one wins. */
 static void of_two_rivals_exactly_one_wins(conf *c)
 {
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(3)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(3)));
     conf_ticket t[4];
     for (int i = 0; i < 4; i++) {
         conf_ticket_open(&t[i], 0);
         unit *u = t[i].unit;
         if (i < 2)
-            unit_guard(u, &TAKE, "taken", unit_key("meta", 9), VALUES(NAME("test.id"), db_int(i)));
+            unit_guard(u, &META_TAKE, "taken", unit_key("meta", 9),
+                       VALUES(NAME("test.id"), db_int(i)));
         else
-            unit_guard(u, &RAISE, "version", unit_key("meta", 1),
+            unit_guard(u, &META_RAISE, "version", unit_key("meta", 1),
                        VALUES(NAME("test.v"), db_int(3)));
         unit_write(u, &CONF_APPEND, unit_key("journal", i),
                    VALUES(db_int(i), db_int(1), NAME("row"), db_null()));
     }
-    bench_batch(&b, t, 4);
+    committer_fixture_commit(&b, t, 4);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     expect_refused(&t[1], "taken");
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     expect_refused(&t[3], "version");
     for (int i = 0; i < 4; i++)
         assert_int_equal(conf_rows(b.db, i), i % 2 == 0);
-    assert_int_equal(look(&b, "test.id"), 0);
-    assert_int_equal(look(&b, "test.v"), 4);
+    assert_int_equal(meta_number(&b, "test.id"), 0);
+    assert_int_equal(meta_number(&b, "test.v"), 4);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* Rule 1: a guard sees the rows of the unit before it, and their deletion by a later one. */
 static void guards_see_what_came_before(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t[4];
     for (int i = 0; i < 4; i++)
         conf_ticket_open(&t[i], 0);
-    unit_write(t[0].unit, &SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(1)));
-    unit_guard(t[1].unit, &RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(1)));
-    unit_write(t[2].unit, &DROP, unit_key("meta", 1), VALUES(NAME("test.v")));
-    unit_guard(t[3].unit, &RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(2)));
-    bench_batch(&b, t, 4);
+    unit_write(t[0].unit, &META_SET, unit_key("meta", 1), VALUES(NAME("test.v"), db_int(1)));
+    unit_guard(t[1].unit, &META_RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(1)));
+    unit_write(t[2].unit, &META_DROP, unit_key("meta", 1), VALUES(NAME("test.v")));
+    unit_guard(t[3].unit, &META_RAISE, "v", unit_key("meta", 1), VALUES(NAME("test.v"), db_int(2)));
+    committer_fixture_commit(&b, t, 4);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
     CONF_ANSWER(&t[1], UNIT_COMMITTED);
     CONF_ANSWER(&t[2], UNIT_COMMITTED);
     expect_refused(&t[3], "v");
-    assert_int_equal(conf_number(b.db, &COUNT, VALUES(NAME("test.v"))), 0);
+    assert_int_equal(conf_number(b.db, &META_COUNT, VALUES(NAME("test.v"))), 0);
     conf_tickets_free(t, 4);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* (b), (c) A plain write that breaks a rule of the database hits its own unit only, and what its
@@ -279,21 +264,21 @@ static void guards_see_what_came_before(conf *c)
 static void an_error_hits_its_own_unit_only(conf *c)
 {
     enum { COUNT_UNITS = 20, GUILTY = 7 };
-    bench b = bench_open(c);
-    conf_do(b.db, &SET, VALUES(NAME("test.v"), db_int(0)));
+    committer_fixture b = committer_fixture_open(c);
+    conf_do(b.db, &META_SET, VALUES(NAME("test.v"), db_int(0)));
     conf_do(b.db, &CONF_APPEND, VALUES(db_int(1), db_int(1), NAME("there"), db_null()));
     conf_ticket t[COUNT_UNITS];
     int64_t version = 0;
     for (int i = 0; i < COUNT_UNITS; i++) {
         conf_ticket_open(&t[i], 0);
-        unit_guard(t[i].unit, &RAISE, "v", unit_key("meta", 1),
+        unit_guard(t[i].unit, &META_RAISE, "v", unit_key("meta", 1),
                    VALUES(NAME("test.v"), db_int(version)));
         version += i != GUILTY;
         unit_write(t[i].unit, &CONF_APPEND, unit_key("journal", i == GUILTY ? 1 : 2),
                    VALUES(db_int(i == GUILTY ? 1 : 2), db_int(i == GUILTY ? 1 : i + 1), NAME("row"),
                           db_null()));
     }
-    bench_batch(&b, t, COUNT_UNITS);
+    committer_fixture_commit(&b, t, COUNT_UNITS);
     for (int i = 0; i < COUNT_UNITS; i++)
         CONF_ANSWER(&t[i], i == GUILTY ? UNIT_FAILED : UNIT_COMMITTED);
     assert_int_equal(t[GUILTY].unit->code, PAWL_DATA);
@@ -301,9 +286,9 @@ static void an_error_hits_its_own_unit_only(conf *c)
     assert_true(t[GUILTY].unit->message[0] != '\0');
     assert_int_equal(conf_rows(b.db, 1), 1);
     assert_int_equal(conf_rows(b.db, 2), COUNT_UNITS - 1);
-    assert_int_equal(look(&b, "test.v"), COUNT_UNITS - 1);
+    assert_int_equal(meta_number(&b, "test.v"), COUNT_UNITS - 1);
     conf_tickets_free(t, COUNT_UNITS);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 /* The same with the guilty one first, last, alone, and with every unit guilty. */
@@ -313,7 +298,7 @@ static void guilt_at_the_edges_of_a_batch(conf *c)
         int count;
         unsigned guilty; /* bits */
     } SHAPES[] = {{1, 1}, {2, 1}, {2, 2}, {3, 5}, {3, 7}, {5, 17}, {4, 6}};
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     for (int s = 0; s < (int)(sizeof SHAPES / sizeof *SHAPES); s++) {
         int64_t run = 100 + s;
         conf_do(b.db, &CONF_APPEND, VALUES(db_int(run), db_int(0), NAME("there"), db_null()));
@@ -324,29 +309,29 @@ static void guilt_at_the_edges_of_a_batch(conf *c)
             conf_ticket_append(&t[i], run, guilty ? 0 : i + 1, NULL);
             good += !guilty;
         }
-        bench_batch(&b, t, (size_t)SHAPES[s].count);
+        committer_fixture_commit(&b, t, (size_t)SHAPES[s].count);
         for (int i = 0; i < SHAPES[s].count; i++)
             CONF_ANSWER(&t[i], (SHAPES[s].guilty >> i) & 1 ? UNIT_FAILED : UNIT_COMMITTED);
         assert_int_equal(conf_rows(b.db, run), 1 + good);
         conf_tickets_free(t, (size_t)SHAPES[s].count);
     }
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static void a_unit_fails_as_a_whole(conf *c)
 {
-    bench b = bench_open(c);
+    committer_fixture b = committer_fixture_open(c);
     conf_ticket t;
     conf_ticket_append(&t, 1, 1, NULL);
     unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1),
                VALUES(db_int(1), db_int(2), NAME("row"), db_null()));
     unit_write(t.unit, &CONF_APPEND, unit_key("journal", 1),
                VALUES(db_int(1), db_int(2), NAME("again"), db_null()));
-    bench_batch(&b, &t, 1);
+    committer_fixture_commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_FAILED);
     assert_int_equal(conf_rows(b.db, 1), 0);
     conf_ticket_free(&t);
-    bench_close(&b);
+    committer_fixture_close(&b);
 }
 
 static const conf_case CASES[] = {

@@ -23,28 +23,28 @@ static const db_sql GET = {"SELECT i, t, b FROM {probe} WHERE id = $1", "i"};
 
 /* A database with the table, and a connection inside a transaction. The largest values take their
  * time where everything is watched. */
-typedef struct bench {
+typedef struct fixture {
     db *db;
     db_conn *conn;
-} bench;
+} fixture;
 
-static bench bench_open(const conf *c)
+static fixture fixture_open(const conf *c)
 {
-    bench b = {conf_open(c, &(db_options){.claim_ms = 60000}), NULL};
+    fixture b = {conf_open(c, &(db_options){.claim_ms = 60000}), NULL};
     conf_script(b.db, PROBE);
     b.conn = conf_connect(b.db, DB_WRITER);
     conf_begin(b.conn);
     return b;
 }
 
-static void bench_close(bench *b)
+static void fixture_close(fixture *b)
 {
     conf_commit(b->conn);
     db_disconnect(b->conn);
     db_close(b->db);
 }
 
-static int64_t put(bench *b, db_value i, db_value t, db_value bytes)
+static int64_t put(fixture *b, db_value i, db_value t, db_value bytes)
 {
     error err = {0};
     int64_t id = 0;
@@ -56,7 +56,7 @@ static int64_t put(bench *b, db_value i, db_value t, db_value bytes)
 }
 
 /* The row's statement stands on its row; the caller resets it. */
-static db_stmt *get(bench *b, int64_t id)
+static db_stmt *get(fixture *b, int64_t id)
 {
     error err = {0};
     db_stmt *s = NULL;
@@ -78,7 +78,7 @@ static void expect_bytes(db_value v, db_type type, const void *at, size_t size)
 static void integers_keep_all_64_bits(conf *c)
 {
     static const int64_t NUMBERS[] = {0, 1, -1, INT64_MAX, INT64_MIN, INT64_C(1) << 53, 4294967296};
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     for (size_t n = 0; n < sizeof NUMBERS / sizeof *NUMBERS; n++) {
         int64_t id = put(&b, db_int(NUMBERS[n]), db_null(), db_null());
         db_stmt *s = get(&b, id);
@@ -87,13 +87,13 @@ static void integers_keep_all_64_bits(conf *c)
         assert_true(v.i == NUMBERS[n]);
         db_reset(s);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Nothing is not the same as empty, even when the empty value points nowhere. */
 static void null_and_empty_differ(conf *c)
 {
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     int64_t nothing = put(&b, db_null(), db_null(), db_null());
     int64_t empty = put(&b, db_int(0), db_text(SLICE_LIT("")), db_bytes(SLICE_LIT("")));
     db_stmt *s = get(&b, nothing);
@@ -104,18 +104,18 @@ static void null_and_empty_differ(conf *c)
     expect_bytes(db_column(s, 1), DB_TEXT, "", 0);
     expect_bytes(db_column(s, 2), DB_BYTES, "", 0);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void an_empty_slice_may_point_nowhere(conf *c)
 {
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     slice nowhere = {NULL, 0};
     db_stmt *s = get(&b, put(&b, db_int(0), db_text(nowhere), db_bytes(nowhere)));
     expect_bytes(db_column(s, 1), DB_TEXT, "", 0);
     expect_bytes(db_column(s, 2), DB_BYTES, "", 0);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void bytes_may_hold_anything(conf *c)
@@ -124,14 +124,14 @@ static void bytes_may_hold_anything(conf *c)
     for (size_t i = 0; i < sizeof all; i++)
         all[i] = (char)(i ^ (i >> 8));
     static const char WRONG[] = "a\0b\xff\xfe\xc0\x80\xed\xa0\x80";
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     db_stmt *s = get(&b, put(&b, db_null(), db_null(), db_bytes((slice){all, sizeof all})));
     expect_bytes(db_column(s, 2), DB_BYTES, all, sizeof all);
     db_reset(s);
     s = get(&b, put(&b, db_null(), db_null(), db_bytes((slice){WRONG, sizeof WRONG})));
     expect_bytes(db_column(s, 2), DB_BYTES, WRONG, sizeof WRONG);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static size_t utf8(char *at, uint32_t point)
@@ -159,11 +159,11 @@ static void text_of_all_planes_comes_back(conf *c)
         size += utf8(text + size, plane * 0x10000);
         size += utf8(text + size, plane * 0x10000 + 0xFFFD);
     }
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     db_stmt *s = get(&b, put(&b, db_null(), db_text((slice){text, size}), db_null()));
     expect_bytes(db_column(s, 1), DB_TEXT, text, size);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void the_largest_payload_fits(conf *c)
@@ -173,14 +173,14 @@ static void the_largest_payload_fits(conf *c)
     for (size_t i = 0; i < PAWL_MAX_PAYLOAD; i++)
         big[i] = (char)('a' + (i * 31 + i / 4096) % 26);
     slice s = {big, PAWL_MAX_PAYLOAD};
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     db_stmt *row = get(&b, put(&b, db_null(), db_text(s), db_null()));
     expect_bytes(db_column(row, 1), DB_TEXT, big, PAWL_MAX_PAYLOAD);
     db_reset(row);
     row = get(&b, put(&b, db_null(), db_null(), db_bytes(s)));
     expect_bytes(db_column(row, 2), DB_BYTES, big, PAWL_MAX_PAYLOAD);
     db_reset(row);
-    bench_close(&b);
+    fixture_close(&b);
     free(big);
 }
 
@@ -192,7 +192,7 @@ static void text_is_ordered_bytewise(conf *c)
                                         "Z",        "a",        "aa",           "z",
                                         "\xC3\x84", "\xC3\xA4", "\xEF\xBF\xBD", "\xF0\x90\x80\x80"};
     enum { COUNT = sizeof WORDS / sizeof *WORDS };
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     for (int i = 0; i < COUNT; i++)
         put(&b, db_null(), db_text(slice_of(WORDS[(i * 5) % COUNT])), db_null());
     error err = {0};
@@ -204,7 +204,7 @@ static void text_is_ordered_bytewise(conf *c)
     }
     assert_int_equal(db_next(s, &err), DB_DONE);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* $2 before $1, and $1 twice: parameters go by their number, not by where they stand. */
@@ -212,7 +212,7 @@ static void parameters_go_by_number(conf *c)
 {
     static const db_sql SWAP = {
         "INSERT INTO {probe} (t, i, b) VALUES ($2, $1 + $1, $3) RETURNING i, t, b", "itb"};
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     error err = {0};
     db_stmt *s = NULL;
     CONF_OK(db_prepare(b.conn, &SWAP, &s, &err), &err);
@@ -223,12 +223,12 @@ static void parameters_go_by_number(conf *c)
     expect_bytes(db_column(s, 1), DB_TEXT, "two", 3);
     expect_bytes(db_column(s, 2), DB_BYTES, "three", 5);
     db_reset(s);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void statements_are_kept_and_used_again(conf *c)
 {
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     error err = {0};
     int64_t one = put(&b, db_int(1), db_null(), db_null());
     int64_t two = put(&b, db_int(2), db_null(), db_null());
@@ -239,13 +239,13 @@ static void statements_are_kept_and_used_again(conf *c)
     assert_int_equal(db_column(second, 0).i, 2);
     assert_int_equal(db_next(second, &err), DB_DONE);
     db_reset(second);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* A value that was bound once does not stay for the next use. */
 static void a_statement_works_again_after_an_error(conf *c)
 {
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     error err = {0};
     static const db_sql COUNT = {"SELECT count(*) FROM {probe} WHERE t IS NULL AND b IS NULL", ""};
     static const db_sql SAVE = {"SAVEPOINT s", ""};
@@ -265,7 +265,7 @@ static void a_statement_works_again_after_an_error(conf *c)
     int found = 0;
     CONF_OK(db_number(b.conn, &COUNT, NULL, 0, &count, &found, &err), &err);
     assert_int_equal(count, 1);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void wrong_sql_is_an_error_with_words(conf *c)
@@ -276,7 +276,7 @@ static void wrong_sql_is_an_error_with_words(conf *c)
         {"SELECT 1 FROM {there_is_no_such_table}", ""},
     };
     enum { COUNT = sizeof WRONG / sizeof *WRONG };
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     for (int i = 0; i < 2 * COUNT; i++) { /* twice: it does not become right by being kept */
         error err = {0};
         pawl_code code = db_run(b.conn, &WRONG[i % COUNT], NULL, 0, &err);
@@ -287,19 +287,19 @@ static void wrong_sql_is_an_error_with_words(conf *c)
         conf_begin(b.conn);
         put(&b, db_int(i), db_null(), db_null()); /* the connection is still of use */
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void numbers_that_are_not_there(conf *c)
 {
     static const db_sql NONE = {"SELECT i FROM {probe} WHERE id = $1", "i"};
-    bench b = bench_open(c);
+    fixture b = fixture_open(c);
     error err = {0};
     int64_t out = 5;
     int found = 1;
     CONF_OK(db_number(b.conn, &NONE, (db_value[]){db_int(-1)}, 1, &out, &found, &err), &err);
     assert_int_equal(found, 0);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- Braces ---- */

@@ -1,6 +1,7 @@
-/* Waking others, on every database that others can open: the target hears, after the commit and
- * never in its transaction (B5), across connections and processes, and again after the connection
- * was lost. What nobody promises is not asked for: a wake-up may come twice, or for nothing.
+/* Notifications, on every database that several processes can open: the target is notified after
+ * the commit and never in its transaction (B5), across connections and processes, and again after
+ * the connection was lost. What is not promised is not asked for: a notification may come twice, or
+ * for nothing.
  *
  * How often and in which order is in test_waker_rules.c, without a database. */
 #include <setjmp.h>
@@ -20,21 +21,21 @@
 #include "db/notifier.h"
 #include "support/conf.h"
 
-/* ---- Ears ---- */
+/* ---- Listeners ---- */
 
 /* A node that listens, with a database of its own, as another process would have. */
-typedef struct ear {
+typedef struct listener {
     db *db;
     notifier *waker;
     atomic_int calls; /* of on_heard */
-} ear;
+} listener;
 
 static void count_call(void *arg)
 {
-    atomic_fetch_add(&((ear *)arg)->calls, 1);
+    atomic_fetch_add(&((listener *)arg)->calls, 1);
 }
 
-static notifier *open_waker(db *d, ear *e, int64_t node, int by_hand)
+static notifier *open_waker(db *d, listener *e, int64_t node, int by_hand)
 {
     error err = {0};
     notifier *w = NULL;
@@ -46,7 +47,8 @@ static notifier *open_waker(db *d, ear *e, int64_t node, int by_hand)
 }
 
 /* Listens when this returns, and the call that follows every connect is over. */
-static void ear_open(ear *e, const conf *c, const db_options *options, int64_t node, int by_hand)
+static void listener_open(listener *e, const conf *c, const db_options *options, int64_t node,
+                          int by_hand)
 {
     memset(e, 0, sizeof *e);
     e->db = conf_open(c, options);
@@ -57,13 +59,13 @@ static void ear_open(ear *e, const conf *c, const db_options *options, int64_t n
         TMP_AWAIT(atomic_load(&e->calls) >= 1);
 }
 
-static void ear_close(ear *e)
+static void listener_close(listener *e)
 {
     notifier_close(e->waker);
     db_close(e->db);
 }
 
-static int64_t heard(const ear *e)
+static int64_t heard(const listener *e)
 {
     return notifier_stats_now(e->waker).heard;
 }
@@ -79,21 +81,21 @@ static int readable(int fd, int ms)
 static void anyone_may_tell(conf *c)
 {
     for (int by_hand = 0; by_hand < 2; by_hand++) {
-        ear one;
-        ear_open(&one, c, NULL, 2, by_hand);
+        listener one;
+        listener_open(&one, c, NULL, 2, by_hand);
         notifier_tell(one.waker, WAKER_EVERYBODY);
         notifier_tell(one.waker, 3);
         notifier_tell(one.waker, 2);
         assert_int_equal(notifier_stats_now(one.waker).told, 3);
-        ear_close(&one);
+        listener_close(&one);
     }
 }
 
 static void the_target_hears(conf *c)
 {
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
     for (int i = 0; i < 3; i++) {
         int64_t before = heard(&two);
         notifier_tell(one.waker, 3);
@@ -103,23 +105,24 @@ static void the_target_hears(conf *c)
         TMP_AWAIT(heard(&one) > before);
     }
     assert_true(atomic_load(&two.calls) >= 4);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
-/* A client that is no node hears what is for everybody too: the end of a run that it waits for. */
-static void everybody_hears(conf *c)
+/* A client that is no node hears what is for all listeners too: the end of a run that it waits
+ * for. */
+static void all_listeners_hear(conf *c)
 {
-    ear one, two, nobody;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
-    ear_open(&nobody, c, NULL, 0, 0);
+    listener one, two, nobody;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
+    listener_open(&nobody, c, NULL, 0, 0);
     notifier_tell(one.waker, WAKER_EVERYBODY);
     TMP_AWAIT(heard(&two) > 0);
     TMP_AWAIT(heard(&nobody) > 0);
-    ear_close(&nobody);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&nobody);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 /* By name: only where there are names. What has been sent to a connection is there after a trip to
@@ -128,10 +131,10 @@ static void others_are_left_alone(conf *c)
 {
     if (c->promises & DB_FILE)
         skip();
-    ear one, two, three;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
-    ear_open(&three, c, NULL, 4, 1);
+    listener one, two, three;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
+    listener_open(&three, c, NULL, 4, 1);
     notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) == 1);
     notifier_tell(three.waker, 3);
@@ -144,16 +147,16 @@ static void others_are_left_alone(conf *c)
     notifier_tell(one.waker, 4);
     assert_true(readable(notifier_fd(three.waker), tmp_patience() * 1000));
     assert_int_equal(notifier_poll(three.waker), 1);
-    ear_close(&three);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&three);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 static void by_hand_there_is_a_descriptor(conf *c)
 {
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 1);
-    ear_open(&two, c, NULL, 3, 1);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 1);
+    listener_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 3; i++) {
         assert_false(readable(notifier_fd(two.waker), 0));
         assert_int_equal(notifier_next_ns(two.waker), INT64_MAX);
@@ -165,8 +168,8 @@ static void by_hand_there_is_a_descriptor(conf *c)
         assert_int_equal(notifier_poll(two.waker), 1);
     }
     assert_int_equal(atomic_load(&two.calls), 4);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 /* A thousand within 5 ms are one, also where they arrive. */
@@ -174,9 +177,9 @@ static void many_are_one(conf *c)
 {
     clock_fake *clock = clock_fake_new(0);
     db_options o = {.clock = clock_fake_source(clock)};
-    ear one, two;
-    ear_open(&one, c, &o, 2, 1);
-    ear_open(&two, c, NULL, 3, 1);
+    listener one, two;
+    listener_open(&one, c, &o, 2, 1);
+    listener_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 1000; i++)
         notifier_tell(one.waker, 3);
     notifier_poll(one.waker);
@@ -194,8 +197,8 @@ static void many_are_one(conf *c)
     assert_int_equal(notifier_stats_now(one.waker).sent, 2);
     assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
     assert_int_equal(notifier_poll(two.waker), 1);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
     clock_fake_free(clock);
 }
 
@@ -208,11 +211,11 @@ static void tell_three(unit *u, void *arg)
 }
 
 /* The order that everything rests on: commit, tell, hear, look. */
-static void who_hears_finds_it(conf *c)
+static void a_listener_that_hears_finds_it(conf *c)
 {
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
     committer *k = conf_committer(one.db, NULL);
     for (int64_t i = 0; i < 10; i++) {
         int64_t before = heard(&two);
@@ -226,17 +229,17 @@ static void who_hears_finds_it(conf *c)
         conf_ticket_free(&t);
     }
     committer_close(k);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 /* A notification inside a transaction would wait for its commit, and all commits for each other.
  * Here the transaction stays open, with the database locked as far as it can be. */
 static void no_transaction_is_waited_for(conf *c)
 {
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
     db_conn *w = conf_connect(one.db, DB_WRITER);
     error err = {0};
     db_value v[] = {db_int(1), db_int(1), db_text(SLICE_LIT("row")), db_null()};
@@ -244,7 +247,7 @@ static void no_transaction_is_waited_for(conf *c)
     CONF_OK(db_run(w, &CONF_APPEND, v, 4, &err), &err);
     notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) > 0);
-    ear three; /* and one may begin to listen */
+    listener three; /* and one may begin to listen */
     memset(&three, 0, sizeof three);
     three.waker = open_waker(two.db, &three, 4, 0);
     notifier_tell(one.waker, 4);
@@ -252,8 +255,8 @@ static void no_transaction_is_waited_for(conf *c)
     notifier_close(three.waker);
     db_rollback(w);
     db_disconnect(w);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 /* ---- Lost connections ---- */
@@ -274,15 +277,15 @@ static void cut(const conf *c, db *d)
 
 static void it_goes_on_after_a_loss(conf *c)
 {
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
     for (int i = 1; i <= 3; i++) {
         int calls = atomic_load(&two.calls);
         cut(c, one.db);
         TMP_AWAIT(notifier_stats_now(one.waker).reconnects >= i);
         TMP_AWAIT(notifier_stats_now(two.waker).reconnects >= i);
-        TMP_AWAIT(atomic_load(&two.calls) > calls); /* nobody knows what was missed */
+        TMP_AWAIT(atomic_load(&two.calls) > calls); /* it is unknown what was missed */
         int64_t before = heard(&two);
         notifier_tell(one.waker, 3);
         TMP_AWAIT(heard(&two) > before);
@@ -290,19 +293,19 @@ static void it_goes_on_after_a_loss(conf *c)
         notifier_tell(two.waker, 2);
         TMP_AWAIT(heard(&one) > before);
     }
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
-/* What was told while nobody was there goes out when the server is back; who cannot be reached by
- * then is called for another reason, its own new connection. */
+/* A notification for a server that is down goes out when the server is back; a target that cannot
+ * be reached by then is called for another reason, its own new connection. */
 static void a_server_may_go_and_come(conf *c)
 {
     if (!c->server)
         skip();
-    ear one, two;
-    ear_open(&one, c, NULL, 2, 0);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, c, NULL, 2, 0);
+    listener_open(&two, c, NULL, 3, 0);
     int calls = atomic_load(&two.calls);
     pgserver_stop(c->server, PGSERVER_FAST);
     notifier_tell(one.waker, 3);
@@ -313,11 +316,11 @@ static void a_server_may_go_and_come(conf *c)
     int64_t before = heard(&two);
     notifier_tell(one.waker, 3);
     TMP_AWAIT(heard(&two) > before);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
-/* Behind a pooler a session is nobody's: one can tell, and not listen. */
+/* Behind a pooler a session is shared: a client can notify, and not listen. */
 static void behind_a_pooler_one_can_tell(conf *c)
 {
     if (!c->server)
@@ -326,17 +329,17 @@ static void behind_a_pooler_one_can_tell(conf *c)
     size_t size = strlen(behind.url);
     snprintf(behind.url + size, sizeof behind.url - size, "%cpooler=transaction",
              strchr(behind.url, '?') ? '&' : '?');
-    ear one, two;
-    ear_open(&one, &behind, NULL, 2, 1);
-    ear_open(&two, c, NULL, 3, 0);
+    listener one, two;
+    listener_open(&one, &behind, NULL, 2, 1);
+    listener_open(&two, c, NULL, 3, 0);
     notifier_tell(one.waker, 3);
     notifier_poll(one.waker);
     TMP_AWAIT(heard(&two) == 1);
     notifier_tell(two.waker, 2);
     TMP_AWAIT(notifier_stats_now(two.waker).sent == 1);
     assert_int_equal(notifier_poll(one.waker), 0);
-    ear_close(&two);
-    ear_close(&one);
+    listener_close(&two);
+    listener_close(&one);
 }
 
 /* ---- Processes ---- */
@@ -348,7 +351,7 @@ static void another_process(int in, int out, void *arg)
     const conf *c = arg;
     db *d = NULL;
     notifier *w = NULL;
-    ear e = {0};
+    listener e = {0};
     db_options o = {.url = c->url};
     notifier_options wo = {.node = 3, .by_hand = 1, .on_heard = count_call, .on_heard_arg = &e};
     TMP_CHECK(db_open(&d, &o, NULL) == PAWL_OK);
@@ -377,8 +380,8 @@ static void processes_wake_each_other(conf *c)
     db_close(conf_open(c, NULL));
     tmp_child other = tmp_fork(another_process, c);
     tmp_expect(&other, 'r');
-    ear one;
-    ear_open(&one, c, NULL, 2, 0);
+    listener one;
+    listener_open(&one, c, NULL, 2, 0);
     notifier_tell(one.waker, 3);
     tmp_tell(other.to, 'l');
     tmp_expect(&other, 'l');
@@ -389,17 +392,17 @@ static void processes_wake_each_other(conf *c)
     TMP_AWAIT(heard(&one) > before);
     tmp_tell(other.to, 'x');
     tmp_join(&other);
-    ear_close(&one);
+    listener_close(&one);
 }
 
 /* A child of fork() has the descriptors and neither the thread nor a right to them: what it does
  * with its copy of the handle is nothing to its parent. */
-static void a_forked_child_disturbs_nobody(conf *c)
+static void a_forked_child_disturbs_no_listener(conf *c)
 {
     for (int by_hand = 0; by_hand < 2; by_hand++) {
-        ear one, two;
-        ear_open(&one, c, NULL, 2, 0);
-        ear_open(&two, c, NULL, 3, by_hand);
+        listener one, two;
+        listener_open(&one, c, NULL, 2, 0);
+        listener_open(&two, c, NULL, 3, by_hand);
         if (by_hand) { /* what has come must not be read by the child */
             notifier_tell(one.waker, 3);
             assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
@@ -421,8 +424,8 @@ static void a_forked_child_disturbs_nobody(conf *c)
             TMP_AWAIT(heard(&two) > 0);
         }
         assert_int_equal(notifier_stats_now(two.waker).reconnects, 0);
-        ear_close(&two);
-        ear_close(&one);
+        listener_close(&two);
+        listener_close(&one);
     }
 }
 
@@ -444,7 +447,7 @@ static void a_waker_opens_no_database(conf *c)
     db_options o = {.on_connect = count_connect, .on_connect_arg = &connects};
     db *d = conf_open(c, &o);
     int before = connects;
-    ear e = {0};
+    listener e = {0};
     notifier *w = open_waker(d, &e, 2, 1);
     notifier_tell(w, 3);
     notifier_poll(w);
@@ -461,9 +464,10 @@ static void the_file_is_small_and_ours(conf *c)
     tmp_path(path, c->dir, "conf.db");
     tmp_path(wake, c->dir, "conf.db-wake");
     db *d = conf_open(c, NULL);
-    assert_int_equal(tmp_size(wake), -1); /* made by who wakes, not by who opens */
+    assert_int_equal(tmp_size(wake),
+                     -1); /* made by the notifying process, not by the one that opens */
     assert_int_equal(chmod(path, 0640), 0);
-    ear e = {0};
+    listener e = {0};
     notifier *w = open_waker(d, &e, 2, 0);
     for (int64_t node = 3; node < 40; node++)
         notifier_tell(w, node);
@@ -490,17 +494,17 @@ int main(void)
     static const conf_case CASES[] = {
         {"anyone may tell", anyone_may_tell, 0},
         {"the target hears", the_target_hears, DB_SHARED},
-        {"everybody hears", everybody_hears, DB_SHARED},
+        {"all listeners hear", all_listeners_hear, DB_SHARED},
         {"others are left alone", others_are_left_alone, DB_SHARED},
         {"by hand there is a descriptor", by_hand_there_is_a_descriptor, DB_SHARED},
         {"many are one", many_are_one, DB_SHARED},
-        {"who hears finds it", who_hears_finds_it, DB_SHARED},
+        {"a listener that hears finds it", a_listener_that_hears_finds_it, DB_SHARED},
         {"no transaction is waited for", no_transaction_is_waited_for, DB_SHARED},
         {"it goes on after a loss", it_goes_on_after_a_loss, DB_SHARED},
         {"a server may go and come", a_server_may_go_and_come, DB_SHARED},
         {"behind a pooler one can tell", behind_a_pooler_one_can_tell, DB_SHARED},
         {"processes wake each other", processes_wake_each_other, DB_SHARED},
-        {"a forked child disturbs nobody", a_forked_child_disturbs_nobody, DB_SHARED},
+        {"a forked child disturbs no listener", a_forked_child_disturbs_no_listener, DB_SHARED},
         {"a waker opens no database", a_waker_opens_no_database, DB_SHARED},
         {"the file is small and ours", the_file_is_small_and_ours, DB_SHARED},
     };

@@ -28,31 +28,31 @@ static int readable(int fd)
 
 /* ---- One waker on it, by hand ---- */
 
-typedef struct rig {
-    post post;
+typedef struct fixture {
+    notifier_fixture driver;
     notifier *waker;
     atomic_int calls; /* of on_heard */
-} rig;
+} fixture;
 
 static void count_call(void *arg)
 {
-    atomic_fetch_add(&((rig *)arg)->calls, 1);
+    atomic_fetch_add(&((fixture *)arg)->calls, 1);
 }
 
-static pawl_code try_open(rig *r, int by_hand)
+static pawl_code try_open(fixture *r, int by_hand)
 {
     error err = {0};
     notifier_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
-    pawl_code rc = notifier_open(&r->waker, &r->post.base, &o, &err);
+    pawl_code rc = notifier_open(&r->waker, &r->driver.base, &o, &err);
     assert_true(rc == PAWL_OK || err.message[0]);
     return rc;
 }
 
 /* Open, and have done with the call that follows every connect. */
-static void rig_open(rig *r)
+static void fixture_open(fixture *r)
 {
     memset(r, 0, sizeof *r);
-    post_open(&r->post);
+    notifier_fixture_open(&r->driver);
     assert_int_equal(try_open(r, 1), PAWL_OK);
     assert_int_equal(notifier_next_ns(r->waker), 0);
     assert_int_equal(notifier_poll(r->waker), 1);
@@ -60,25 +60,25 @@ static void rig_open(rig *r)
     assert_int_equal(notifier_next_ns(r->waker), INT64_MAX);
 }
 
-static void rig_close(rig *r)
+static void fixture_close(fixture *r)
 {
     notifier_close(r->waker);
-    post_close(&r->post);
+    notifier_fixture_close(&r->driver);
 }
 
-static void pass_ms(rig *r, int64_t ms)
+static void pass_ms(fixture *r, int64_t ms)
 {
-    clock_fake_advance(r->post.clock, ms);
+    clock_fake_advance(r->driver.clock, ms);
     notifier_poll(r->waker);
 }
 
 /* What went out since the last look: exactly these. */
-static void expect_sent(rig *r, const int64_t *targets, int count)
+static void expect_sent(fixture *r, const int64_t *targets, int count)
 {
-    assert_int_equal(r->post.count, count);
+    assert_int_equal(r->driver.count, count);
     for (int i = 0; i < count; i++)
-        assert_int_equal(r->post.sent[i], targets[i]);
-    post_forget(&r->post);
+        assert_int_equal(r->driver.sent[i], targets[i]);
+    notifier_fixture_clear(&r->driver);
 }
 
 #define EXPECT_SENT(r, ...)                                                                        \
@@ -90,24 +90,24 @@ static void expect_sent(rig *r, const int64_t *targets, int count)
 static void what_is_told_goes_out_at_once(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     notifier_tell(r.waker, 3);
-    EXPECT_NOTHING(&r); /* who tells does not send */
+    EXPECT_NOTHING(&r); /* telling does not send */
     assert_int_equal(notifier_next_ns(r.waker), 0);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     assert_int_equal(notifier_next_ns(r.waker), INT64_MAX);
     notifier_poll(r.waker);
     EXPECT_NOTHING(&r);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void a_thousand_are_one(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     for (int i = 0; i < 1000; i++)
         notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
@@ -117,15 +117,15 @@ static void a_thousand_are_one(void **state)
     notifier_stats s = notifier_stats_now(r.waker);
     assert_int_equal(s.told, 1000);
     assert_int_equal(s.sent, 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 /* The rule itself: 5 ms between two for the same target, exactly, and nothing is forgotten. */
 static void five_milliseconds_lie_between_two(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     for (int round = 0; round < 20; round++) {
         for (int ms = 0; ms < 5; ms++) {
             for (int i = 0; i < 50; i++)
@@ -137,7 +137,7 @@ static void five_milliseconds_lie_between_two(void **state)
             } else {
                 EXPECT_SENT(&r, 3);
             }
-            clock_fake_advance(r.post.clock, 1);
+            clock_fake_advance(r.driver.clock, 1);
         }
     }
     notifier_poll(r.waker);
@@ -145,14 +145,14 @@ static void five_milliseconds_lie_between_two(void **state)
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
     assert_int_equal(notifier_stats_now(r.waker).sent, 21);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void every_target_has_its_own_time(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
@@ -161,18 +161,18 @@ static void every_target_has_its_own_time(void **state)
     notifier_tell(r.waker, 4);
     notifier_tell(r.waker, 5);
     notifier_poll(r.waker);
-    assert_int_equal(r.post.trips, 1);
+    assert_int_equal(r.driver.trips, 1);
     EXPECT_SENT(&r, 4, 5);
     pass_ms(&r, 3);
     EXPECT_SENT(&r, 3);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
-static void everybody_is_everybody(void **state)
+static void a_notification_for_all_covers_each_node(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     notifier_tell(r.waker, 3);
     notifier_tell(r.waker, WAKER_EVERYBODY);
     notifier_tell(r.waker, 4);
@@ -181,7 +181,7 @@ static void everybody_is_everybody(void **state)
     pass_ms(&r, 10);
     EXPECT_NOTHING(&r); /* 3 and 4 have heard it */
 
-    /* Everybody may have to wait; who is told by name has not. */
+    /* A notification for all may have to wait; one for a named node does not. */
     notifier_tell(r.waker, WAKER_EVERYBODY);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 0);
@@ -191,36 +191,37 @@ static void everybody_is_everybody(void **state)
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 5);
     EXPECT_SENT(&r, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void a_node_does_not_wake_itself(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     notifier_tell(r.waker, 7);
     assert_false(readable(notifier_fd(r.waker)));
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
     assert_int_equal(notifier_stats_now(r.waker).told, 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
-/* The table is bounded: who finds no line in it tells everybody, and nobody is left out. */
-static void too_many_targets_are_everybody(void **state)
+/* The table is bounded: a target that finds no line in it turns into a notification for all, and no
+ * target is left out. */
+static void too_many_targets_become_one_for_all(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     for (int64_t node = 100; node < 100 + LINES - 1; node++)
         notifier_tell(r.waker, node);
     notifier_poll(r.waker);
-    assert_int_equal(r.post.trips, 1);
-    assert_int_equal(r.post.count, LINES - 1);
+    assert_int_equal(r.driver.trips, 1);
+    assert_int_equal(r.driver.count, LINES - 1);
     for (int i = 0; i < LINES - 1; i++)
-        assert_int_equal(r.post.sent[i], 100 + i);
-    post_forget(&r.post);
+        assert_int_equal(r.driver.sent[i], 100 + i);
+    notifier_fixture_clear(&r.driver);
 
     /* All lines are in use for 5 ms: forgetting one would let it be told too often. */
     notifier_tell(r.waker, 1000);
@@ -234,14 +235,14 @@ static void too_many_targets_are_everybody(void **state)
     notifier_tell(r.waker, 1001);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 1000, 1001);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void the_last_words_are_sent(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
     notifier_tell(r.waker, 3);
@@ -251,7 +252,7 @@ static void the_last_words_are_sent(void **state)
     notifier_tell(r.waker, 4);
     notifier_close(r.waker);
     EXPECT_SENT(&r, 3, 4);
-    post_close(&r.post);
+    notifier_fixture_close(&r.driver);
 }
 
 /* ---- Hearing ---- */
@@ -259,26 +260,26 @@ static void the_last_words_are_sent(void **state)
 static void what_is_said_is_heard_once(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     assert_false(readable(notifier_fd(r.waker)));
     assert_int_equal(notifier_poll(r.waker), 0);
-    tmp_tell(r.post.word[1], 'x');
-    tmp_tell(r.post.word[1], 'x');
+    tmp_tell(r.driver.pipe[1], 'x');
+    tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(notifier_fd(r.waker)));
     assert_int_equal(notifier_poll(r.waker), 1);
     assert_false(readable(notifier_fd(r.waker)));
     assert_int_equal(notifier_poll(r.waker), 0);
     assert_int_equal(r.calls, 2);
     assert_int_equal(notifier_stats_now(r.waker).heard, 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void who_tells_makes_the_descriptor_readable(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     for (int round = 0; round < 3; round++) {
         assert_false(readable(notifier_fd(r.waker)));
         notifier_tell(r.waker, 3);
@@ -287,141 +288,142 @@ static void who_tells_makes_the_descriptor_readable(void **state)
         notifier_poll(r.waker);
         assert_false(readable(notifier_fd(r.waker)));
         EXPECT_SENT(&r, 3, 4);
-        clock_fake_advance(r.post.clock, 5);
+        clock_fake_advance(r.driver.clock, 5);
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void where_nothing_can_be_heard_one_can_tell(void **state)
 {
     (void)state;
-    rig r = {0};
-    post_open(&r.post);
-    r.post.deaf = 1;
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.deaf = 1;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
     notifier_poll(r.waker);
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
     assert_int_equal(r.calls, 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 /* ---- Lost connections ---- */
 
-/* Nobody knows what was said meanwhile: so on_heard is called when there is a connection again. */
+/* Notifications of the meantime are lost: so on_heard is called when there is a connection
+ * again. */
 static void a_lost_connection_is_made_anew(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
+    fixture r;
+    fixture_open(&r);
     int fd = notifier_fd(r.waker);
-    r.post.lost = 1;
-    tmp_tell(r.post.word[1], 'x');
+    r.driver.lost = 1;
+    tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(fd));
     assert_int_equal(notifier_poll(r.waker), 0);
-    assert_int_equal(atomic_load(&r.post.open), 0);
+    assert_int_equal(atomic_load(&r.driver.open), 0);
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker); /* not yet */
-    assert_int_equal(atomic_load(&r.post.connects), 1);
+    assert_int_equal(atomic_load(&r.driver.connects), 1);
     assert_int_equal(notifier_next_ns(r.waker), 10 * INT64_C(1000000));
 
-    clock_fake_advance(r.post.clock, 10);
+    clock_fake_advance(r.driver.clock, 10);
     assert_int_equal(notifier_poll(r.waker), 1);
-    assert_int_equal(atomic_load(&r.post.connects), 2);
+    assert_int_equal(atomic_load(&r.driver.connects), 2);
     assert_int_equal(notifier_stats_now(r.waker).reconnects, 1);
     EXPECT_SENT(&r, 3);
     assert_int_equal(notifier_fd(r.waker), fd);
-    tmp_tell(r.post.word[1], 'x');
+    tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(fd));
     assert_int_equal(notifier_poll(r.waker), 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void patience_grows(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
-    r.post.notify_code = PAWL_UNREACHABLE;
-    r.post.connect_code = PAWL_UNREACHABLE;
+    fixture r;
+    fixture_open(&r);
+    r.driver.notify_code = PAWL_UNREACHABLE;
+    r.driver.connect_code = PAWL_UNREACHABLE;
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
-    assert_int_equal(atomic_load(&r.post.open), 0);
-    clock_source *clock = clock_fake_source(r.post.clock);
+    assert_int_equal(atomic_load(&r.driver.open), 0);
+    clock_source *clock = clock_fake_source(r.driver.clock);
     for (int64_t ms = 10; ms < 100000; ms *= 2) {
         int64_t next = notifier_next_ns(r.waker);
         assert_int_equal(next - clock->mono_ns(clock), (ms < 1000 ? ms : 1000) * 1000000);
         assert_false(readable(notifier_fd(r.waker)));
         pass_ms(&r, (next - clock->mono_ns(clock)) / 1000000);
     }
-    int connects = atomic_load(&r.post.connects);
+    int connects = atomic_load(&r.driver.connects);
     pass_ms(&r, 999);
-    assert_int_equal(atomic_load(&r.post.connects), connects);
+    assert_int_equal(atomic_load(&r.driver.connects), connects);
 
     /* A connection that breaks at once has not been good for anything: no haste. */
-    r.post.connect_code = PAWL_OK;
+    r.driver.connect_code = PAWL_OK;
     pass_ms(&r, 1);
-    assert_int_equal(atomic_load(&r.post.connects), connects + 1);
+    assert_int_equal(atomic_load(&r.driver.connects), connects + 1);
     assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
-    r.post.notify_code = PAWL_OK;
+    r.driver.notify_code = PAWL_OK;
     pass_ms(&r, 1000);
     EXPECT_SENT(&r, 3);
-    r.post.lost = 1;
+    r.driver.lost = 1;
     pass_ms(&r, 1);
     assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 10 * INT64_C(1000000));
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void a_server_may_come_later(void **state)
 {
     (void)state;
-    rig r = {0};
-    post_open(&r.post);
-    r.post.connect_code = PAWL_UNREACHABLE;
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
     notifier_tell(r.waker, 3);
     assert_int_equal(notifier_poll(r.waker), 0);
-    r.post.connect_code = PAWL_OK;
-    clock_fake_advance(r.post.clock, 10);
+    r.driver.connect_code = PAWL_OK;
+    clock_fake_advance(r.driver.clock, 10);
     assert_int_equal(notifier_poll(r.waker), 1);
     EXPECT_SENT(&r, 3);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void what_cannot_get_better_is_refused(void **state)
 {
     (void)state;
-    rig r = {0};
-    post_open(&r.post);
-    r.post.connect_code = PAWL_DENIED;
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.connect_code = PAWL_DENIED;
     assert_int_equal(try_open(&r, 1), PAWL_DENIED);
     assert_null(r.waker);
-    r.post.connect_code = PAWL_OK;
-    r.post.listen_code = PAWL_CANTOPEN;
+    r.driver.connect_code = PAWL_OK;
+    r.driver.listen_code = PAWL_CANTOPEN;
     assert_int_equal(try_open(&r, 0), PAWL_CANTOPEN);
     assert_null(r.waker);
-    post_close(&r.post);
+    notifier_fixture_close(&r.driver);
 }
 
 /* It is a hint: not worth a second attempt, nor a new connection. */
 static void a_word_that_is_refused_is_dropped(void **state)
 {
     (void)state;
-    rig r;
-    rig_open(&r);
-    r.post.notify_code = PAWL_FULL;
+    fixture r;
+    fixture_open(&r);
+    r.driver.notify_code = PAWL_FULL;
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
-    r.post.notify_code = PAWL_OK;
+    r.driver.notify_code = PAWL_OK;
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
     assert_int_equal(notifier_stats_now(r.waker).sent, 0);
-    assert_int_equal(atomic_load(&r.post.connects), 1);
+    assert_int_equal(atomic_load(&r.driver.connects), 1);
     notifier_tell(r.waker, 3);
     notifier_poll(r.waker);
     EXPECT_SENT(&r, 3);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 /* ---- With a thread ---- */
@@ -429,7 +431,7 @@ static void a_word_that_is_refused_is_dropped(void **state)
 enum { TELLERS = 4, ROUNDS = 2000 };
 
 typedef struct teller {
-    rig *rig;
+    fixture *fixture;
     int64_t node;
 } teller;
 
@@ -437,20 +439,20 @@ static void *tell_often(void *arg)
 {
     teller *t = arg;
     for (int i = 0; i < ROUNDS; i++) {
-        notifier_tell(t->rig->waker, t->node);
-        notifier_tell(t->rig->waker, 50);
+        notifier_tell(t->fixture->waker, t->node);
+        notifier_tell(t->fixture->waker, 50);
     }
     return NULL;
 }
 
-/* Whoever tells and whenever: after the last word another notification goes out. Here the clock is
- * the system's, because the thread waits for descriptors. */
+/* Whichever thread tells, and whenever: after the last telling another notification goes out. Here
+ * the clock is the system's, because the thread waits for descriptors. */
 static void nothing_that_was_told_is_lost(void **state)
 {
     (void)state;
-    rig r = {0};
-    post_open(&r.post);
-    r.post.base.options.clock = clock_system();
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.base.options.clock = clock_system();
     assert_int_equal(try_open(&r, 0), PAWL_OK);
     TMP_AWAIT(atomic_load(&r.calls) == 1);
     pthread_t threads[TELLERS];
@@ -461,34 +463,34 @@ static void nothing_that_was_told_is_lost(void **state)
     }
     for (int i = 0; i < TELLERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    post_forget(&r.post);
+    notifier_fixture_clear(&r.driver);
     for (int i = 0; i < TELLERS; i++)
         notifier_tell(r.waker, 10 + i);
     for (int i = 0; i < TELLERS; i++)
-        TMP_AWAIT(post_has(&r.post, 10 + i));
-    tmp_tell(r.post.word[1], 'x');
+        TMP_AWAIT(notifier_fixture_has(&r.driver, 10 + i));
+    tmp_tell(r.driver.pipe[1], 'x');
     TMP_AWAIT(atomic_load(&r.calls) == 2);
     notifier_stats s = notifier_stats_now(r.waker);
     assert_int_equal(s.told, TELLERS * ROUNDS * 2 + TELLERS);
     assert_true(s.sent <= s.told);
     assert_int_equal(s.heard, 1);
-    rig_close(&r);
+    fixture_close(&r);
 }
 
 static void the_thread_comes_back_by_itself(void **state)
 {
     (void)state;
-    rig r = {0};
-    post_open(&r.post);
-    r.post.base.options.clock = clock_system();
-    r.post.connect_code = PAWL_UNREACHABLE;
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.base.options.clock = clock_system();
+    r.driver.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 0), PAWL_OK);
     notifier_tell(r.waker, 3);
-    TMP_AWAIT(atomic_load(&r.post.connects) > 2);
+    TMP_AWAIT(atomic_load(&r.driver.connects) > 2);
     notifier_close(r.waker); /* it does not wait for the server */
     assert_int_equal(r.calls, 0);
     EXPECT_NOTHING(&r);
-    post_close(&r.post);
+    notifier_fixture_close(&r.driver);
 }
 
 int main(void)
@@ -498,9 +500,9 @@ int main(void)
         cmocka_unit_test(a_thousand_are_one),
         cmocka_unit_test(five_milliseconds_lie_between_two),
         cmocka_unit_test(every_target_has_its_own_time),
-        cmocka_unit_test(everybody_is_everybody),
+        cmocka_unit_test(a_notification_for_all_covers_each_node),
         cmocka_unit_test(a_node_does_not_wake_itself),
-        cmocka_unit_test(too_many_targets_are_everybody),
+        cmocka_unit_test(too_many_targets_become_one_for_all),
         cmocka_unit_test(the_last_words_are_sent),
         cmocka_unit_test(what_is_said_is_heard_once),
         cmocka_unit_test(who_tells_makes_the_descriptor_readable),

@@ -15,15 +15,15 @@
 
 enum { BOUND = 1024 * 1024, ROW = 4000, BATCH = 10 };
 
-typedef struct bench {
+typedef struct fixture {
     char wal[TMP_PATH];
     db *db;
     db_conn *w;
     int64_t seq;
     int64_t largest; /* the log has been, as stat(2) has it */
-} bench;
+} fixture;
 
-static void bench_open(bench *b, const conf *c, int by_hand)
+static void fixture_open(fixture *b, const conf *c, int by_hand)
 {
     memset(b, 0, sizeof *b);
     tmp_path(b->wal, c->dir, "conf.db-wal");
@@ -31,13 +31,13 @@ static void bench_open(bench *b, const conf *c, int by_hand)
     b->w = conf_connect(b->db, DB_WRITER);
 }
 
-static void bench_close(bench *b)
+static void fixture_close(fixture *b)
 {
     db_disconnect(b->w);
     db_close(b->db);
 }
 
-static void write_batch(bench *b)
+static void write_batch(fixture *b)
 {
     static const char bytes[ROW];
     error err = {0};
@@ -50,7 +50,7 @@ static void write_batch(bench *b)
     conf_commit(b->w);
 }
 
-static void batch(bench *b)
+static void batch(fixture *b)
 {
     write_batch(b);
     b->w->driver->between(b->w);
@@ -61,8 +61,8 @@ static void batch(bench *b)
 /* Ten times the bound goes through it. */
 static void under_load(conf *c, int by_hand)
 {
-    bench b;
-    bench_open(&b, c, by_hand);
+    fixture b;
+    fixture_open(&b, c, by_hand);
     while (b.seq * ROW < 10 * BOUND)
         batch(&b);
     db_sqlite_stats s = db_sqlite_figures(b.w);
@@ -74,7 +74,7 @@ static void under_load(conf *c, int by_hand)
     assert_int_equal(s.wal.blocked, 0);
     assert_true(s.wal.stall_ns_max > 0);
     assert_int_equal(conf_rows(b.db, 1), b.seq);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static void the_log_stays_within_its_bound(conf *c)
@@ -87,7 +87,8 @@ static void by_hand_it_does_too(conf *c)
     under_load(c, 1);
 }
 
-/* Through the committer, as it is in life: batch after batch, nobody asks for housekeeping. */
+/* Through the committer, as an engine does it: batch after batch, without a call for
+ * housekeeping. */
 static void the_committer_keeps_it_too(conf *c)
 {
     static const char bytes[ROW];
@@ -119,8 +120,8 @@ static void the_committer_keeps_it_too(conf *c)
 static void a_long_reader_delays_it_only(conf *c)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     batch(&b);
     db_conn *r = conf_connect(b.db, DB_READER);
     conf_begin(r);
@@ -143,7 +144,7 @@ static void a_long_reader_delays_it_only(conf *c)
     if (b.largest > grown + BOUND) /* the last piece before the reader was found gone */
         fail_msg("it went on growing: %lld, then %lld", (long long)grown, (long long)b.largest);
     db_disconnect(r);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Made once and kept, whatever is in it: a log that is deleted and made anew costs a sync of the
@@ -152,27 +153,27 @@ static void the_log_survives_closing(conf *c)
 {
     struct stat first;
     struct stat now;
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     batch(&b);
     assert_int_equal(stat(b.wal, &first), 0);
     for (int i = 1; i <= 3; i++) {
-        bench_close(&b);
+        fixture_close(&b);
         assert_int_equal(stat(b.wal, &now), 0);
         assert_true(now.st_ino == first.st_ino);
-        bench_open(&b, c, 0);
+        fixture_open(&b, c, 0);
         assert_int_equal(stat(b.wal, &now), 0);
         assert_true(now.st_ino == first.st_ino);
         assert_int_equal(conf_rows(b.db, 1), BATCH);
     }
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* Figures of a connection that has not written yet are zero, not garbage. */
 static void figures_are_there_from_the_beginning(conf *c)
 {
-    bench b;
-    bench_open(&b, c, 0);
+    fixture b;
+    fixture_open(&b, c, 0);
     db_sqlite_stats s = db_sqlite_figures(b.w);
     assert_int_equal(s.wal.restarts, 0);
     assert_int_equal(s.wal.bytes_max, 0);
@@ -181,12 +182,12 @@ static void figures_are_there_from_the_beginning(conf *c)
     batch(&b);
     s = db_sqlite_figures(b.w);
     assert_true(s.wal.bytes_max > 0);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* ---- The thread that copies ---- */
 
-/* The system's clock, which counts how often somebody began to wait by it. With nobody in the way
+/* The system's clock, which counts how often a thread began to wait by it. With nothing in the way
  * of a writer, that is the copying thread alone. */
 typedef struct counting_clock {
     clock_source source; /* first: the clock is what it counts for */
@@ -212,7 +213,7 @@ static int counted_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *
     return clock_system()->wait(clock_system(), cond, mutex, deadline_ns);
 }
 
-static void bench_open_counting(bench *b, const conf *c, counting_clock *clock, int64_t bound)
+static void fixture_open_counting(fixture *b, const conf *c, counting_clock *clock, int64_t bound)
 {
     memset(b, 0, sizeof *b);
     *clock = (counting_clock){.source = {counted_now_ms, counted_mono_ns, counted_wait}};
@@ -227,8 +228,8 @@ static void beside_a_reader_the_copying_thread_sleeps(conf *c)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {journal}", ""};
     counting_clock clock;
-    bench b;
-    bench_open_counting(&b, c, &clock, BOUND);
+    fixture b;
+    fixture_open_counting(&b, c, &clock, BOUND);
     batch(&b); /* makes the thread, which has nothing to do yet */
     TMP_AWAIT(atomic_load(&clock.waits) == 1);
     db_conn *r = conf_connect(b.db, DB_READER);
@@ -244,24 +245,24 @@ static void beside_a_reader_the_copying_thread_sleeps(conf *c)
     }
     db_rollback(r);
     db_disconnect(r);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 /* A sixteenth of a tiny bound is nothing, and nothing is always there to be copied. */
 static void with_a_tiny_bound_it_sleeps_too(conf *c)
 {
     counting_clock clock;
-    bench b;
-    bench_open_counting(&b, c, &clock, 1);
+    fixture b;
+    fixture_open_counting(&b, c, &clock, 1);
     batch(&b); /* makes the thread */
     TMP_AWAIT(atomic_load(&clock.waits) > 0);
     int waits = atomic_load(&clock.waits);
     batch(&b);
     TMP_AWAIT(atomic_load(&clock.waits) > waits);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
-/* An application that lets nobody in any more, and what it is told of it. */
+/* An application that blocks every writer, and the events that it is told. */
 typedef struct gate {
     int closed;
     int told;
@@ -283,7 +284,7 @@ static void note_no_copier(int level, const char *event, const char *fields, voi
 static void without_the_thread_it_stays_within_its_bound(conf *c)
 {
     gate g = {0};
-    bench b = {.seq = 0};
+    fixture b = {.seq = 0};
     tmp_path(b.wal, c->dir, "conf.db-wal");
     b.db = conf_open(c, &(db_options){.wal_bytes = BOUND,
                                       .on_connect = let_in,
@@ -299,7 +300,7 @@ static void without_the_thread_it_stays_within_its_bound(conf *c)
     assert_int_equal(g.told, 1);
     g.closed = 0;
     assert_int_equal(conf_rows(b.db, 1), b.seq);
-    bench_close(&b);
+    fixture_close(&b);
 }
 
 static const conf_case CASES[] = {

@@ -64,7 +64,7 @@ static void ended_runs_say_how(conf *c)
     pawl_close(p);
 }
 
-static void held_runs_name_who_releases_them(conf *c)
+static void held_runs_name_what_releases_them(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .held = 1, .held_at = 1738281600000, .workflow = "pay", .version = "7");
@@ -128,7 +128,7 @@ static void retries_say_what_went_wrong(conf *c)
     pawl_close(p);
 }
 
-static void tasks_say_who_has_them(conf *c)
+static void tasks_say_which_node_has_them(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1);
@@ -171,7 +171,7 @@ static void many_things_are_not_all_told(conf *c)
     pawl_close(p);
 }
 
-/* ---- Who has to do something ---- */
+/* ---- What has to happen next ---- */
 
 static void owners_are_named(conf *c)
 {
@@ -183,7 +183,7 @@ static void owners_are_named(conf *c)
     RUNS_ADD(p, .run = 4, .wake_at = 1, .workflow = "pay", .version = "7");
     RUNS_ADD(p, .run = 5, .wake_at = YEAR_2100, .workflow = "pay", .version = "");
     WHY("run-2", "Node 6 owns it and is closed");
-    WHY("run-4", "It is due since 1970", "Nobody owns it, and there is no live node",
+    WHY("run-4", "It is due since 1970", "No node owns it, and there is no live node",
         "workflow \"pay\" in version \"7\".\n");
     runs_node(p, other ? other : p, 5, "five\n", 1);
     runs_node(p, other ? other : p, 6, "six", 0);
@@ -195,17 +195,17 @@ static void owners_are_named(conf *c)
     WHY("run-2", "Node 6 (\"six\", build \"b-1\") owns it and is not alive");
     WHY("run-3", "Node 7 owns it and is closed; another node will take it over.\n");
     WHY("run-4",
-        "Nobody owns it, and of 1 live node none has workflow \"pay\" in version \"7\": it goes "
+        "No node owns it, and of 1 live node none has workflow \"pay\" in version \"7\": it goes "
         "on when one comes that has it.\n");
     conf_script(handle_db(p), "INSERT INTO {offers} (tenant, workflow, version, node) VALUES"
                               " ('', 'pay', '8', 5), ('', 'pay', '7', 6), ('t', 'pay', '7', 5)");
     WHY("run-4", "of 1 live node none has");
     WHY("run-5", "It begins at 2100",
-        "Nobody owns it; then it is claimed by one of 1 live node that has workflow \"pay\".\n");
+        "No node owns it; then it is claimed by one of 1 live node that has workflow \"pay\".\n");
     conf_script(handle_db(p), "INSERT INTO {offers} (tenant, workflow, version, node) VALUES"
                               " ('', 'pay', '7', 5)");
     WHY("run-4",
-        "Nobody owns it; it will be claimed by one of 1 live node that has workflow \"pay\" in "
+        "No node owns it; it will be claimed by one of 1 live node that has workflow \"pay\" in "
         "version \"7\".\n");
     pawl_close(other);
     pawl_close(p);
@@ -234,10 +234,10 @@ static void names_cannot_forge(conf *c)
 
 static const conf_case CASES[] = {
     {"ended runs say how", ended_runs_say_how, 0},
-    {"held runs name who releases them", held_runs_name_who_releases_them, 0},
+    {"held runs name what releases them", held_runs_name_what_releases_them, 0},
     {"sleepers say until when", sleepers_say_until_when, 0},
     {"retries say what went wrong", retries_say_what_went_wrong, 0},
-    {"tasks say who has them", tasks_say_who_has_them, 0},
+    {"tasks say which node has them", tasks_say_which_node_has_them, 0},
     {"many things are not all told", many_things_are_not_all_told, 0},
     {"owners are named", owners_are_named, 0},
     {"names cannot forge", names_cannot_forge, 0},

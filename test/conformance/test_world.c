@@ -1,6 +1,6 @@
-/* L8 below the engine: a committer notices that its database went back, before it writes; whichever
- * of the engine's connections has committed what was lost; and goes on when everything that was
- * held in memory is let go. */
+/* L8 below the engine: a committer notices, before it writes, that its database went back,
+ * whichever of the engine's connections has committed what was lost. It goes on when everything
+ * that was held in memory was dropped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ static void the_next_transaction_notices(conf *c)
     backup_restore(c);
     append(k, RUN, 3, UNIT_REFUSED, "back");
     assert_int_equal(conf_rows(d, RUN), 1);
-    append(k, RUN, 2, UNIT_COMMITTED, NULL); /* nobody holds anything: it has begun anew */
+    append(k, RUN, 2, UNIT_COMMITTED,
+           NULL); /* no connection is in a transaction: it has begun anew */
     append(k, RUN, 3, UNIT_COMMITTED, NULL);
     assert_int_equal(conf_rows(d, RUN), 3);
     committer_close(k);

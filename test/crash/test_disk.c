@@ -25,39 +25,7 @@
 
 #define RUNS 6
 
-typedef struct scene {
-    char folder[TMP_PATH];
-    char path[TMP_PATH];
-    rig rig;
-} scene;
-
-static int set_up(void **state)
-{
-    static scene s;
-    s = (scene){.folder = ""};
-    tmp_dir_make(s.folder);
-    tmp_path(s.path, s.folder, "app.db");
-    rig_init(&s.rig, s.path);
-    *state = &s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scene *s = *state;
-    rig_free(&s->rig);
-    tmp_dir_remove(s->folder);
-    return 0;
-}
-
-static rig *open_rig(scene *s)
-{
-    assert_int_equal(rig_open(&s->rig), PAWL_OK);
-    assert_int_equal(rig_make_runs(&s->rig, RUNS), PAWL_OK);
-    return &s->rig;
-}
-
-static void check(rig *r, const char *when)
+static void check(disk_fixture *r, const char *when)
 {
     ledger_verdict v;
     if (ledger_check(&r->ledger, r->path, &v) != 0)
@@ -75,7 +43,7 @@ static void expect_error(const error *err, pawl_code code)
     assert_true(err->hint[0] != 0);
 }
 
-static void expect_failed(const rig_step *s, pawl_code code)
+static void expect_failed(const disk_step *s, pawl_code code)
 {
     assert_int_equal(s->finals, 1);
     assert_int_equal(s->answer, UNIT_FAILED);
@@ -85,20 +53,20 @@ static void expect_failed(const rig_step *s, pawl_code code)
 }
 
 /* A step of a run that has had none, or only failures, by a new submitter. */
-static rig_step *commit_one(rig *r, int64_t run, int64_t seq)
+static disk_step *commit_one(disk_fixture *r, int64_t run, int64_t seq)
 {
-    static submitter owners[RIG_STEPS];
+    static submitter owners[DISK_STEPS];
     submitter *owner = &owners[r->count];
     *owner = (submitter){0};
-    rig_step *s = rig_hand_in(r, owner, run, seq, 100);
-    assert_true(rig_drive_on(r, 1000));
+    disk_step *s = disk_submit(r, owner, run, seq, 100);
+    assert_true(disk_drive_on(r, 1000));
     assert_int_equal(s->finals, 1);
     return s;
 }
 
-static void work_goes_on(rig *r, int64_t run, int64_t seq)
+static void work_goes_on(disk_fixture *r, int64_t run, int64_t seq)
 {
-    rig_step *s = commit_one(r, run, seq);
+    disk_step *s = commit_one(r, run, seq);
     if (s->answer != UNIT_COMMITTED)
         fail_msg("the cause is gone, and still: %s %s", pawl_code_name(s->code), s->message);
 }
@@ -107,23 +75,23 @@ static void work_goes_on(rig *r, int64_t run, int64_t seq)
 
 static void full_at_the_commit(void **state)
 {
-    rig *r = open_rig(*state);
+    disk_fixture *r = disk_open_with_runs(*state, RUNS);
     submitter owner = {0};
     atomic_store(&vfs_shim.budget, 100);
-    rig_step *lost = rig_hand_in(r, &owner, 1, 1, 100);
-    rig_drive_on(r, 20);
+    disk_step *lost = disk_submit(r, &owner, 1, 1, 100);
+    disk_drive_on(r, 20);
     assert_true(atomic_load(&vfs_shim.refused_full) > 0);
     assert_int_equal(lost->finals, 0); /* there is no room to find out */
     assert_int_equal(lost->undecided, 1);
     atomic_store(&vfs_shim.budget, -1);
-    assert_true(rig_drive_on(r, 1000));
+    assert_true(disk_drive_on(r, 1000));
     expect_failed(lost, PAWL_FULL);
     work_goes_on(r, 1, 1);
     check(r, "full at the commit");
 }
 
 /* No room for more than this in the log, beside what it has already. */
-static void bound_the_log(const rig *r, int64_t more)
+static void bound_the_log(const disk_fixture *r, int64_t more)
 {
     char log[TMP_PATH];
     scratch_suffix(log, r->path, "-wal");
@@ -145,14 +113,14 @@ static void lift(void)
  * whole transaction away when that fails. Its neighbours do not suffer: there is room for them. */
 static void full_in_a_statement(void **state)
 {
-    rig *r = open_rig(*state);
+    disk_fixture *r = disk_open_with_runs(*state, RUNS);
     submitter owners[4] = {{0}};
     bound_the_log(r, 1024 * 1024);
-    rig_step *before = rig_hand_in(r, &owners[0], 1, 1, 100);
-    rig_step *large = rig_hand_in(r, &owners[1], 2, 1, 8 * 1024 * 1024);
-    rig_step *large_next = rig_hand_in(r, &owners[1], 2, 2, 100);
-    rig_step *after = rig_hand_in(r, &owners[2], 3, 1, 100);
-    assert_true(rig_drive_on(r, 20));
+    disk_step *before = disk_submit(r, &owners[0], 1, 1, 100);
+    disk_step *large = disk_submit(r, &owners[1], 2, 1, 8 * 1024 * 1024);
+    disk_step *large_next = disk_submit(r, &owners[1], 2, 2, 100);
+    disk_step *after = disk_submit(r, &owners[2], 3, 1, 100);
+    assert_true(disk_drive_on(r, 20));
     assert_true(atomic_load(&vfs_shim.refused_full) > 0);
     expect_failed(large, PAWL_FULL);
     assert_int_equal(large->undecided, 0); /* it never came to a commit */
@@ -167,53 +135,53 @@ static void full_in_a_statement(void **state)
 
 /* One engine's trouble is not another's: its turn to write ends with its transaction, also when
  * SQLite has ended that by itself. */
-static void full_keeps_nobody_out(void **state)
+static void full_keeps_no_other_engine_out(void **state)
 {
-    scene *s = *state;
-    static rig other;
-    rig *r = open_rig(s);
+    disk_folder *s = *state;
+    static disk_fixture other;
+    disk_fixture *r = disk_open_with_runs(s, RUNS);
     submitter owners[3] = {{0}};
-    rig_init(&other, s->path);
-    assert_int_equal(rig_open(&other), PAWL_OK);
+    disk_init(&other, s->path);
+    assert_int_equal(disk_open(&other), PAWL_OK);
     other.marks = 1000;
     for (int64_t seq = 1; seq <= 3; seq++) {
         size_t bytes = seq == 2 ? 8 * 1024 * 1024 : 100;
         bound_the_log(r, 1024 * 1024);
-        rig_step *ours = rig_hand_in(r, &owners[seq - 1], 1, seq < 3 ? seq : 2, bytes);
-        rig_drive(r);
+        disk_step *ours = disk_submit(r, &owners[seq - 1], 1, seq < 3 ? seq : 2, bytes);
+        disk_drive(r);
         if (seq == 2)
             expect_failed(ours, PAWL_FULL);
         else
             assert_int_equal(ours->answer, UNIT_COMMITTED);
         lift();
         submitter another = {0};
-        rig_step *theirs = rig_hand_in(&other, &another, 2, seq, 100);
-        rig_drive(&other); /* its clock stands still: no patience can run out */
+        disk_step *theirs = disk_submit(&other, &another, 2, seq, 100);
+        disk_drive(&other); /* its clock stands still: no patience can run out */
         if (theirs->answer != UNIT_COMMITTED)
             fail_msg("the other is kept out in round %d", (int)seq);
     }
     check(r, "full beside another");
     check(&other, "beside one with a full disk");
-    rig_free(&other);
+    disk_free(&other);
 }
 
 static void full_when_it_is_made(void **state)
 {
-    scene *s = *state;
+    disk_folder *s = *state;
     for (int64_t budget = 0; budget < 200000; budget = budget * 2 + 1000) {
         atomic_store(&vfs_shim.budget, budget);
-        pawl_code rc = rig_open(&s->rig);
+        pawl_code rc = disk_open(&s->disk);
         if (rc != PAWL_OK)
-            expect_error(&s->rig.err, PAWL_FULL);
+            expect_error(&s->disk.err, PAWL_FULL);
         else
-            rig_close(&s->rig);
+            disk_close(&s->disk);
         if (budget == 0)
             assert_int_not_equal(rc, PAWL_OK);
         atomic_store(&vfs_shim.budget, -1);
-        rig *r = open_rig(s);
+        disk_fixture *r = disk_open_with_runs(s, RUNS);
         work_goes_on(r, 1, 1);
         check(r, "full when it was made");
-        rig_close(r);
+        disk_close(r);
         scratch_remove_db(s->path);
         ledger_free(&r->ledger);
     }
@@ -231,27 +199,27 @@ static void set_limit(rlim_t bytes)
 
 static void write_under_a_limit(int in, int out, void *arg)
 {
-    static rig r;
+    static disk_fixture r;
     static submitter owners[40];
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     char log[TMP_PATH];
     (void)in;
     (void)out;
     sigaction(SIGXFSZ, &ignore, NULL);
-    rig_init(&r, arg);
-    TMP_CHECK(rig_open(&r) == PAWL_OK);
-    TMP_CHECK(rig_make_runs(&r, 40) == PAWL_OK);
+    disk_init(&r, arg);
+    TMP_CHECK(disk_open(&r) == PAWL_OK);
+    TMP_CHECK(disk_make_runs(&r, 40) == PAWL_OK);
     scratch_suffix(log, r.path, "-wal");
     set_limit((rlim_t)tmp_size(log) + 100000);
     for (int i = 0; i < 40; i++) {
-        rig_hand_in(&r, &owners[i], i + 1, 1, 10000);
-        rig_drive_on(&r, 3);
+        disk_submit(&r, &owners[i], i + 1, 1, 10000);
+        disk_drive_on(&r, 3);
     }
     TMP_CHECK(ledger_count(&r.ledger, UNIT_COMMITTED) > 0);
-    TMP_CHECK(rig_open_steps(&r) > 0);
+    TMP_CHECK(disk_count_open(&r) > 0);
     set_limit(RLIM_INFINITY);
-    TMP_CHECK(rig_drive_on(&r, 10000));
-    TMP_CHECK(rig_open_steps(&r) == 0);
+    TMP_CHECK(disk_drive_on(&r, 10000));
+    TMP_CHECK(disk_count_open(&r) == 0);
     int failed = 0;
     for (int i = 0; i < r.count; i++) {
         failed += r.steps[i].answer == UNIT_FAILED;
@@ -262,16 +230,16 @@ static void write_under_a_limit(int in, int out, void *arg)
     }
     TMP_CHECK(failed > 0);
     submitter last = {0};
-    rig_step *next = rig_hand_in(&r, &last, 40, r.steps[39].answer == UNIT_COMMITTED ? 2 : 1, 10);
-    TMP_CHECK(rig_drive_on(&r, 100) && next->answer == UNIT_COMMITTED);
+    disk_step *next = disk_submit(&r, &last, 40, r.steps[39].answer == UNIT_COMMITTED ? 2 : 1, 10);
+    TMP_CHECK(disk_drive_on(&r, 100) && next->answer == UNIT_COMMITTED);
     ledger_verdict v;
     TMP_CHECK(ledger_check(&r.ledger, r.path, &v) == 0);
-    rig_free(&r);
+    disk_free(&r);
 }
 
 static void a_limit_on_files(void **state)
 {
-    scene *s = *state;
+    disk_folder *s = *state;
     tmp_child c = tmp_fork(write_under_a_limit, s->path);
     tmp_join(&c);
 }
@@ -280,48 +248,48 @@ static void a_limit_on_files(void **state)
 
 static void a_disk_mounted_read_only(void **state)
 {
-    scene *s = *state;
-    rig *r = open_rig(s);
+    disk_folder *s = *state;
+    disk_fixture *r = disk_open_with_runs(s, RUNS);
     work_goes_on(r, 1, 1);
-    rig_close(r);
+    disk_close(r);
     atomic_store(&vfs_shim.read_only, 1);
-    assert_int_not_equal(rig_open(r), PAWL_OK);
+    assert_int_not_equal(disk_open(r), PAWL_OK);
     expect_error(&r->err, PAWL_READONLY);
     atomic_store(&vfs_shim.read_only, 0);
-    assert_int_equal(rig_open(r), PAWL_OK);
+    assert_int_equal(disk_open(r), PAWL_OK);
     work_goes_on(r, 1, 2);
     check(r, "after read-only");
 }
 
-/* As a user who may read all of it and write none. */
+/* As a user with the right to read all of it and to write none. */
 static void open_without_rights(int in, int out, void *arg)
 {
-    static rig r;
+    static disk_fixture r;
     (void)in;
     struct passwd *nobody = getpwnam("nobody");
     if (getuid() == 0) {
         TMP_CHECK(nobody && setgroups(0, NULL) == 0);
         TMP_CHECK(setgid(nobody->pw_gid) == 0 && setuid(nobody->pw_uid) == 0);
     }
-    rig_init(&r, arg);
-    pawl_code rc = rig_open(&r);
+    disk_init(&r, arg);
+    pawl_code rc = disk_open(&r);
     TMP_CHECK(rc != PAWL_OK);
     TMP_CHECK(write(out, &r.err, sizeof r.err) == sizeof r.err);
-    rig_free(&r);
+    disk_free(&r);
 }
 
 /* $TMPDIR may lie where another user cannot even look; the system's own lies open. */
-static void move_to_open_folder(scene *s)
+static void move_to_open_folder(disk_folder *s)
 {
-    rig_free(&s->rig);
+    disk_free(&s->disk);
     tmp_dir_remove(s->folder);
     snprintf(s->folder, sizeof s->folder, "/tmp/pawl-test-XXXXXX");
     assert_non_null(mkdtemp(s->folder));
     tmp_path(s->path, s->folder, "app.db");
-    rig_init(&s->rig, s->path);
+    disk_init(&s->disk, s->path);
 }
 
-static void set_modes(const scene *s, mode_t file, mode_t folder)
+static void set_modes(const disk_folder *s, mode_t file, mode_t folder)
 {
     static const char *const NAMES[] = {"", "-wal", "-shm", "-nodes"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
@@ -333,7 +301,7 @@ static void set_modes(const scene *s, mode_t file, mode_t folder)
     assert_int_equal(chmod(s->folder, folder), 0);
 }
 
-static void expect_read_only(scene *s, const char *path)
+static void expect_read_only(disk_folder *s, const char *path)
 {
     error err = {0};
     set_modes(s, 0444, 0555);
@@ -347,13 +315,13 @@ static void expect_read_only(scene *s, const char *path)
 
 static void a_user_without_rights(void **state)
 {
-    scene *s = *state;
+    disk_folder *s = *state;
     char name[TMP_PATH];
     move_to_open_folder(s);
-    rig *r = open_rig(s);
+    disk_fixture *r = disk_open_with_runs(s, RUNS);
     work_goes_on(r, 1, 1);
-    expect_read_only(s, s->path); /* while somebody else works with it */
-    rig_close(r);
+    expect_read_only(s, s->path); /* while another connection works with it */
+    disk_close(r);
     expect_read_only(s, s->path);
     scratch_suffix(name, s->path, "-shm");
     unlink(name); /* it has to be made anew, where nothing can be made */
@@ -363,15 +331,19 @@ static void a_user_without_rights(void **state)
     expect_read_only(s, s->path);
     tmp_path(name, s->folder, "new.db");
     expect_read_only(s, name); /* nor can one be made there */
-    assert_int_equal(rig_open(r), PAWL_OK);
+    assert_int_equal(disk_open(r), PAWL_OK);
 }
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, disk_set_up, disk_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(full_at_the_commit),    TEST(full_in_a_statement), TEST(full_keeps_nobody_out),
-        TEST(full_when_it_is_made),  TEST(a_limit_on_files),    TEST(a_disk_mounted_read_only),
+        TEST(full_at_the_commit),
+        TEST(full_in_a_statement),
+        TEST(full_keeps_no_other_engine_out),
+        TEST(full_when_it_is_made),
+        TEST(a_limit_on_files),
+        TEST(a_disk_mounted_read_only),
         TEST(a_user_without_rights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
-/* Death at every commit of an engine: the run goes on in the next process, and nobody can tell from
- * what it has done that there were two.
+/* Death at every commit of an engine: the run goes on in the next process, and its result does not
+ * show that there were two.
  *
  * Each workflow is driven once without a death; then again and again, each time with a process that
  * dies before or after its first commit, its second, and so on. The next process brings the run to
  * its end. Result, journal, status and attributes are then those of the first time, but for the
- * time and for chance; what was executed is the same, but for what was being executed at the death,
- * which may be there once more; and no work function ever ran before all that was recorded earlier
- * was in the database.
+ * time and for randomness. What was executed is the same, but for what was being executed at the
+ * death, which may be there once more. No work function ever ran before all that was recorded
+ * earlier was in the database.
  *
  * Two workflows are killed at every commit, the others at every fifth; PAWL_TEST_EVERY=1: all. */
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 
 /* ---- Workflows. What comes by chance is under "values", in the order of the journal ---- */
 
-#define WORK(name, input) pawl_step(run, name, lives_work, input, &QUICK)
+#define WORK(name, input) pawl_step(run, name, restart_work, input, &QUICK)
 
 static const pawl_call_options QUICK = {.size = sizeof QUICK, .backoff_ms = 300};
 
@@ -63,10 +63,10 @@ static const char *large(pawl_run *run, const char *input)
 
 static const char *waits(pawl_run *run, const char *input)
 {
-    const char *a = pawl_until(run, "poll-2-a", lives_work, input, 1200, PAWL_HOURS(1));
+    const char *a = pawl_until(run, "poll-2-a", restart_work, input, 1200, PAWL_HOURS(1));
     int new_way = pawl_patch(run, "new-way");
     pawl_sleep_until(run, pawl_now(run) + 1500);
-    const char *b = pawl_until(run, "poll-99-b", lives_work, input, 900, 2000);
+    const char *b = pawl_until(run, "poll-99-b", restart_work, input, 900, 2000);
     return pawl_json(run, "{'same':[%j,%j,%b]}", a, b, new_way);
 }
 
@@ -74,13 +74,13 @@ static const char *waits(pawl_run *run, const char *input)
 static const char *times_out(pawl_run *run, const char *input)
 {
     const pawl_call_options *short_time =
-        PAWL_CALL(.attempt_ms = LIVES_SLOW_MS - 50, .backoff_ms = 400, .attempts = 2);
-    const char *a = pawl_step(run, "slow-1-a", lives_work, input, short_time);
+        PAWL_CALL(.attempt_ms = RESTART_SLOW_MS - 50, .backoff_ms = 400, .attempts = 2);
+    const char *a = pawl_step(run, "slow-1-a", restart_work, input, short_time);
     const char *b = pawl_call(run, "slow-1-called", input, short_time);
-    const char *c = pawl_until(run, "poll-1-c", lives_work, input, 600, PAWL_HOURS(1));
+    const char *c = pawl_until(run, "poll-1-c", restart_work, input, 600, PAWL_HOURS(1));
     int64_t now = pawl_now(run);
     pawl_set_status(run, pawl_json(run, "[%j,%j,%j]", a, b, c));
-    pawl_step(run, "slow-2-d", lives_work, pawl_json(run, "%" PRId64, now), short_time);
+    pawl_step(run, "slow-2-d", restart_work, pawl_json(run, "%" PRId64, now), short_time);
     return input; /* it does not get here */
 }
 
@@ -142,7 +142,7 @@ static const char *is_mended(pawl_run *run, const char *input)
 {
     pawl_attr(run, "colour", "\"red\"");
     WORK("first", input);
-    if (lives_build() == 0) {
+    if (restart_build() == 0) {
         pawl_set_status(run, "\"wrong\"");
         pawl_attr(run, "colour", "\"green\"");
         pawl_uuid(run);
@@ -177,10 +177,10 @@ static const char *loops(pawl_run *run, const char *input)
 
 /* ---- Comparing ---- */
 
-static _Noreturn void wrong(const lives *l, const char *format, ...)
+static _Noreturn void wrong(const restart_fixture *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static _Noreturn void wrong(const lives *l, const char *format, ...)
+static _Noreturn void wrong(const restart_fixture *l, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -191,10 +191,10 @@ static _Noreturn void wrong(const lives *l, const char *format, ...)
     abort();
 }
 
-static void compare_rows(const lives *first, const lives *l)
+static void compare_rows(const restart_fixture *first, const restart_fixture *l)
 {
     for (size_t i = 0; i < l->row_count && i < first->row_count; i++) {
-        const lives_row *a = &first->rows[i], *b = &l->rows[i];
+        const restart_row *a = &first->rows[i], *b = &l->rows[i];
         if (a->seq != b->seq || a->kind != b->kind || a->op != b->op ||
             strcmp(a->name, b->name) != 0 || strcmp(a->data, b->data) != 0)
             wrong(l,
@@ -207,12 +207,12 @@ static void compare_rows(const lives *first, const lives *l)
 }
 
 /* What the function was told by chance is what is recorded. */
-static void compare_values(const lives *l)
+static void compare_values(const restart_fixture *l)
 {
-    char told[LIVES_TEXT], recorded[LIVES_TEXT] = "[";
+    char told[RESTART_TEXT], recorded[RESTART_TEXT] = "[";
     size_t used = 1;
     for (size_t i = 0; i < l->row_count; i++) {
-        const lives_row *r = &l->rows[i];
+        const restart_row *r = &l->rows[i];
         if (r->kind == OP_NOW || r->kind == OP_UUID || r->kind == OP_RANDOM)
             used += (size_t)snprintf(recorded + used, sizeof recorded - used, "%s%s",
                                      used > 1 ? "," : "", r->raw);
@@ -223,9 +223,9 @@ static void compare_values(const lives *l)
         wrong(l, "it was told %s, and recorded is %s", told, recorded);
 }
 
-static void compare_results(const lives *first, const lives *l)
+static void compare_results(const restart_fixture *first, const restart_fixture *l)
 {
-    char a[LIVES_TEXT], b[LIVES_TEXT];
+    char a[RESTART_TEXT], b[RESTART_TEXT];
     if (first->code != l->code)
         wrong(l, "it ended as %s, not %s", pawl_code_name(l->code), pawl_code_name(first->code));
     if (strcmp(first->status, l->status) != 0)
@@ -242,7 +242,7 @@ static void compare_results(const lives *first, const lives *l)
         wrong(l, "its result is %.80s, not %.80s", b, a);
 }
 
-static const lives_row *row_at(const lives *l, int64_t seq)
+static const restart_row *row_at(const restart_fixture *l, int64_t seq)
 {
     for (size_t i = 0; i < l->row_count; i++)
         if (l->rows[i].seq == seq)
@@ -251,7 +251,7 @@ static const lives_row *row_at(const lives *l, int64_t seq)
 }
 
 /* The last row that was there when this attempt began, and had to be. */
-static int64_t rows_before(const lives *l, const lives_note *n)
+static int64_t rows_before(const restart_fixture *l, const restart_note *n)
 {
     switch (row_at(l, n->op)->kind) {
     case OP_CALL:
@@ -263,11 +263,11 @@ static int64_t rows_before(const lives *l, const lives_note *n)
     }
 }
 
-static void check_notes(const lives *l)
+static void check_notes(const restart_fixture *l)
 {
     int64_t hidden = l->row_count > 0 ? l->rows[0].seq - 1 : 1; /* a small input is not a row */
     for (int i = 0; i < l->note_count; i++) {
-        const lives_note *n = &l->notes[i];
+        const restart_note *n = &l->notes[i];
         int64_t last = rows_before(l, n);
         if (n->rows + hidden != last || (n->rows > 0 && n->seen != last))
             wrong(l,
@@ -280,33 +280,33 @@ static void check_notes(const lives *l)
     }
 }
 
-static int is_poll(const lives_note *n)
+static int is_poll(const restart_note *n)
 {
     return strncmp(n->name, "poll-", 5) == 0;
 }
 
 /* Executed again: only what was being executed at a death, and not recorded. */
-static int count_again(const lives *first, const lives *l)
+static int count_again(const restart_fixture *first, const restart_fixture *l)
 {
     int again = 0;
     for (int i = 0; i < l->note_count; i++) {
-        const lives_note *n = &l->notes[i];
-        int usual = lives_count(first, n->op, n->attempt);
+        const restart_note *n = &l->notes[i];
+        int usual = restart_count(first, n->op, n->attempt);
         if (usual == 0)
             wrong(l, "%s attempt %" PRId64 " should never be", n->name, n->attempt);
     }
     for (int i = 0; i < first->note_count; i++) {
-        const lives_note *n = &first->notes[i];
-        int usual = lives_count(first, n->op, n->attempt);
-        int now = lives_count(l, n->op, n->attempt);
-        if (!is_poll(n) && (now < usual || now > usual + l->life - 1))
+        const restart_note *n = &first->notes[i];
+        int usual = restart_count(first, n->op, n->attempt);
+        int now = restart_count(l, n->op, n->attempt);
+        if (!is_poll(n) && (now < usual || now > usual + l->process - 1))
             wrong(l, "%s attempt %" PRId64 " was executed %d times", n->name, n->attempt, now);
         again += is_poll(n) ? 0 : now - usual;
     }
     return again;
 }
 
-static void compare(const lives *first, lives *l)
+static void compare(const restart_fixture *first, restart_fixture *l)
 {
     assert_int_equal(l->build, first->build);
     assert_int_equal(l->holds, 0);
@@ -318,30 +318,30 @@ static void compare(const lives *first, lives *l)
 
 /* ---- Dying ---- */
 
-typedef struct plot {
+typedef struct restart_case {
     const char *name;
     pawl_workflow_fn *fn;
     const char *input;
     int64_t every; /* so many commits at most between two that are tried; 0: as told */
     int holds;     /* made by hand */
     int builds;    /* that follow the first one */
-} plot;
+} restart_case;
 
 /* Without a death everything is executed once, whatever else happens. */
-static void check_once(const lives *l)
+static void check_once(const restart_fixture *l)
 {
     for (int i = 0; i < l->note_count; i++) {
-        const lives_note *n = &l->notes[i];
-        if (!is_poll(n) && lives_count(l, n->op, n->attempt) != 1)
+        const restart_note *n = &l->notes[i];
+        if (!is_poll(n) && restart_count(l, n->op, n->attempt) != 1)
             wrong(l, "%s attempt %" PRId64 " was executed again", n->name, n->attempt);
     }
 }
 
-static lives *live_without_death(const conf *c, const plot *p)
+static restart_fixture *run_undisturbed(const conf *c, const restart_case *p)
 {
-    lives *first = lives_new(c, p->name, p->fn, p->input);
-    lives_begin(first, "first", p->holds);
-    assert_int_equal(lives_live(first, 0, 0), 0);
+    restart_fixture *first = restart_new(c, p->name, p->fn, p->input);
+    restart_begin(first, "first", p->holds);
+    assert_int_equal(restart_process(first, 0, 0), 0);
     assert_int_equal(first->build, p->builds);
     compare_values(first);
     check_notes(first);
@@ -350,16 +350,17 @@ static lives *live_without_death(const conf *c, const plot *p)
     return first;
 }
 
-/* Die once, live on. 0: it was over before. */
-static int die_once(const lives *first, lives *l, int holds, int64_t before, int64_t after)
+/* Kill one process, and let the next one finish. 0: the run ended before. */
+static int kill_once(const restart_fixture *first, restart_fixture *l, int holds, int64_t before,
+                     int64_t after)
 {
     char id[64];
     snprintf(id, sizeof id, "%s-%" PRId64, before ? "before" : "after", before + after);
     tmp_watchdog(id);
-    lives_begin(l, id, holds);
-    int died = lives_live(l, before, after);
+    restart_begin(l, id, holds);
+    int died = restart_process(l, before, after);
     if (died)
-        assert_int_equal(lives_live(l, 0, 0), 0);
+        assert_int_equal(restart_process(l, 0, 0), 0);
     compare(first, l);
     /* Behind a commit of the run nothing is under way. Where heartbeats are rows, the commit may be
      * one of these, between an execution and its record. */
@@ -370,86 +371,88 @@ static int die_once(const lives *first, lives *l, int holds, int64_t before, int
     return died;
 }
 
-static void die_everywhere(const conf *c, const plot *p)
+static void kill_at_each_commit(const conf *c, const restart_case *p)
 {
     int64_t every = p->every ? p->every : scratch_number("PAWL_TEST_EVERY", 5);
-    lives *first = live_without_death(c, p);
-    lives *l = lives_new(c, p->name, p->fn, p->input);
+    restart_fixture *first = run_undisturbed(c, p);
+    restart_fixture *l = restart_new(c, p->name, p->fn, p->input);
     l->now_ms = first->now_ms;
     l->mono_ns = first->mono_ns;
     int64_t deaths = 0;
     for (int64_t n = 1; n < 200; n += every, deaths++) {
-        int before = die_once(first, l, p->holds, n, 0);
-        if (!die_once(first, l, p->holds, 0, n) || !before)
+        int before = kill_once(first, l, p->holds, n, 0);
+        if (!kill_once(first, l, p->holds, 0, n) || !before)
             break;
     }
-    assert_true(deaths * every >= 4); /* otherwise it has not lived */
-    lives_free(l);
-    lives_free(first);
+    assert_true(deaths * every >= 4); /* otherwise nothing was killed */
+    restart_free(l);
+    restart_free(first);
 }
 
 /* Every process dies before its n-th commit: little by little the run still gets to its end. */
-static void die_again_and_again(const conf *c, const plot *p)
+static void kill_again_and_again(const conf *c, const restart_case *p)
 {
-    lives *first = live_without_death(c, p);
-    lives *l = lives_new(c, p->name, p->fn, p->input);
+    restart_fixture *first = run_undisturbed(c, p);
+    restart_fixture *l = restart_new(c, p->name, p->fn, p->input);
     l->now_ms = first->now_ms;
     l->mono_ns = first->mono_ns;
-    /* Where signs of life are rows, a life begins with waiting for the end of the one before. */
+    /* Where heartbeats are rows, a process begins with waiting until the one before counts as
+     * dead. */
     int64_t least = c->promises & DB_FILE ? 9 : 16;
     for (int64_t span = least; span < least + 3; span++) {
         char id[64];
         snprintf(id, sizeof id, "lives-of-%" PRId64, span);
         tmp_watchdog(id);
-        lives_begin(l, id, p->holds);
-        while (lives_live(l, span, 0))
-            assert_true(l->life < 60);
-        assert_true(l->life > 1);
+        restart_begin(l, id, p->holds);
+        while (restart_process(l, span, 0))
+            assert_true(l->process < 60);
+        assert_true(l->process > 1);
         compare(first, l);
-        if (count_again(first, l) > l->life - 1)
+        if (count_again(first, l) > l->process - 1)
             wrong(l, "too many executions");
     }
-    lives_free(l);
-    lives_free(first);
+    restart_free(l);
+    restart_free(first);
 }
 
-static char large_input[LIVES_BIG];
+static char large_input[RESTART_BIG];
 
-#define PLOT(plot_name, workflow, its_input, how_often, how)                                       \
-    static void plot_name(conf *c)                                                                 \
+#define RESTART_CASE(case_name, workflow, its_input, how_often, how)                               \
+    static void case_name(conf *c)                                                                 \
     {                                                                                              \
-        plot p = {.name = #workflow, .fn = workflow, .input = its_input, .every = how_often};      \
+        restart_case p = {                                                                         \
+            .name = #workflow, .fn = workflow, .input = its_input, .every = how_often};            \
         how(c, &p);                                                                                \
     }
 
-PLOT(an_order, order, "{\"item\":7}", 1, die_everywhere)
-PLOT(attempts_that_fail, retries, "null", 1, die_everywhere)
-PLOT(large_values, large, large_input, 0, die_everywhere)
-PLOT(waiting_and_asking, waits, "true", 0, die_everywhere)
-PLOT(attempts_that_take_too_long, times_out, "1", 0, die_everywhere)
-PLOT(attempts_used_up, fails, "1", 0, die_everywhere)
-PLOT(a_failure_for_good, goes_wrong, "1", 0, die_everywhere)
-PLOT(values_and_nothing_else, only_values, "1", 0, die_everywhere)
-PLOT(a_run_that_says_what_it_does, says, "1", 0, die_everywhere)
-PLOT(a_loop, loops, "1", 0, die_everywhere)
-PLOT(a_loop_of_short_lives, loops, "1", 0, die_again_and_again)
+RESTART_CASE(an_order, order, "{\"item\":7}", 1, kill_at_each_commit)
+RESTART_CASE(attempts_that_fail, retries, "null", 1, kill_at_each_commit)
+RESTART_CASE(large_values, large, large_input, 0, kill_at_each_commit)
+RESTART_CASE(waiting_and_asking, waits, "true", 0, kill_at_each_commit)
+RESTART_CASE(attempts_that_take_too_long, times_out, "1", 0, kill_at_each_commit)
+RESTART_CASE(attempts_used_up, fails, "1", 0, kill_at_each_commit)
+RESTART_CASE(a_failure_for_good, goes_wrong, "1", 0, kill_at_each_commit)
+RESTART_CASE(values_and_nothing_else, only_values, "1", 0, kill_at_each_commit)
+RESTART_CASE(a_run_that_says_what_it_does, says, "1", 0, kill_at_each_commit)
+RESTART_CASE(a_loop, loops, "1", 0, kill_at_each_commit)
+RESTART_CASE(a_loop_of_short_lives, loops, "1", 0, kill_again_and_again)
 
 static void holds_by_hand(conf *c)
 {
-    plot p = {.name = "is_looked_at", .fn = is_looked_at, .input = "1", .holds = 2};
-    die_everywhere(c, &p);
+    restart_case p = {.name = "is_looked_at", .fn = is_looked_at, .input = "1", .holds = 2};
+    kill_at_each_commit(c, &p);
 }
 
 static void a_mistake(conf *c)
 {
-    plot p = {.name = "is_mended", .fn = is_mended, .input = "1", .builds = 1};
-    die_everywhere(c, &p);
+    restart_case p = {.name = "is_mended", .fn = is_mended, .input = "1", .builds = 1};
+    kill_at_each_commit(c, &p);
 }
 
 static void a_missing_work_function(conf *c)
 {
-    plot p = {.name = "lacks_work", .fn = lacks_work, .input = "1", .builds = 1};
-    die_everywhere(c, &p);
+    restart_case p = {.name = "lacks_work", .fn = lacks_work, .input = "1", .builds = 1};
+    kill_at_each_commit(c, &p);
 }
 
 int main(void)

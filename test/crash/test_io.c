@@ -19,38 +19,38 @@
 #define RUNS 4
 #define SEQ 3 /* what the template has of each run */
 
-typedef struct scene {
+typedef struct fixture {
     char folder[TMP_PATH];
     char first[TMP_PATH]; /* the template */
     char path[TMP_PATH];
     const char *kind;
     int64_t n;
     int64_t times;
-} scene;
+} fixture;
 
-static rig story;
+static disk_fixture disk;
 
 /* A database with a log in it and no shared memory, as after a kill. */
-static void make_template(scene *s)
+static void make_template(fixture *s)
 {
-    rig_init(&story, s->path);
-    assert_int_equal(rig_open(&story), PAWL_OK);
-    assert_int_equal(rig_make_runs(&story, RUNS), PAWL_OK);
+    disk_init(&disk, s->path);
+    assert_int_equal(disk_open(&disk), PAWL_OK);
+    assert_int_equal(disk_make_runs(&disk, RUNS), PAWL_OK);
     for (int64_t run = 1; run <= RUNS; run++) {
         submitter owner = {0};
         for (int64_t seq = 1; seq <= SEQ; seq++)
-            rig_hand_in(&story, &owner, run, seq, 1000);
-        assert_true(rig_drive_on(&story, 10));
+            disk_submit(&disk, &owner, run, seq, 1000);
+        assert_true(disk_drive_on(&disk, 10));
     }
     scratch_copy_db(s->path, s->first);
-    rig_free(&story);
+    disk_free(&disk);
     scratch_remove_db(s->path);
 }
 
 static int set_up(void **state)
 {
-    static scene s;
-    s = (scene){.n = 0};
+    static fixture s;
+    s = (fixture){.n = 0};
     tmp_dir_make(s.folder);
     tmp_path(s.first, s.folder, "first.db");
     tmp_path(s.path, s.folder, "app.db");
@@ -61,7 +61,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     tmp_dir_remove(s->folder);
     return 0;
 }
@@ -81,34 +81,34 @@ static void lift(void)
 }
 
 /* Opening may fail, with a reason, and then must not once the cause is gone. */
-static void open_story(scene *s)
+static void open_story(fixture *s)
 {
-    if (rig_open(&story) == PAWL_OK)
+    if (disk_open(&disk) == PAWL_OK)
         return;
-    const error *e = &story.err;
+    const error *e = &disk.err;
     if (e->code != PAWL_IO || !e->message[0] || !e->detail[0] || !e->hint[0])
         FAIL(s, "opening says %s: %s (%s) %s", pawl_code_name(e->code), e->message, e->detail,
              e->hint);
     lift();
-    if (rig_open(&story) != PAWL_OK)
+    if (disk_open(&disk) != PAWL_OK)
         FAIL(s, "opening again says %s: %s (%s)", pawl_code_name(e->code), e->message, e->detail);
 }
 
 static void tell_story(submitter *owners)
 {
     for (int64_t run = 1; run <= RUNS; run++)
-        rig_hand_in(&story, &owners[run - 1], run, SEQ + 1, run == 2 ? 100000 : 100);
-    rig_drive_on(&story, 10);
+        disk_submit(&disk, &owners[run - 1], run, SEQ + 1, run == 2 ? 100000 : 100);
+    disk_drive_on(&disk, 10);
     for (int64_t run = 1; run <= RUNS; run++) {
-        rig_hand_in(&story, &owners[run - 1], run, SEQ + 2, 100);
-        rig_drive_on(&story, 10);
+        disk_submit(&disk, &owners[run - 1], run, SEQ + 2, 100);
+        disk_drive_on(&disk, 10);
     }
 }
 
-static void look_at_answers(scene *s)
+static void look_at_answers(fixture *s)
 {
-    for (int i = 0; i < story.count; i++) {
-        const rig_step *one = &story.steps[i];
+    for (int i = 0; i < disk.count; i++) {
+        const disk_step *one = &disk.steps[i];
         if (one->finals != 1)
             FAIL(s, "unit %d has %d final answers", i, one->finals);
         int fine = one->answer == UNIT_COMMITTED;
@@ -124,52 +124,52 @@ static void look_at_answers(scene *s)
 static int64_t last_of(int64_t run)
 {
     int64_t last = SEQ;
-    for (int i = 0; i < story.count; i++)
-        if (story.steps[i].step.run == run && story.steps[i].answer == UNIT_COMMITTED)
-            last = story.steps[i].step.seq;
+    for (int i = 0; i < disk.count; i++)
+        if (disk.steps[i].step.run == run && disk.steps[i].answer == UNIT_COMMITTED)
+            last = disk.steps[i].step.seq;
     return last;
 }
 
-static void work_goes_on(scene *s)
+static void work_goes_on(fixture *s)
 {
     for (int64_t run = 1; run <= RUNS; run++) {
         submitter owner = {0};
-        rig_step *next = rig_hand_in(&story, &owner, run, last_of(run) + 1, 100);
-        if (!rig_drive_on(&story, 1000) || next->answer != UNIT_COMMITTED)
+        disk_step *next = disk_submit(&disk, &owner, run, last_of(run) + 1, 100);
+        if (!disk_drive_on(&disk, 1000) || next->answer != UNIT_COMMITTED)
             FAIL(s, "the cause is gone, and still: %s %s", pawl_code_name(next->code),
                  next->message);
     }
 }
 
 /* One telling. 1 if there was something to fail. */
-static int tell(scene *s, vfs_fault *fault)
+static int tell(fixture *s, vfs_fault *fault)
 {
     submitter owners[RUNS] = {{0}};
     scratch_copy_db(s->first, s->path);
-    rig_init(&story, s->path);
-    story.marks = 1000000; /* not those of the template */
-    story.cache_pages = 10;
-    story.wal_bytes = 64 * 1024;
+    disk_init(&disk, s->path);
+    disk.marks = 1000000; /* not those of the template */
+    disk.cache_pages = 10;
+    disk.wal_bytes = 64 * 1024;
     vfs_fault_arm(fault, s->n, s->times);
     open_story(s);
     tell_story(owners);
     /* Lifted already: it was opening that failed. */
     int fired = atomic_load(&fault->fired) > 0 || atomic_load(&fault->first) == 0;
     lift();
-    if (!rig_drive_on(&story, 1000))
+    if (!disk_drive_on(&disk, 1000))
         FAIL(s, "it never comes to an end");
     look_at_answers(s);
     work_goes_on(s);
-    rig_close(&story);
+    disk_close(&disk);
     ledger_verdict v;
-    if (ledger_check(&story.ledger, s->path, &v) != 0)
+    if (ledger_check(&disk.ledger, s->path, &v) != 0)
         FAIL(s, "%s", v.first);
-    rig_free(&story);
+    disk_free(&disk);
     scratch_remove_db(s->path);
     return fired;
 }
 
-static void each(scene *s, const char *kind, vfs_fault *fault)
+static void each(fixture *s, const char *kind, vfs_fault *fault)
 {
     s->kind = kind;
     for (int forever = 0; forever < 2; forever++) {

@@ -19,41 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/crash_fixture.h"
 #include "support/disk_fixture.h"
 #include "support/writers.h"
 
 #define PROCESSES_MAX 4
 
-typedef struct scene {
-    char folder[TMP_PATH];
-    char path[TMP_PATH];
-    uint64_t seed;
-    random_seeded random;
-    ledger ledger;
-    int64_t births;
-} scene;
-
-static int set_up(void **state)
-{
-    static scene s;
-    s = (scene){.seed = scratch_seed()};
-    random_seeded_init(&s.random, s.seed);
-    tmp_dir_make(s.folder);
-    tmp_path(s.path, s.folder, "app.db");
-    *state = &s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scene *s = *state;
-    ledger_free(&s->ledger);
-    tmp_dir_remove(s->folder);
-    return 0;
-}
-
 /* A small log, so that kills meet checkpoints and new beginnings of it too. */
-static writers_plan plan_for(const scene *s, int process)
+static writers_plan plan_for(const crash_fixture *s, int process)
 {
     writers_plan plan = {.threads = 2,
                          .first_run = 1 + process * 100,
@@ -65,26 +38,14 @@ static writers_plan plan_for(const scene *s, int process)
     return plan;
 }
 
-/* Do nothing for a random while that has no relation to what the writers do. */
-static void spin(scene *s, int64_t most)
-{
-    volatile int64_t left = scratch_between(&s->random, 0, most);
-    while (left > 0)
-        left = left - 1;
-}
-
-static void check(scene *s, const char *when)
+static void check(crash_fixture *s, const char *when)
 {
     ledger_verdict v;
     if (ledger_check(&s->ledger, s->path, &v) != 0)
-        fail_msg("%s, PAWL_TEST_SEED=%llu: lost %lld, ghosts %lld, twice %lld, holes %lld, torn "
-                 "%lld, broken %lld; first: %s",
-                 when, (unsigned long long)s->seed, (long long)v.lost, (long long)v.ghosts,
-                 (long long)v.twice, (long long)v.holes, (long long)v.torn, (long long)v.broken,
-                 v.first);
+        crash_fail(&v, when, s->seed);
 }
 
-static void await(scene *s, writers *all, int count, int which, int64_t acks)
+static void await(crash_fixture *s, writers *all, int count, int which, int64_t acks)
 {
     if (writers_await(all, count, which, acks, &s->ledger) != 0)
         fail_msg("PAWL_TEST_SEED=%llu: writer %d is stuck or dead after %lld acknowledgements",
@@ -93,7 +54,7 @@ static void await(scene *s, writers *all, int count, int which, int64_t acks)
 
 static void kill_again_and_again(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     int64_t kills = scratch_number("PAWL_TEST_KILLS", 5);
     writers_plan plan = plan_for(s, 0);
     assert_int_equal(writers_set_up(&plan), 0);
@@ -101,7 +62,7 @@ static void kill_again_and_again(void **state)
         writers w;
         writers_start(&w, &plan, ++s->births);
         await(s, &w, 1, 0, scratch_between(&s->random, 1, 4000));
-        spin(s, 2000000);
+        crash_spin(&s->random, 2000000);
         assert_int_equal(writers_kill(&w, &s->ledger), 0);
         check(s, "after a kill");
     }
@@ -114,14 +75,14 @@ static void kill_again_and_again(void **state)
 /* Right after the start: while the file and the tables are made. */
 static void kill_at_the_start(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     int64_t kills = scratch_number("PAWL_TEST_KILLS", 5);
     writers_plan plan = plan_for(s, 0);
     for (int64_t i = 0; i < kills * 3; i++) {
         writers w;
         scratch_remove_db(s->path);
         writers_start(&w, &plan, ++s->births); /* without set-up: no runs, all is refused */
-        spin(s, 40000000);
+        crash_spin(&s->random, 40000000);
         assert_int_equal(writers_kill(&w, &s->ledger), 0);
         if (writers_set_up(&plan) != 0)
             fail_msg("PAWL_TEST_SEED=%llu: a file that was being made is of no use afterwards",
@@ -139,7 +100,7 @@ typedef struct death {
     int out;
 } death;
 
-static void tell(rig_step *one, void *arg)
+static void tell(disk_step *one, void *arg)
 {
     ledger_entry e = step_entry(&one->step, one->unit);
     TMP_CHECK(write(((death *)arg)->out, &e, sizeof e) == sizeof e);
@@ -148,57 +109,57 @@ static void tell(rig_step *one, void *arg)
 /* Make a database, commit a few batches, let the log begin anew, close. Somewhere, die. */
 static void live_and_die(int in, int out, void *arg)
 {
-    static rig r;
+    static disk_fixture r;
     death *d = arg;
     submitter owners[2] = {{0}};
     (void)in;
     d->out = out;
-    rig_init(&r, d->path);
+    disk_init(&r, d->path);
     r.on_answer = tell;
     r.on_answer_arg = d;
     r.wal_bytes = 64 * 1024;
     atomic_store(&vfs_shim.lossy, d->lossy);
     vfs_fault_arm(&vfs_shim.death, d->n, 1);
-    TMP_CHECK(rig_open(&r) == PAWL_OK);
-    TMP_CHECK(rig_make_runs(&r, 2) == PAWL_OK);
+    TMP_CHECK(disk_open(&r) == PAWL_OK);
+    TMP_CHECK(disk_make_runs(&r, 2) == PAWL_OK);
     for (int64_t seq = 1; seq <= 6; seq++) {
-        rig_hand_in(&r, &owners[0], 1, seq, 300);
-        rig_hand_in(&r, &owners[1], 2, seq, 6000);
-        rig_drive(&r);
+        disk_submit(&r, &owners[0], 1, seq, 300);
+        disk_submit(&r, &owners[1], 2, seq, 6000);
+        disk_drive(&r);
     }
-    rig_free(&r);
+    disk_free(&r);
 }
 
-/* The next process opens what is left and writes; gives 0 once nobody died any more. */
+/* The next process opens what is left and writes; gives 0 once no process died any more. */
 static int die_at(const death *d)
 {
-    static rig r;
+    static disk_fixture r;
     ledger_verdict v;
     ledger_entry e;
     submitter owner = {0};
     tmp_child c = tmp_fork(live_and_die, (void *)(uintptr_t)d);
-    rig_init(&r, d->path);
+    disk_init(&r, d->path);
     r.marks = 1000;
     while (read(c.from, &e, sizeof e) == sizeof e)
         ledger_add(&r.ledger, &e);
     int status = tmp_reap(&c);
     if (d->lossy && tmp_size(d->path) >= 0)
         assert_int_equal(vfs_shim_lose(d->path, 0), 0);
-    if (rig_open(&r) != PAWL_OK || rig_make_runs(&r, 3) != PAWL_OK)
+    if (disk_open(&r) != PAWL_OK || disk_make_runs(&r, 3) != PAWL_OK)
         fail_msg("death at write %lld, %s: cannot go on: %s: %s (%s)", (long long)d->n,
                  d->lossy ? "and the power goes" : "the disk stays", pawl_code_name(r.err.code),
                  r.err.message, r.err.detail);
-    rig_hand_in(&r, &owner, 3, 1, 100);
-    assert_true(rig_drive_on(&r, 10));
+    disk_submit(&r, &owner, 3, 1, 100);
+    assert_true(disk_drive_on(&r, 10));
     if (ledger_check(&r.ledger, d->path, &v) != 0)
         fail_msg("death at write %lld: %s", (long long)d->n, v.first);
-    rig_free(&r);
+    disk_free(&r);
     if (!WIFSIGNALED(status))
         assert_int_equal(status, 0);
     return WIFSIGNALED(status);
 }
 
-static void die_at_each_write(scene *s, int lossy)
+static void die_at_each_write(crash_fixture *s, int lossy)
 {
     death d = {.n = 1, .lossy = lossy};
     memcpy(d.path, s->path, sizeof d.path);
@@ -223,7 +184,7 @@ static void power_cut_at_each_write(void **state)
 
 /* Several processes on one file; one after the other is killed, and the rest must go on: what a
  * dead process had locked, its turn among the writers too, is free. */
-static void kill_one_of(scene *s, int count)
+static void kill_one_of(crash_fixture *s, int count)
 {
     writers all[PROCESSES_MAX];
     memset(all, 0, sizeof all);
@@ -239,7 +200,7 @@ static void kill_one_of(scene *s, int count)
         await(s, all, count, i, 50);
     for (int dead = 0; dead + 1 < count; dead++) {
         await(s, all, count, dead, all[dead].acks + scratch_between(&s->random, 1, 500));
-        spin(s, 2000000);
+        crash_spin(&s->random, 2000000);
         assert_int_equal(writers_kill(&all[dead], &s->ledger), 0);
         for (int i = dead + 1; i < count; i++)
             await(s, all, count, i, all[i].acks + 200);
@@ -265,7 +226,7 @@ static void kill_one_of_four(void **state)
 /* No kill at all: everything that was handed in has one answer, and all answers are right. */
 static void an_orderly_end(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     writers_plan plan = plan_for(s, 0);
     plan.turns = 500;
     assert_int_equal(writers_set_up(&plan), 0);
@@ -280,7 +241,7 @@ static void an_orderly_end(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, crash_set_up, crash_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(death_at_each_write),  TEST(power_cut_at_each_write), TEST(an_orderly_end),
         TEST(kill_again_and_again), TEST(kill_at_the_start),       TEST(kill_one_of_two),

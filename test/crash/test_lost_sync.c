@@ -16,40 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/crash_fixture.h"
 #include "support/disk_fixture.h"
 #include "support/writers.h"
 
 #define SEEDS 4 /* beside the one where nothing survives */
 
-typedef struct scene {
-    char folder[TMP_PATH];
-    char path[TMP_PATH];
-    uint64_t seed;
-    random_seeded random;
-    ledger ledger;
-    int64_t births;
-} scene;
-
-static int set_up(void **state)
-{
-    static scene s;
-    s = (scene){.seed = scratch_seed()};
-    random_seeded_init(&s.random, s.seed);
-    tmp_dir_make(s.folder);
-    tmp_path(s.path, s.folder, "app.db");
-    *state = &s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scene *s = *state;
-    ledger_free(&s->ledger);
-    tmp_dir_remove(s->folder);
-    return 0;
-}
-
-static writers_plan lossy_plan(const scene *s)
+static writers_plan lossy_plan(const crash_fixture *s)
 {
     writers_plan plan = {.threads = 2,
                          .first_run = 1,
@@ -63,7 +36,7 @@ static writers_plan lossy_plan(const scene *s)
     return plan;
 }
 
-static void judge(scene *s, uint64_t seed, const char *path)
+static void judge(crash_fixture *s, uint64_t seed, const char *path)
 {
     ledger_verdict v;
     if (ledger_check(&s->ledger, path, &v) != 0)
@@ -76,7 +49,7 @@ static void judge(scene *s, uint64_t seed, const char *path)
 
 /* Cut the power on copies of what the dead process left, in several ways, and then on the
  * database itself, with which the next process goes on. */
-static void cut_and_judge(scene *s)
+static void cut_and_judge(crash_fixture *s)
 {
     char copy[TMP_PATH];
     tmp_path(copy, s->folder, "cut.db");
@@ -91,7 +64,7 @@ static void cut_and_judge(scene *s)
     judge(s, 0, s->path);
 }
 
-static void run_and_cut(scene *s, const writers_plan *plan, int64_t most)
+static void run_and_cut(crash_fixture *s, const writers_plan *plan, int64_t most)
 {
     writers w;
     writers_start(&w, plan, ++s->births);
@@ -103,7 +76,7 @@ static void run_and_cut(scene *s, const writers_plan *plan, int64_t most)
 
 static void what_was_acknowledged_is_there(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     int64_t kills = scratch_number("PAWL_TEST_KILLS", 5);
     writers_plan plan = lossy_plan(s);
     assert_int_equal(writers_set_up(&plan), 0);
@@ -115,7 +88,7 @@ static void what_was_acknowledged_is_there(void **state)
 /* Syncs that fail now and then, and take what was written with them. */
 static void with_failing_syncs(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     int64_t kills = scratch_number("PAWL_TEST_KILLS", 5);
     writers_plan plan = lossy_plan(s);
     plan.sync_fails_each = 13;
@@ -129,7 +102,7 @@ static void with_failing_syncs(void **state)
  * does lose them shows that the lossy disk would have told. */
 static void relaxed_loses_only_the_end(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     ledger_verdict v;
     writers_plan plan = lossy_plan(s);
     plan.relaxed = 1;
@@ -164,11 +137,11 @@ static int switch_syncs_off(void *native, void *arg)
 /* The application cannot do it by accident: its setting is overruled, or opening fails. */
 static void a_hook_cannot_switch_syncs_off(void **state)
 {
-    scene *s = *state;
-    static rig r;
+    crash_fixture *s = *state;
+    static disk_fixture r;
     char url[TMP_PATH + 16];
     snprintf(url, sizeof url, "sqlite:%s", s->path);
-    rig_init(&r, s->path);
+    disk_init(&r, s->path);
     db_options options = {.url = url, .on_connect = switch_syncs_off, .vfs = VFS_SHIM_NAME};
     error err = {0};
     pawl_code rc = db_open(&r.db, &options, &err);
@@ -179,31 +152,31 @@ static void a_hook_cannot_switch_syncs_off(void **state)
         assert_true(err.hint[0] != 0);
     } else {
         submitter owner = {0};
-        assert_int_equal(rig_make_runs(&r, 1), PAWL_OK);
-        rig_step *one = rig_hand_in(&r, &owner, 1, 1, 100);
+        assert_int_equal(disk_make_runs(&r, 1), PAWL_OK);
+        disk_step *one = disk_submit(&r, &owner, 1, 1, 100);
         committer_flush(r.committer);
         assert_int_equal(one->answer, UNIT_COMMITTED);
         assert_int_equal(one->dirty, 0);
     }
-    rig_free(&r);
+    disk_free(&r);
 }
 
 /* Commit a few steps on the lossy disk, tell of them, and die. */
 static void write_and_die(int in, int out, void *arg)
 {
-    static rig r;
+    static disk_fixture r;
     const char *path = arg;
     submitter owner = {0};
     int off = tmp_hear(in) == 'x';
-    rig_init(&r, path);
+    disk_init(&r, path);
     atomic_store(&vfs_shim.lossy, 1);
-    TMP_CHECK(rig_open(&r) == PAWL_OK);
-    TMP_CHECK(rig_make_runs(&r, 1) == PAWL_OK);
+    TMP_CHECK(disk_open(&r) == PAWL_OK);
+    TMP_CHECK(disk_make_runs(&r, 1) == PAWL_OK);
     if (off)
         switch_syncs_off(r.native, NULL); /* behind its back */
     for (int seq = 1; seq <= 20; seq++)
-        rig_hand_in(&r, &owner, 1, seq, 500);
-    TMP_CHECK(rig_drive_on(&r, 10));
+        disk_submit(&r, &owner, 1, seq, 500);
+    TMP_CHECK(disk_drive_on(&r, 10));
     TMP_CHECK(r.ledger.count == 20);
     for (size_t i = 0; i < r.ledger.count; i++)
         TMP_CHECK(write(out, &r.ledger.entries[i], sizeof(ledger_entry)) == sizeof(ledger_entry));
@@ -217,7 +190,7 @@ static void read_ledger(int fd, ledger *l)
         ledger_add(l, &e);
 }
 
-static int64_t lost_with(scene *s, char order, ledger_verdict *v)
+static int64_t lost_with(crash_fixture *s, char order, ledger_verdict *v)
 {
     scratch_remove_db(s->path);
     tmp_child c = tmp_fork(write_and_die, s->path);
@@ -239,7 +212,7 @@ static int64_t lost_with(scene *s, char order, ledger_verdict *v)
 /* The counter-proof: the same procedure finds nothing missing with syncs, and all without. */
 static void without_syncs_the_loss_is_found(void **state)
 {
-    scene *s = *state;
+    crash_fixture *s = *state;
     ledger_verdict v;
     assert_int_equal(lost_with(s, 'o', &v), 0);
     assert_int_equal(v.rows, 20);
@@ -249,15 +222,15 @@ static void without_syncs_the_loss_is_found(void **state)
 
 /* ---- A sync lies between the last write to the log and the answer ---- */
 
-static void look_at_each_answer(rig *r, int wanted)
+static void look_at_each_answer(disk_fixture *r, int wanted)
 {
     submitter owner = {0};
     int64_t seq = 0;
     int first = r->count;
     for (int batch = 1; batch <= 8; batch++) {
         for (int i = 0; i < batch; i++)
-            rig_hand_in(r, &owner, 1, ++seq, 200);
-        assert_true(rig_drive_on(r, 10));
+            disk_submit(r, &owner, 1, ++seq, 200);
+        assert_true(disk_drive_on(r, 10));
     }
     for (int i = first; i < r->count; i++) {
         assert_int_equal(r->steps[i].answer, UNIT_COMMITTED);
@@ -267,32 +240,32 @@ static void look_at_each_answer(rig *r, int wanted)
 
 static void answers_come_after_the_sync(void **state)
 {
-    scene *s = *state;
-    static rig r;
-    rig_init(&r, s->path);
-    assert_int_equal(rig_open(&r), PAWL_OK);
-    assert_int_equal(rig_make_runs(&r, 1), PAWL_OK);
+    crash_fixture *s = *state;
+    static disk_fixture r;
+    disk_init(&r, s->path);
+    assert_int_equal(disk_open(&r), PAWL_OK);
+    assert_int_equal(disk_make_runs(&r, 1), PAWL_OK);
     int64_t syncs = atomic_load(&vfs_shim.syncs[VFS_FILE_WAL]);
     look_at_each_answer(&r, 0);
     assert_true(atomic_load(&vfs_shim.syncs[VFS_FILE_WAL]) >= syncs + 8);
-    rig_free(&r);
+    disk_free(&r);
 }
 
 static void without_syncs_the_answers_tell(void **state)
 {
-    scene *s = *state;
-    static rig r;
-    rig_init(&r, s->path);
-    assert_int_equal(rig_open(&r), PAWL_OK);
-    assert_int_equal(rig_make_runs(&r, 1), PAWL_OK);
+    crash_fixture *s = *state;
+    static disk_fixture r;
+    disk_init(&r, s->path);
+    assert_int_equal(disk_open(&r), PAWL_OK);
+    assert_int_equal(disk_make_runs(&r, 1), PAWL_OK);
     switch_syncs_off(r.native, NULL); /* behind its back */
     look_at_each_answer(&r, 1);
-    rig_free(&r);
+    disk_free(&r);
 }
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, crash_set_up, crash_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(answers_come_after_the_sync),     TEST(without_syncs_the_answers_tell),
         TEST(without_syncs_the_loss_is_found), TEST(a_hook_cannot_switch_syncs_off),

@@ -2,10 +2,10 @@
  * good.
  *
  * A proxy stands between the driver and the server and breaks what the test tells it to break, at
- * the COMMIT of a unit, before or after the server has it. Nobody can know what became of the unit
- * then, so that it is undecided, once; and what is said of it after is compared with the database,
- * also when a COMMIT that was late has arrived at the server. To look whether the rows are there
- * would give the wrong answer (hazard A5).
+ * the COMMIT of a unit, before or after the server has it. The outcome of the unit is unknown then,
+ * so that it is undecided, once; and what is said of it after is compared with the database, also
+ * when a COMMIT that was late has arrived at the server. To look whether the rows are there would
+ * give the wrong answer (hazard A5).
  *
  * All three ways in which units go to the server are tried: a lone one in one trip, many with
  * guards in two, and one whose guards need each other, statement by statement. The committer is
@@ -28,12 +28,12 @@
 #include "support/steps.h"
 #include "support/writers.h"
 
-#define SHOTS 20
-#define REFUSED_SHOT 7 /* of a batch: one that its guard refuses */
+#define STEPS_MAX 20
+#define REFUSED_STEP 7 /* of a batch: one that its guard refuses */
 #define CLAIM_MS 1000
 
 /* One unit and what became of it. */
-typedef struct shot {
+typedef struct sent_step {
     ledger *ledger;
     arena *arena;
     unit *unit;
@@ -43,41 +43,41 @@ typedef struct shot {
     int finals;
     unit_answer answer;
     pawl_code code;
-} shot;
+} sent_step;
 
-typedef struct scene {
+typedef struct fixture {
     proxy *proxy;
     char url[PGSERVER_URL];
-    int64_t first_run; /* of SHOTS that are this scene's own */
+    int64_t first_run; /* of STEPS_MAX that are this fixture's own */
     db *db;
     committer *committer;
-    shot shots[SHOTS];
+    sent_step steps[STEPS_MAX];
     int count;
     ledger ledger;
-} scene;
+} fixture;
 
 /* One server and one database for all tests, made by the first that needs them; databases are
  * dear. */
-typedef struct common {
+typedef struct shared_server {
     pgserver *server;
     char database[PGSERVER_NAME];
     char url[PGSERVER_URL]; /* past the proxy */
     int64_t runs;
     int64_t marks;
-} common;
+} shared_server;
 
-static common ground;
+static shared_server shared;
 
 static int set_up(void **state)
 {
-    static scene s;
-    s = (scene){.count = 0};
+    static fixture s;
+    s = (fixture){.count = 0};
     *state = &s;
     tmp_watchdog("a test of a connection that breaks");
     return 0;
 }
 
-static void close_committer(scene *s)
+static void close_committer(fixture *s)
 {
     committer_close(s->committer);
     if (s->db)
@@ -86,21 +86,21 @@ static void close_committer(scene *s)
     s->db = NULL;
 }
 
-static void forget_shots(scene *s)
+static void free_steps(fixture *s)
 {
     for (int i = 0; i < s->count; i++)
-        arena_free(s->shots[i].arena);
+        arena_free(s->steps[i].arena);
     s->count = 0;
 }
 
 static int tear_down(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     if (s->proxy)
         proxy_cut(s->proxy); /* or closing would wait for a server that is in a hole */
     close_committer(s);
     proxy_stop(s->proxy);
-    forget_shots(s);
+    free_steps(s);
     ledger_free(&s->ledger);
     tmp_watchdog(NULL);
     return 0;
@@ -109,43 +109,43 @@ static int tear_down(void **state)
 static int end_server(void **state)
 {
     (void)state;
-    pgserver_free(ground.server);
+    pgserver_free(shared.server);
     return 0;
 }
 
-/* A proxy before the server, and runs that nobody else has. */
-static scene *scene_of(void **state)
+/* A proxy before the server, and runs that no other test has. */
+static fixture *fixture_of(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     pgserver_need();
-    if (!ground.server) {
-        ground.server = pgserver_start(NULL);
-        pgserver_database(ground.server, ground.database);
-        pgserver_url(ground.server, ground.database, ground.url);
+    if (!shared.server) {
+        shared.server = pgserver_start(NULL);
+        pgserver_database(shared.server, shared.database);
+        pgserver_url(shared.server, shared.database, shared.url);
     }
-    s->proxy = proxy_start(ground.server);
-    proxy_url(s->proxy, ground.database, s->url);
-    s->first_run = ground.runs + 1;
-    ground.runs += SHOTS;
+    s->proxy = proxy_start(shared.server);
+    proxy_url(s->proxy, shared.database, s->url);
+    s->first_run = shared.runs + 1;
+    shared.runs += STEPS_MAX;
     return s;
 }
 
 /* On a slow machine an answer may be late without the proxy: then once more. */
-static void open_committer(scene *s)
+static void open_committer(fixture *s)
 {
     error err = {0};
     db_options options = {.url = s->url, .claim_ms = CLAIM_MS};
     committer_options by_hand = {.by_hand = 1};
     CONF_OK(db_open(&s->db, &options, &err), &err);
     CONF_OK(committer_open(&s->committer, s->db, &by_hand, &err), &err);
-    TMP_AWAIT(steps_make_runs(s->committer, s->first_run, SHOTS) == PAWL_OK);
+    TMP_AWAIT(steps_make_runs(s->committer, s->first_run, STEPS_MAX) == PAWL_OK);
 }
 
-/* ---- Shots ---- */
+/* ---- Steps ---- */
 
 static void on_answer(unit *u, void *arg)
 {
-    shot *one = arg;
+    sent_step *one = arg;
     ledger_entry e = step_entry(&one->step, u);
     ledger_add(one->ledger, &e);
     one->answer = u->answer;
@@ -156,13 +156,13 @@ static void on_answer(unit *u, void *arg)
         one->finals++;
 }
 
-static shot *shoot(scene *s, int64_t run, int64_t seq, step_kind kind)
+static sent_step *submit_step(fixture *s, int64_t run, int64_t seq, step_kind kind)
 {
-    assert_true(s->count < SHOTS);
-    shot *one = &s->shots[s->count++];
-    *one = (shot){.ledger = &s->ledger, .arena = arena_new(0)};
+    assert_true(s->count < STEPS_MAX);
+    sent_step *one = &s->steps[s->count++];
+    *one = (sent_step){.ledger = &s->ledger, .arena = arena_new(0)};
     assert_non_null(one->arena);
-    one->step = (step){run, seq, ++ground.marks, kind, {"x", 1}};
+    one->step = (step){run, seq, ++shared.marks, kind, {"x", 1}};
     one->unit = step_unit(one->arena, &one->owner, &one->step);
     one->unit->done = on_answer;
     one->unit->done_arg = one;
@@ -173,58 +173,58 @@ static shot *shoot(scene *s, int64_t run, int64_t seq, step_kind kind)
 typedef enum { LONE, BATCH, ORDERED } shape;
 
 /* Hand in seq `seq` of one run, or of as many as there are. */
-static void shoot_all(scene *s, shape what, int64_t seq)
+static void submit_all(fixture *s, shape what, int64_t seq)
 {
-    forget_shots(s);
-    for (int i = 0; i < (what == BATCH ? SHOTS : 1); i++)
-        shoot(s, s->first_run + i, seq,
-              what == ORDERED                      ? STEP_ORDERED
-              : what == BATCH && i == REFUSED_SHOT ? STEP_REFUSED
-                                                   : STEP_GOOD);
+    free_steps(s);
+    for (int i = 0; i < (what == BATCH ? STEPS_MAX : 1); i++)
+        submit_step(s, s->first_run + i, seq,
+                    what == ORDERED                      ? STEP_ORDERED
+                    : what == BATCH && i == REFUSED_STEP ? STEP_REFUSED
+                                                         : STEP_GOOD);
 }
 
-static int all_undecided(const scene *s)
+static int all_undecided(const fixture *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->shots[i].undecided == 0 && s->shots[i].finals == 0)
+        if (s->steps[i].undecided == 0 && s->steps[i].finals == 0)
             return 0;
     return 1;
 }
 
-static int all_final(const scene *s)
+static int all_final(const fixture *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->shots[i].finals == 0)
+        if (s->steps[i].finals == 0)
             return 0;
     return 1;
 }
 
-static void drive_until_undecided(scene *s)
+static void drive_until_undecided(fixture *s)
 {
     TMP_AWAIT((committer_drive(s->committer), all_undecided(s)));
     for (int i = 0; i < s->count; i++) {
-        assert_int_equal(s->shots[i].undecided, 1);
-        assert_int_equal(s->shots[i].finals, 0);
+        assert_int_equal(s->steps[i].undecided, 1);
+        assert_int_equal(s->steps[i].finals, 0);
     }
 }
 
-static void drive_until_final(scene *s)
+static void drive_until_final(fixture *s)
 {
     TMP_AWAIT((committer_drive(s->committer), all_final(s)));
 }
 
-static void check(scene *s)
+static void check(fixture *s)
 {
     ledger_verdict v;
-    if (pgledger_check(&s->ledger, ground.url, &v) != 0)
+    if (pgledger_check(&s->ledger, shared.url, &v) != 0)
         fail_msg("%s", v.first);
 }
 
 /* Have all the same fate, this one, and is it true? */
-static void expect_fate(scene *s, db_fate fate)
+static void expect_fate(fixture *s, db_fate fate)
 {
     for (int i = 0; i < s->count; i++) {
-        const shot *one = &s->shots[i];
+        const sent_step *one = &s->steps[i];
         assert_int_equal(one->finals, 1);
         assert_int_equal(one->undecided, 1);
         if (fate == DB_FATE_LOST) {
@@ -238,20 +238,20 @@ static void expect_fate(scene *s, db_fate fate)
     check(s);
 }
 
-static db_fate fate_told(const scene *s)
+static db_fate fate_told(const fixture *s)
 {
-    return s->shots[0].answer == UNIT_COMMITTED ? DB_FATE_COMMITTED : DB_FATE_LOST;
+    return s->steps[0].answer == UNIT_COMMITTED ? DB_FATE_COMMITTED : DB_FATE_LOST;
 }
 
 /* ---- One fault ---- */
 
-/* Whoever is answered goes on; a machine that is slow on top of it has to be asked again. */
-static void expect_to_go_on(scene *s, shape what)
+/* A unit that is answered goes on; on a slow machine it has to be asked for again. */
+static void expect_to_go_on(fixture *s, shape what)
 {
     int64_t seq = fate_told(s) == DB_FATE_COMMITTED ? 2 : 1;
     proxy_plan(s->proxy, PROXY_PASS, 0);
     do {
-        shoot_all(s, what, seq);
+        submit_all(s, what, seq);
         drive_until_final(s);
         check(s);
     } while (fate_told(s) != DB_FATE_COMMITTED);
@@ -259,12 +259,12 @@ static void expect_to_go_on(scene *s, shape what)
 
 /* Break the COMMIT of such units, and perhaps that of the attempt to find out about it too.
  * UNKNOWN: both fates will do, but it has to be the one that is told. */
-static void break_commit(scene *s, shape what, proxy_action first, proxy_action second,
+static void break_commit(fixture *s, shape what, proxy_action first, proxy_action second,
                          db_fate expected)
 {
     open_committer(s);
     proxy_plan(s->proxy, first, 1);
-    shoot_all(s, what, 1);
+    submit_all(s, what, 1);
     drive_until_undecided(s);
     assert_int_equal(proxy_count(s->proxy).fired, 1);
     if (second != PROXY_PASS)
@@ -284,7 +284,7 @@ static void break_commit(scene *s, shape what, proxy_action first, proxy_action 
 static void break_all(void **state, proxy_action first, proxy_action second, db_fate expected)
 {
     for (int what = LONE; what <= ORDERED; what++) {
-        scene *s = scene_of(state);
+        fixture *s = fixture_of(state);
         break_commit(s, (shape)what, first, second, expected);
         tear_down(state);
         set_up(state);
@@ -328,7 +328,7 @@ static void a_late_commit(void **state)
 
 static int64_t sessions(void)
 {
-    return pgserver_number(ground.server, ground.database,
+    return pgserver_number(shared.server, shared.database,
                            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pawl'");
 }
 
@@ -336,15 +336,15 @@ static int64_t sessions(void)
  * it is there to be waited for. Afterwards it does what it was told, or tries to. */
 static void a_late_beginning(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     TMP_AWAIT(sessions() == 0);
     open_committer(s);
     TMP_AWAIT(sessions() == 1); /* those that have opened the database go */
-    pid_t pid = (pid_t)pgserver_number(ground.server, ground.database,
+    pid_t pid = (pid_t)pgserver_number(shared.server, shared.database,
                                        "SELECT pid FROM pg_stat_activity"
                                        " WHERE application_name = 'pawl'");
     assert_int_equal(kill(pid, SIGSTOP), 0);
-    shoot_all(s, LONE, 1);
+    submit_all(s, LONE, 1);
     drive_until_undecided(s);
     drive_until_final(s);
     expect_fate(s, DB_FATE_LOST);
@@ -373,17 +373,17 @@ static void settling_is_cut_blindly(void **state)
 
 static void settling_meets_a_hole(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     break_commit(s, LONE, PROXY_CUT_BEFORE, PROXY_HOLE_BEFORE, DB_FATE_LOST);
     tear_down(state);
     set_up(state);
-    s = scene_of(state);
+    s = fixture_of(state);
     break_commit(s, LONE, PROXY_CUT_BEFORE, PROXY_HOLE_AFTER, DB_FATE_LOST);
 }
 
 static void settling_is_late(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     break_commit(s, BATCH, PROXY_CUT_BEFORE, PROXY_LATE, DB_FATE_LOST);
 }
 
@@ -391,45 +391,45 @@ static void settling_is_late(void **state)
 
 static void nobody_can_be_asked_for_a_while(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     open_committer(s);
     proxy_plan(s->proxy, PROXY_CUT_AFTER, 1);
-    shoot_all(s, BATCH, 1);
+    submit_all(s, BATCH, 1);
     drive_until_undecided(s);
     proxy_refuse(s->proxy, 1);
     int64_t asked = proxy_count(s->proxy).connections;
     TMP_AWAIT((committer_drive(s->committer), proxy_count(s->proxy).connections >= asked + 5));
     for (int i = 0; i < s->count; i++)
-        assert_int_equal(s->shots[i].finals, 0);
+        assert_int_equal(s->steps[i].finals, 0);
     proxy_refuse(s->proxy, 0);
     drive_until_final(s);
     expect_fate(s, DB_FATE_COMMITTED);
 }
 
 /* What is said when it is closed first is neither yes nor no. */
-static void closing_tells_that_nobody_knows(void **state)
+static void closing_tells_that_the_outcome_is_unknown(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     open_committer(s);
     proxy_plan(s->proxy, PROXY_CUT_AFTER, 1);
-    shoot_all(s, LONE, 1);
+    submit_all(s, LONE, 1);
     drive_until_undecided(s);
     proxy_refuse(s->proxy, 1);
     close_committer(s);
-    assert_int_equal(s->shots[0].finals, 1);
-    assert_int_equal(s->shots[0].answer, UNIT_FAILED);
-    assert_int_equal(s->shots[0].code, PAWL_UNDECIDED);
+    assert_int_equal(s->steps[0].finals, 1);
+    assert_int_equal(s->steps[0].answer, UNIT_FAILED);
+    assert_int_equal(s->steps[0].code, PAWL_UNDECIDED);
     check(s);
-    assert_int_equal(pgledger_rows(ground.url, s->shots[0].step.mark), 1);
+    assert_int_equal(pgledger_rows(shared.url, s->steps[0].step.mark), 1);
 }
 
 /* Closing finds out if it can. */
 static void closing_settles(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     open_committer(s);
     proxy_plan(s->proxy, PROXY_CUT_AFTER, 1);
-    shoot_all(s, BATCH, 1);
+    submit_all(s, BATCH, 1);
     drive_until_undecided(s);
     close_committer(s);
     expect_fate(s, DB_FATE_COMMITTED);
@@ -439,14 +439,14 @@ static void closing_settles(void **state)
 
 static void cuts_at_random(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     uint64_t seed = scratch_seed();
     random_seeded random;
     random_seeded_init(&random, seed);
     atomic_int *stop = tmp_shared(sizeof *stop);
     writers_plan plan = {.threads = 2,
                          .first_run = s->first_run,
-                         .runs = SHOTS / 2,
+                         .runs = STEPS_MAX / 2,
                          .stop = stop,
                          .claim_ms = CLAIM_MS,
                          .payload = 300,
@@ -469,7 +469,7 @@ static void cuts_at_random(void **state)
     atomic_store(stop, 1);
     assert_int_equal(writers_join(&w, &s->ledger), 0);
     ledger_verdict v;
-    if (pgledger_check(&s->ledger, ground.url, &v) != 0)
+    if (pgledger_check(&s->ledger, shared.url, &v) != 0)
         fail_msg("PAWL_TEST_SEED=%llu: %s", (unsigned long long)seed, v.first);
     assert_int_equal(ledger_unsettled(&s->ledger), 0);
     assert_true(ledger_count(&s->ledger, UNIT_UNDECIDED) > 0);
@@ -495,7 +495,7 @@ int main(void)
         TEST(settling_meets_a_hole),
         TEST(settling_is_late),
         TEST(nobody_can_be_asked_for_a_while),
-        TEST(closing_tells_that_nobody_knows),
+        TEST(closing_tells_that_the_outcome_is_unknown),
         TEST(closing_settles),
         TEST(cuts_at_random),
     };

@@ -29,24 +29,24 @@ static void a_server_is_restored(void **state)
     pgserver *s = pgserver_start(NULL);
     pgserver_database(s, database);
     pgserver_url(s, database, url);
-    restored r = {.started = 0};
-    restored_begin(&r, url);
+    rewind_fixture r = {.started = 0};
+    rewind_begin(&r, url);
     for (int64_t i = 0; i < rounds(); i++) {
         tmp_watchdog("a server that is restored");
-        restored_start_some(&r);
+        rewind_start_some(&r);
         pgserver_backup(s);
-        restored_mark(&r);
-        restored_join(&r);
-        restored_start_some(&r);
-        restored_pause(&r);
+        rewind_mark(&r);
+        rewind_join(&r);
+        rewind_start_some(&r);
+        rewind_pause(&r);
         pgserver_restore(s);
-        restored_go_on(&r);
-        restored_expect(&r);
-        restored_leave(&r);
+        rewind_continue(&r);
+        rewind_expect(&r);
+        rewind_leave(&r);
     }
     tmp_watchdog(NULL);
-    restored_tell(&r, "a server that is restored", rounds());
-    restored_end(&r);
+    rewind_report(&r, "a server that is restored", rounds());
+    rewind_end(&r);
     pgserver_free(s);
 }
 
@@ -81,27 +81,27 @@ static void url_of_both(const pgserver *primary, const pgserver *standby, const 
     assert_in_range(n, 1, PGSERVER_URL - 1);
 }
 
-static void promote_once(restored *r)
+static void promote_once(rewind_fixture *r)
 {
     char database[PGSERVER_NAME], url[PGSERVER_URL];
     pgserver *primary = pgserver_start(NULL);
     pgserver_database(primary, database);
     pgserver *standby = pgserver_follow(primary);
     url_of_both(primary, standby, database, url);
-    restored_begin(r, url);
-    restored_start_some(r);
+    rewind_begin(r, url);
+    rewind_start_some(r);
     await_standby(primary);
-    restored_pause(r);
+    rewind_pause(r);
     cut_off(standby);
-    restored_mark(r);
-    restored_join(r);
-    restored_start_some(r);
-    restored_pause(r);
+    rewind_mark(r);
+    rewind_join(r);
+    rewind_start_some(r);
+    rewind_pause(r);
     pgserver_stop(primary, PGSERVER_KILL);
     pgserver_exec(standby, NULL, "SELECT pg_promote()");
-    restored_go_on(r);
-    restored_expect(r);
-    restored_end(r);
+    rewind_continue(r);
+    rewind_expect(r);
+    rewind_end(r);
     pgserver_free(standby);
     pgserver_free(primary);
 }
@@ -110,14 +110,14 @@ static void a_standby_that_was_behind_is_promoted(void **state)
 {
     (void)state;
     pgserver_need();
-    restored r = {.started = 0};
+    rewind_fixture r = {.started = 0};
     for (int64_t i = 0; i < rounds(); i++) {
         tmp_watchdog("a standby that is promoted");
         promote_once(&r);
         r.kept = 0; /* the next one is another database */
     }
     tmp_watchdog(NULL);
-    restored_tell(&r, "a standby that is promoted", rounds());
+    rewind_report(&r, "a standby that is promoted", rounds());
 }
 
 int main(void)

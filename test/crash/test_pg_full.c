@@ -27,12 +27,12 @@
 #include "support/scratch.h"
 #include "support/steps.h"
 
-#define SHOTS 12
+#define STEPS_MAX 12
 #define BIG 200000 /* bytes that no free room of a table has */
 #define CLAIM_MS 5000
 
 /* One unit and what became of it. */
-typedef struct shot {
+typedef struct sent_step {
     ledger *ledger;
     arena *arena;
     unit *unit;
@@ -42,19 +42,19 @@ typedef struct shot {
     unit_answer answer;
     pawl_code code;
     char message[160];
-} shot;
+} sent_step;
 
-typedef struct scene {
+typedef struct fixture {
     db *db;
     committer *committer;
     int64_t first_run;
-    shot shots[SHOTS];
+    sent_step steps[STEPS_MAX];
     int count;
     ledger ledger;
-} scene;
+} fixture;
 
 /* One server with the shim and one database for all tests, made by the first that needs them. */
-typedef struct common {
+typedef struct shared_server {
     pgserver *server;
     char dir[TMP_PATH]; /* of the shim, and of the files that tell it what is full */
     char database[PGSERVER_NAME];
@@ -62,9 +62,9 @@ typedef struct common {
     char payload[BIG];
     int64_t runs;
     int64_t marks;
-} common;
+} shared_server;
 
-static common ground;
+static shared_server shared;
 
 /* ---- The server ---- */
 
@@ -82,11 +82,11 @@ static void place_shim(char out[TMP_PATH])
     size_t end = strlen(from);
     memcpy(from + end, "/shim", sizeof "/shim");
     daemon_user(&uid, &gid);
-    tmp_dir_make_open(ground.dir);
-    tmp_path(out, ground.dir, "shim");
+    tmp_dir_make_open(shared.dir);
+    tmp_path(out, shared.dir, "shim");
     if (!daemon_copy(from, out, uid, gid))
         fail_msg("%s cannot be copied", from);
-    assert_int_equal(chown(ground.dir, uid, gid), 0);
+    assert_int_equal(chown(shared.dir, uid, gid), 0);
 }
 
 static void start_server(void)
@@ -96,23 +96,23 @@ static void start_server(void)
     char told[TMP_PATH + 32];
     place_shim(shim);
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s/full.so", shim);
-    snprintf(told, sizeof told, "PAWL_TEST_FULL=%s", ground.dir);
+    snprintf(told, sizeof told, "PAWL_TEST_FULL=%s", shared.dir);
     const char *const environment[] = {preload, told, NULL};
     pgserver_options options = {.environment = environment};
-    ground.server = pgserver_start(&options);
-    assert_false(pgserver_log_has(ground.server, "cannot be preloaded"));
-    pgserver_database(ground.server, ground.database);
-    pgserver_url(ground.server, ground.database, ground.url);
+    shared.server = pgserver_start(&options);
+    assert_false(pgserver_log_has(shared.server, "cannot be preloaded"));
+    pgserver_database(shared.server, shared.database);
+    pgserver_url(shared.server, shared.database, shared.url);
     random_seeded random;
     random_seeded_init(&random, 1);
-    random.source.fill(&random.source, ground.payload, sizeof ground.payload);
+    random.source.fill(&random.source, shared.payload, sizeof shared.payload);
 }
 
 /* From now on, or no longer. */
 static void say(const char *what, int full)
 {
     char path[TMP_PATH];
-    tmp_path(path, ground.dir, what);
+    tmp_path(path, shared.dir, what);
     if (full)
         tmp_file(path, "", 0);
     else
@@ -121,24 +121,24 @@ static void say(const char *what, int full)
 
 static int set_up(void **state)
 {
-    static scene s;
-    s = (scene){.count = 0};
+    static fixture s;
+    s = (fixture){.count = 0};
     *state = &s;
     tmp_watchdog("a test of a server without room");
     return 0;
 }
 
-static void forget_shots(scene *s)
+static void free_steps(fixture *s)
 {
     for (int i = 0; i < s->count; i++)
-        arena_free(s->shots[i].arena);
+        arena_free(s->steps[i].arena);
     s->count = 0;
 }
 
 static int tear_down(void **state)
 {
-    scene *s = *state;
-    if (ground.server) {
+    fixture *s = *state;
+    if (shared.server) {
         say("tables", 0);
         say("wal", 0);
         say("wal-once", 0);
@@ -146,7 +146,7 @@ static int tear_down(void **state)
     committer_close(s->committer);
     if (s->db)
         db_close(s->db);
-    forget_shots(s);
+    free_steps(s);
     ledger_free(&s->ledger);
     tmp_watchdog(NULL);
     return 0;
@@ -155,34 +155,34 @@ static int tear_down(void **state)
 static int end_server(void **state)
 {
     (void)state;
-    pgserver_free(ground.server);
-    if (ground.dir[0])
-        tmp_dir_remove(ground.dir);
+    pgserver_free(shared.server);
+    if (shared.dir[0])
+        tmp_dir_remove(shared.dir);
     return 0;
 }
 
-static scene *scene_of(void **state)
+static fixture *fixture_of(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     pgserver_need();
-    if (!ground.server)
+    if (!shared.server)
         start_server();
     error err = {0};
-    db_options options = {.url = ground.url, .claim_ms = CLAIM_MS};
+    db_options options = {.url = shared.url, .claim_ms = CLAIM_MS};
     committer_options by_hand = {.by_hand = 1};
     CONF_OK(db_open(&s->db, &options, &err), &err);
     CONF_OK(committer_open(&s->committer, s->db, &by_hand, &err), &err);
-    s->first_run = ground.runs + 1;
-    ground.runs += SHOTS;
-    TMP_AWAIT(steps_make_runs(s->committer, s->first_run, SHOTS) == PAWL_OK);
+    s->first_run = shared.runs + 1;
+    shared.runs += STEPS_MAX;
+    TMP_AWAIT(steps_make_runs(s->committer, s->first_run, STEPS_MAX) == PAWL_OK);
     return s;
 }
 
-/* ---- Shots ---- */
+/* ---- Steps ---- */
 
 static void on_answer(unit *u, void *arg)
 {
-    shot *one = arg;
+    sent_step *one = arg;
     ledger_entry e = step_entry(&one->step, u);
     ledger_add(one->ledger, &e);
     if (u->answer == UNIT_UNDECIDED)
@@ -193,13 +193,13 @@ static void on_answer(unit *u, void *arg)
     one->finals++;
 }
 
-static shot *shoot(scene *s, int run, int64_t seq, step_kind kind, size_t bytes)
+static sent_step *submit_step(fixture *s, int run, int64_t seq, step_kind kind, size_t bytes)
 {
-    assert_true(s->count < SHOTS);
-    shot *one = &s->shots[s->count++];
-    *one = (shot){.ledger = &s->ledger, .arena = arena_new(0)};
+    assert_true(s->count < STEPS_MAX);
+    sent_step *one = &s->steps[s->count++];
+    *one = (sent_step){.ledger = &s->ledger, .arena = arena_new(0)};
     assert_non_null(one->arena);
-    one->step = (step){s->first_run + run, seq, ++ground.marks, kind, {ground.payload, bytes}};
+    one->step = (step){s->first_run + run, seq, ++shared.marks, kind, {shared.payload, bytes}};
     one->unit = step_unit(one->arena, &one->owner, &one->step);
     one->unit->done = on_answer;
     one->unit->done_arg = one;
@@ -207,33 +207,33 @@ static shot *shoot(scene *s, int run, int64_t seq, step_kind kind, size_t bytes)
     return one;
 }
 
-static int all_final(const scene *s)
+static int all_final(const fixture *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->shots[i].finals == 0)
+        if (s->steps[i].finals == 0)
             return 0;
     return 1;
 }
 
-static void drive_until_final(scene *s)
+static void drive_until_final(fixture *s)
 {
     TMP_AWAIT((committer_drive(s->committer), all_final(s)));
 }
 
-static void check(scene *s)
+static void check(fixture *s)
 {
     ledger_verdict v;
-    if (pgledger_check(&s->ledger, ground.url, &v) != 0)
+    if (pgledger_check(&s->ledger, shared.url, &v) != 0)
         fail_msg("%s", v.first);
 }
 
 /* A step of this size becomes durable; on a slow machine perhaps not with the first try. */
-static void expect_to_go_on(scene *s, int64_t seq, size_t bytes)
+static void expect_to_go_on(fixture *s, int64_t seq, size_t bytes)
 {
-    const shot *one;
+    const sent_step *one;
     do {
-        forget_shots(s);
-        one = shoot(s, 0, seq, STEP_GOOD, bytes);
+        free_steps(s);
+        one = submit_step(s, 0, seq, STEP_GOOD, bytes);
         drive_until_final(s);
     } while (one->code == PAWL_UNREACHABLE);
     assert_int_equal(one->answer, UNIT_COMMITTED);
@@ -242,23 +242,23 @@ static void expect_to_go_on(scene *s, int64_t seq, size_t bytes)
 
 /* ---- Tables that cannot grow ---- */
 
-static void expect_full(const shot *one)
+static void expect_full(const sent_step *one)
 {
     assert_int_equal(one->finals, 1);
     assert_int_equal(one->answer, UNIT_FAILED);
     assert_int_equal(one->code, PAWL_FULL);
     assert_non_null(strstr(one->message, "No space left on device"));
-    assert_int_equal(pgledger_rows(ground.url, one->step.mark), 0);
+    assert_int_equal(pgledger_rows(shared.url, one->step.mark), 0);
 }
 
 static void no_room_for_a_row(void **state)
 {
     static const step_kind KINDS[] = {STEP_GOOD, STEP_ORDERED};
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     for (int i = 0; i < 2; i++) {
-        forget_shots(s);
+        free_steps(s);
         say("tables", 1);
-        const shot *big = shoot(s, 0, 1 + i, KINDS[i], BIG);
+        const sent_step *big = submit_step(s, 0, 1 + i, KINDS[i], BIG);
         drive_until_final(s);
         expect_full(big);
         check(s);
@@ -267,21 +267,21 @@ static void no_room_for_a_row(void **state)
     }
 }
 
-/* Who needs no room is not harmed by who does; the order of a submitter is kept. */
+/* A unit that needs no room is not harmed by one that does; the order of a submitter is kept. */
 static void no_room_for_one_of_many(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     expect_to_go_on(s, 1, 10);
-    forget_shots(s);
+    free_steps(s);
     say("tables", 1);
-    for (int i = 1; i < SHOTS; i++)
-        shoot(s, i, 1, STEP_GOOD, i == 5 ? BIG : 10);
+    for (int i = 1; i < STEPS_MAX; i++)
+        submit_step(s, i, 1, STEP_GOOD, i == 5 ? BIG : 10);
     drive_until_final(s);
     say("tables", 0);
-    expect_full(&s->shots[4]);
+    expect_full(&s->steps[4]);
     int committed = 0;
     for (int i = 0; i < s->count; i++) {
-        const shot *one = &s->shots[i];
+        const sent_step *one = &s->steps[i];
         committed += one->answer == UNIT_COMMITTED;
         assert_true(one->answer == UNIT_COMMITTED || one->code == PAWL_FULL);
     }
@@ -296,25 +296,25 @@ static void no_room_for_one_of_many(void **state)
  * processes may be the one that meets the full disk; so it is done until it was our commit. */
 static void the_log_is_full_once(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     int64_t seq = 1;
     int rounds = 0;
     while (rounds < 3 || ledger_count(&s->ledger, UNIT_UNDECIDED) == 0) {
         tmp_watchdog("a full log");
-        forget_shots(s);
+        free_steps(s);
         say("wal-once", 1);
-        int many = rounds % 3 == 1 ? SHOTS : 1;
+        int many = rounds % 3 == 1 ? STEPS_MAX : 1;
         for (int i = 0; i < many; i++)
-            shoot(s, i, i == 0 ? seq : 1, rounds % 3 == 2 ? STEP_ORDERED : STEP_GOOD, 100);
+            submit_step(s, i, i == 0 ? seq : 1, rounds % 3 == 2 ? STEP_ORDERED : STEP_GOOD, 100);
         drive_until_final(s);
         for (int i = 0; i < s->count; i++)
-            if (s->shots[i].answer != UNIT_COMMITTED)
-                assert_int_equal(s->shots[i].answer, UNIT_FAILED);
+            if (s->steps[i].answer != UNIT_COMMITTED)
+                assert_int_equal(s->steps[i].answer, UNIT_FAILED);
         check(s);
-        seq += s->shots[0].answer == UNIT_COMMITTED;
+        seq += s->steps[0].answer == UNIT_COMMITTED;
         rounds++;
     }
-    assert_true(pgserver_log_has(ground.server, "PANIC"));
+    assert_true(pgserver_log_has(shared.server, "PANIC"));
     assert_int_equal(ledger_unsettled(&s->ledger), 0);
     say("wal-once", 0);
     expect_to_go_on(s, seq, 100);
@@ -324,24 +324,24 @@ static void the_log_is_full_once(void **state)
  * undecided stays so, what came later waits, and in the end all are answered, and rightly. */
 static void the_log_stays_full(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     expect_to_go_on(s, 1, 100);
-    forget_shots(s);
+    free_steps(s);
     say("wal", 1);
-    const shot *first = shoot(s, 0, 2, STEP_GOOD, 100);
-    TMP_AWAIT((committer_drive(s->committer), PQping(ground.url) != PQPING_OK));
-    const shot *second = shoot(s, 1, 1, STEP_GOOD, 100);
+    const sent_step *first = submit_step(s, 0, 2, STEP_GOOD, 100);
+    TMP_AWAIT((committer_drive(s->committer), PQping(shared.url) != PQPING_OK));
+    const sent_step *second = submit_step(s, 1, 1, STEP_GOOD, 100);
     int64_t batches = committer_stats_now(s->committer).batches;
     for (int i = 0; i < 50; i++) {
         committer_drive(s->committer);
-        assert_int_not_equal(PQping(ground.url), PQPING_OK);
+        assert_int_not_equal(PQping(shared.url), PQPING_OK);
     }
     assert_int_equal(committer_stats_now(s->committer).batches, batches);
     assert_int_equal(first->finals, 0);
     assert_int_equal(second->finals, 0);
     say("wal", 0);
-    pgserver_stop(ground.server, PGSERVER_IMMEDIATE); /* it may have given up */
-    pgserver_restart(ground.server);
+    pgserver_stop(shared.server, PGSERVER_IMMEDIATE); /* it may have given up */
+    pgserver_restart(shared.server);
     drive_until_final(s);
     assert_int_equal(second->answer, UNIT_COMMITTED);
     check(s);
@@ -353,7 +353,7 @@ static void the_log_stays_full(void **state)
 
 enum { CONNECTIONS = 10 };
 
-/* Those who take all there are. */
+/* Clients that take all connections there are. */
 typedef struct crowd {
     PGconn *members[CONNECTIONS + 1];
     int count;
@@ -410,7 +410,7 @@ static void too_many_connections(void **state)
     assert_non_null(strstr(err.detail, "53300"));
     assert_non_null(strstr(err.hint, "max_connections"));
 
-    /* The committer's place is taken by somebody else before it has missed its connection. */
+    /* Another client takes the committer's connection before the committer has missed it. */
     PQclear(PQexec(all.members[0], "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                                    " WHERE application_name = 'pawl'"));
     TMP_AWAIT(let_in(&all, url));

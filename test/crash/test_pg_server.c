@@ -1,11 +1,11 @@
 /* A PostgreSQL server that dies, and comes back: what was acknowledged is there, what was refused
- * or has failed is not, and nobody has to be told to go on.
+ * or has failed is not, and all writers go on by themselves.
  *
  * Writers in other processes, each with a committer of its own, hand in units while the server is
- * killed at random moments. They hear of it only as units that wait; commits whose answers were
- * lost are settled on the server that comes back. In the end every unit has an answer, and the
- * ledger is compared with the database. PAWL_TEST_KILLS says how often it is killed (5),
- * PAWL_TEST_SEED repeats a run as far as chance is ours. */
+ * killed at random moments. They notice it only as units that wait; commits whose answers were lost
+ * are settled on the server that comes back. In the end every unit has an answer, and the ledger is
+ * compared with the database. PAWL_TEST_KILLS says how often it is killed (5), PAWL_TEST_SEED
+ * repeats a run as far as chance is ours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "support/conf.h"
+#include "support/crash_fixture.h"
 #include "support/pgledger.h"
 #include "support/pgserver.h"
 #include "support/scratch.h"
@@ -28,7 +29,7 @@
 #define RUNS 100 /* of a test */
 #define CLAIM_MS 2000
 
-typedef struct scene {
+typedef struct fixture {
     pgserver *server;
     char database[PGSERVER_NAME];
     char url[PGSERVER_URL];
@@ -38,18 +39,18 @@ typedef struct scene {
     ledger ledger;
     atomic_int *stop;
     writers writers[PROCESSES];
-} scene;
+} fixture;
 
 /* One server and one database for all tests, made by the first that needs them; databases are
  * dear. */
-typedef struct common {
+typedef struct shared_server {
     pgserver *server;
     char database[PGSERVER_NAME];
     int64_t runs;
     int64_t births;
-} common;
+} shared_server;
 
-static common ground;
+static shared_server shared;
 
 /* Tests with many rounds do it in each. */
 static void wind_up(void)
@@ -59,8 +60,8 @@ static void wind_up(void)
 
 static int set_up(void **state)
 {
-    static scene s;
-    s = (scene){.seed = scratch_seed()};
+    static fixture s;
+    s = (fixture){.seed = scratch_seed()};
     random_seeded_init(&s.random, s.seed);
     *state = &s;
     wind_up();
@@ -70,7 +71,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     for (int i = 0; i < PROCESSES; i++)
         if (s->writers[i].pid)
             writers_kill(&s->writers[i], &s->ledger);
@@ -80,34 +81,34 @@ static int tear_down(void **state)
     return 0;
 }
 
-static scene *scene_of(void **state)
+static fixture *fixture_of(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     pgserver_need();
-    if (!ground.server) {
-        ground.server = pgserver_start(&(pgserver_options){.tcp = 1});
-        pgserver_database(ground.server, ground.database);
+    if (!shared.server) {
+        shared.server = pgserver_start(&(pgserver_options){.tcp = 1});
+        pgserver_database(shared.server, shared.database);
     }
-    if (pgserver_pid(ground.server) == 0)
-        pgserver_restart(ground.server);
-    s->server = ground.server;
-    memcpy(s->database, ground.database, sizeof s->database);
+    if (pgserver_pid(shared.server) == 0)
+        pgserver_restart(shared.server);
+    s->server = shared.server;
+    memcpy(s->database, shared.database, sizeof s->database);
     pgserver_url(s->server, s->database, s->url);
-    s->first_run = ground.runs + 1;
-    ground.runs += RUNS;
+    s->first_run = shared.runs + 1;
+    shared.runs += RUNS;
     return s;
 }
 
 static int end_server(void **state)
 {
     (void)state;
-    pgserver_free(ground.server);
+    pgserver_free(shared.server);
     return 0;
 }
 
 /* ---- Writers ---- */
 
-static writers_plan plan_for(const scene *s, int process)
+static writers_plan plan_for(const fixture *s, int process)
 {
     writers_plan plan = {.threads = 2,
                          .first_run = s->first_run + process * (RUNS / PROCESSES),
@@ -120,17 +121,17 @@ static writers_plan plan_for(const scene *s, int process)
     return plan;
 }
 
-static void start_writers(scene *s)
+static void start_writers(fixture *s)
 {
     for (int i = 0; i < PROCESSES; i++) {
         writers_plan plan = plan_for(s, i);
         assert_int_equal(writers_set_up(&plan), 0);
-        writers_start(&s->writers[i], &plan, ++ground.births);
+        writers_start(&s->writers[i], &plan, ++shared.births);
     }
 }
 
 /* Until this one has so many more acknowledgements; what the others say is read as well. */
-static void await(scene *s, int which, int64_t more)
+static void await(fixture *s, int which, int64_t more)
 {
     writers *w = &s->writers[which];
     wind_up();
@@ -139,32 +140,20 @@ static void await(scene *s, int which, int64_t more)
                  (unsigned long long)s->seed, which, (long long)w->acks);
 }
 
-static void await_all(scene *s, int64_t more)
+static void await_all(fixture *s, int64_t more)
 {
     for (int i = 0; i < PROCESSES; i++)
         await(s, i, more);
 }
 
-/* Do nothing for a random while that has no relation to what the writers do. */
-static void spin(scene *s, int64_t most)
-{
-    volatile int64_t left = scratch_between(&s->random, 0, most);
-    while (left > 0)
-        left = left - 1;
-}
-
-static void check(scene *s, const char *when)
+static void check(fixture *s, const char *when)
 {
     ledger_verdict v;
     if (pgledger_check(&s->ledger, s->url, &v) != 0)
-        fail_msg("%s, PAWL_TEST_SEED=%llu: lost %lld, ghosts %lld, twice %lld, holes %lld, torn "
-                 "%lld, broken %lld; first: %s",
-                 when, (unsigned long long)s->seed, (long long)v.lost, (long long)v.ghosts,
-                 (long long)v.twice, (long long)v.holes, (long long)v.torn, (long long)v.broken,
-                 v.first);
+        crash_fail(&v, when, s->seed);
 }
 
-static int64_t rows(scene *s)
+static int64_t rows(fixture *s)
 {
     char sql[128];
     snprintf(sql, sizeof sql, "SELECT count(*) FROM pawl.journal WHERE run BETWEEN %lld AND %lld",
@@ -173,14 +162,14 @@ static int64_t rows(scene *s)
 }
 
 /* Without them the checks say little. */
-static int has_some_of_each(const scene *s)
+static int has_some_of_each(const fixture *s)
 {
     return ledger_count(&s->ledger, UNIT_COMMITTED) > 0 &&
            ledger_count(&s->ledger, UNIT_REFUSED) > 0 && ledger_count(&s->ledger, UNIT_FAILED) > 0;
 }
 
 /* Every unit that was handed in has its final answer then, and is there exactly if it should be. */
-static void end_writers(scene *s, const char *when)
+static void end_writers(fixture *s, const char *when)
 {
     while (!has_some_of_each(s))
         await(s, 0, 1);
@@ -194,13 +183,13 @@ static void end_writers(scene *s, const char *when)
 
 /* ---- The server dies ---- */
 
-static void kill_server(scene *s, int64_t round)
+static void kill_server(fixture *s, int64_t round)
 {
     static const pgserver_end HOW[] = {PGSERVER_KILL, PGSERVER_IMMEDIATE, PGSERVER_KILL,
                                        PGSERVER_FAST};
     await(s, (int)scratch_between(&s->random, 0, PROCESSES - 1),
           scratch_between(&s->random, 1, 200));
-    spin(s, 2000000);
+    crash_spin(&s->random, 2000000);
     pgserver_stop(s->server, HOW[round % 4]);
     pgserver_restart(s->server);
     await_all(s, 1);
@@ -209,7 +198,7 @@ static void kill_server(scene *s, int64_t round)
 /* At least so often, and until a kill has met a commit on its way. */
 static void the_server_is_killed(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     int64_t kills = scratch_number("PAWL_TEST_KILLS", 5);
     start_writers(s);
     await_all(s, 1);
@@ -222,13 +211,13 @@ static void the_server_is_killed(void **state)
 
 static void the_client_is_killed(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     int64_t kills = 1 + scratch_number("PAWL_TEST_KILLS", 5) / 2;
     start_writers(s);
     for (int64_t i = 0; i < kills; i++) {
         int which = (int)(i % PROCESSES);
         await(s, which, scratch_between(&s->random, 1, 200));
-        spin(s, 2000000);
+        crash_spin(&s->random, 2000000);
         if (i % 3 == 2)
             pgserver_stop(s->server, PGSERVER_KILL);
         assert_int_equal(writers_kill(&s->writers[which], &s->ledger), 0);
@@ -236,7 +225,7 @@ static void the_client_is_killed(void **state)
             pgserver_restart(s->server);
         check(s, "after the client was killed");
         writers_plan plan = plan_for(s, which);
-        writers_start(&s->writers[which], &plan, ++ground.births);
+        writers_start(&s->writers[which], &plan, ++shared.births);
         await_all(s, 1);
     }
     atomic_store(s->stop, 1);
@@ -248,7 +237,7 @@ static void the_client_is_killed(void **state)
 /* ---- A single connection ends ---- */
 
 /* End one of the sessions that pawl has here, the n-th; 0: there was none. */
-static int64_t terminate(scene *s, int64_t nth)
+static int64_t terminate(fixture *s, int64_t nth)
 {
     char sql[320];
     snprintf(sql, sizeof sql,
@@ -259,7 +248,7 @@ static int64_t terminate(scene *s, int64_t nth)
     return pgserver_number(s->server, s->database, sql);
 }
 
-static int64_t sessions(scene *s)
+static int64_t sessions(fixture *s)
 {
     return pgserver_number(s->server, s->database,
                            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pawl'"
@@ -268,13 +257,13 @@ static int64_t sessions(scene *s)
 
 static void sessions_are_ended_at_work(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     int64_t ended = 0, wanted = 8 * scratch_number("PAWL_TEST_KILLS", 5);
     start_writers(s);
     await_all(s, 1);
     while (ended < wanted || ledger_count(&s->ledger, UNIT_UNDECIDED) == 0) {
         await(s, (int)(ended % PROCESSES), scratch_between(&s->random, 1, 100));
-        spin(s, 2000000);
+        crash_spin(&s->random, 2000000);
         ended += terminate(s, scratch_between(&s->random, 0, 3 * PROCESSES - 1));
     }
     await_all(s, 1);
@@ -301,9 +290,9 @@ static void commit_steps(committer *k, int64_t first_run, int64_t seq, int count
     arena_free(a);
 }
 
-/* Nobody was at work, so nobody needs to hear of it: neither a unit that goes in one trip, nor a
- * batch, nor a reader. */
-static void end_idle_sessions(scene *s, const char *url)
+/* No transaction was under way, so no unit has to notice it: neither one that goes in one trip, nor
+ * a batch, nor a reader. */
+static void end_idle_sessions(fixture *s, const char *url)
 {
     error err = {0};
     db_options options = {.url = url, .claim_ms = 60000}; /* a slow answer is no failure here */
@@ -330,14 +319,14 @@ static void end_idle_sessions(scene *s, const char *url)
 
 static void sessions_are_ended_while_idle(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     end_idle_sessions(s, s->url);
 }
 
-/* A Unix socket says at once that nobody listens; by TCP the first words are still sent. */
+/* A Unix socket says at once that no server listens; by TCP the first words are still sent. */
 static void sessions_are_ended_while_idle_by_tcp(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     char url[PGSERVER_URL];
     snprintf(url, sizeof url, "postgres://pawl@127.0.0.1:%d/%s", pgserver_port(s->server),
              s->database);
@@ -351,11 +340,11 @@ typedef struct lonely {
     db *db;
     committer *committer;
     conf_ticket run;    /* a unit of a run … */
-    conf_ticket client; /* … and one that somebody waits for */
+    conf_ticket client; /* … and one that a client waits for */
 } lonely;
 
 /* A committer by hand whose server has just gone; units of both kinds have been handed in. */
-static void be_left_alone(scene *s, lonely *l)
+static void be_left_alone(fixture *s, lonely *l)
 {
     error err = {0};
     *l = (lonely){.clock = clock_fake_new(1000000)};
@@ -381,10 +370,11 @@ static void leave(lonely *l)
     clock_fake_free(l->clock);
 }
 
-/* Who waits hears of it when his patience ends; a run's unit waits for as long as it takes. */
+/* A waiting client gets an error when its time-out ends; a run's unit waits for as long as it
+ * takes. */
 static void the_server_is_gone_for_good(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     lonely l;
     be_left_alone(s, &l);
     conf_drive(l.committer, l.clock, &l.client, 1);
@@ -415,7 +405,7 @@ static void the_server_is_gone_for_good(void **state)
 
 static void the_server_comes_back_late(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     lonely l;
     be_left_alone(s, &l);
     conf_drive(l.committer, l.clock, &l.client, 1);
@@ -428,10 +418,10 @@ static void the_server_comes_back_late(void **state)
     leave(&l);
 }
 
-/* The same with threads and a real clock: nobody drives, nobody asks again. */
+/* The same with threads and a real clock: without driving and without asking again. */
 static void who_waits_is_told_by_the_clock(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     error err = {0};
     db_options options = {.url = s->url, .claim_ms = CLAIM_MS, .busy_ms = 300};
     db *d = NULL;

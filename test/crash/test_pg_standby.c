@@ -3,10 +3,10 @@
  * A server that is told to wait for a standby which does not exist holds the answer to a COMMIT
  * back for as long as the test wants, after it has made the commit durable. So the worst moment for
  * a server to die is had at will: what it has kept was never acknowledged. It has to be found out,
- * and not tried again; and the words with which a connection breaks must not be taken for an
- * answer, which by TLS are others than by a socket.
+ * and not tried again. The words with which a connection breaks must not be taken for an answer; by
+ * TLS they are others than by a socket.
  *
- * And whoever only waits for his standby must not be ended to find out sooner: he would call
+ * A session that only waits for its standby must not be ended to find out sooner: that would call
  * committed what a failover loses. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,26 +22,26 @@
 #include "support/daemon.h"
 #include "support/pgserver.h"
 
-#define LONG_CLAIM_MS 60000 /* nobody gets impatient */
+#define LONG_CLAIM_MS 60000 /* no unit runs out of time */
 #define SHORT_CLAIM_MS 1000
 
 /* One server and one database for all tests, made by the first that needs them. */
-typedef struct common {
+typedef struct shared_server {
     pgserver *server;
     char dir[TMP_PATH]; /* of the certificate */
     char database[PGSERVER_NAME];
     int64_t runs;
-} common;
+} shared_server;
 
-typedef struct scene {
+typedef struct fixture {
     db *db;
     committer *committer;
     conf_ticket ticket;
     int64_t run;
     int64_t seq;
-} scene;
+} fixture;
 
-static common ground;
+static shared_server shared;
 
 /* ---- The server ---- */
 
@@ -71,9 +71,9 @@ static void start_server(void)
 {
     char cert[TMP_PATH], key[TMP_PATH];
     char cert_setting[TMP_PATH + 32], key_setting[TMP_PATH + 32];
-    tmp_dir_make_open(ground.dir);
-    tmp_path(cert, ground.dir, "cert");
-    tmp_path(key, ground.dir, "key");
+    tmp_dir_make_open(shared.dir);
+    tmp_path(cert, shared.dir, "cert");
+    tmp_path(key, shared.dir, "key");
     if (has_tls())
         make_certificate(cert, key);
     snprintf(cert_setting, sizeof cert_setting, "ssl_cert_file=%s", cert);
@@ -81,19 +81,19 @@ static void start_server(void)
     const char *const settings[] = {has_tls() ? "ssl=on" : "ssl=off", cert_setting, key_setting,
                                     NULL};
     pgserver_options options = {.settings = settings, .tcp = 1};
-    ground.server = pgserver_start(&options);
-    pgserver_database(ground.server, ground.database);
+    shared.server = pgserver_start(&options);
+    pgserver_database(shared.server, shared.database);
 }
 
 static void reload(void)
 {
-    pgserver_exec(ground.server, NULL, "SELECT pg_reload_conf()");
+    pgserver_exec(shared.server, NULL, "SELECT pg_reload_conf()");
 }
 
 /* From now on commits wait. */
 static void ask_for_standby(void)
 {
-    pgserver_exec(ground.server, NULL, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    pgserver_exec(shared.server, NULL, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     reload();
 }
 
@@ -101,22 +101,22 @@ static void ask_for_standby(void)
 static void ask_for_none(void)
 {
     char path[TMP_PATH + 64];
-    snprintf(path, sizeof path, "%s/data/postgresql.auto.conf", pgserver_dir(ground.server));
+    snprintf(path, sizeof path, "%s/data/postgresql.auto.conf", pgserver_dir(shared.server));
     tmp_file(path, "", 0);
-    if (pgserver_pid(ground.server))
+    if (pgserver_pid(shared.server))
         reload();
 }
 
 static int64_t waiting(void)
 {
-    return pgserver_number(ground.server, NULL,
+    return pgserver_number(shared.server, NULL,
                            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
 }
 
 static int set_up(void **state)
 {
-    static scene s;
-    s = (scene){.run = 0};
+    static fixture s;
+    s = (fixture){.run = 0};
     *state = &s;
     tmp_watchdog("a test of a commit that waits for a standby");
     return 0;
@@ -124,8 +124,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    scene *s = *state;
-    if (ground.server)
+    fixture *s = *state;
+    if (shared.server)
         ask_for_none();
     committer_close(s->committer);
     if (s->db)
@@ -138,27 +138,27 @@ static int tear_down(void **state)
 static int end_server(void **state)
 {
     (void)state;
-    pgserver_free(ground.server);
-    if (ground.dir[0])
-        tmp_dir_remove(ground.dir);
+    pgserver_free(shared.server);
+    if (shared.dir[0])
+        tmp_dir_remove(shared.dir);
     return 0;
 }
 
 /* ---- A commit that waits ---- */
 
-static scene *scene_of(void **state)
+static fixture *fixture_of(void **state)
 {
-    scene *s = *state;
+    fixture *s = *state;
     pgserver_need();
-    if (!ground.server)
+    if (!shared.server)
         start_server();
-    s->run = ++ground.runs;
+    s->run = ++shared.runs;
     return s;
 }
 
 /* Open the database of `url`, and hand in a unit that waits for the standby: the first one, with
  * which the connection also makes its ring, does not yet, and the server takes its time. */
-static void commit_and_wait(scene *s, const char *url, int64_t claim_ms)
+static void commit_and_wait(fixture *s, const char *url, int64_t claim_ms)
 {
     error err = {0};
     db_options options = {.url = url, .claim_ms = claim_ms};
@@ -175,15 +175,15 @@ static void commit_and_wait(scene *s, const char *url, int64_t claim_ms)
     } while (atomic_load(&s->ticket.finals) > 0);
 }
 
-static int64_t rows(const scene *s)
+static int64_t rows(const fixture *s)
 {
     char sql[128];
     snprintf(sql, sizeof sql, "SELECT count(*) FROM pawl.journal WHERE run = %lld AND seq = %lld",
              (long long)s->run, (long long)s->seq);
-    return pgserver_number(ground.server, ground.database, sql);
+    return pgserver_number(shared.server, shared.database, sql);
 }
 
-static void expect_found_out(scene *s)
+static void expect_found_out(fixture *s)
 {
     TMP_AWAIT(atomic_load(&s->ticket.finals) > 0);
     CONF_ANSWER(&s->ticket, UNIT_COMMITTED);
@@ -191,32 +191,32 @@ static void expect_found_out(scene *s)
     assert_int_equal(rows(s), 1);
 }
 
-static void die_while_it_waits(scene *s, const char *url, pgserver_end how)
+static void die_while_it_waits(fixture *s, const char *url, pgserver_end how)
 {
     commit_and_wait(s, url, LONG_CLAIM_MS);
-    pgserver_stop(ground.server, how);
+    pgserver_stop(shared.server, how);
     ask_for_none();
-    pgserver_restart(ground.server);
+    pgserver_restart(shared.server);
     expect_found_out(s);
 }
 
 static void the_server_dies(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     char url[PGSERVER_URL];
-    pgserver_url(ground.server, ground.database, url);
+    pgserver_url(shared.server, shared.database, url);
     die_while_it_waits(s, url, PGSERVER_KILL);
 }
 
 static void tls_url(char out[PGSERVER_URL])
 {
     snprintf(out, PGSERVER_URL, "postgres://pawl@127.0.0.1:%d/%s?sslmode=require",
-             pgserver_port(ground.server), ground.database);
+             pgserver_port(shared.server), shared.database);
 }
 
 static void the_server_dies_under_tls(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     char url[PGSERVER_URL];
     if (!has_tls())
         skip();
@@ -227,7 +227,7 @@ static void the_server_dies_under_tls(void **state)
 /* This way the connection is closed in order, and still without an answer. */
 static void the_server_stops_under_tls(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     char url[PGSERVER_URL];
     if (!has_tls())
         skip();
@@ -235,21 +235,21 @@ static void the_server_stops_under_tls(void **state)
     die_while_it_waits(s, url, PGSERVER_FAST);
 }
 
-/* The client does not wait for ever, but it waits to know: as long as no standby has it, nobody may
- * say that it is committed, and nobody may make the server say so. */
-static void nobody_is_ended_who_waits_for_a_standby(void **state)
+/* The client does not wait for ever, but it waits to know: as long as no standby has the commit, no
+ * answer may say that it is committed, and nothing may make the server say so. */
+static void a_session_that_waits_for_a_standby_is_not_ended(void **state)
 {
-    scene *s = scene_of(state);
+    fixture *s = fixture_of(state);
     char url[PGSERVER_URL];
-    pgserver_url(ground.server, ground.database, url);
+    pgserver_url(shared.server, shared.database, url);
     commit_and_wait(s, url, SHORT_CLAIM_MS);
     TMP_AWAIT(atomic_load(&s->ticket.undecided) > 0);
     /* Several attempts to find out are refused the lock. */
     for (int i = 0; i < 3; i++) {
-        TMP_AWAIT(pgserver_number(ground.server, NULL,
+        TMP_AWAIT(pgserver_number(shared.server, NULL,
                                   "SELECT count(*) FROM pg_stat_activity"
                                   " WHERE wait_event_type = 'Lock'") > 0);
-        TMP_AWAIT(pgserver_number(ground.server, NULL,
+        TMP_AWAIT(pgserver_number(shared.server, NULL,
                                   "SELECT count(*) FROM pg_stat_activity"
                                   " WHERE wait_event_type = 'Lock'") == 0);
     }
@@ -269,7 +269,7 @@ int main(void)
         TEST(the_server_dies),
         TEST(the_server_dies_under_tls),
         TEST(the_server_stops_under_tls),
-        TEST(nobody_is_ended_who_waits_for_a_standby),
+        TEST(a_session_that_waits_for_a_standby_is_not_ended),
     };
     return cmocka_run_group_tests(tests, NULL, end_server);
 }

@@ -20,42 +20,42 @@
 
 enum { ROUNDS = 20, EMPTIED = 10, GUESTS = 4 };
 
-static void go_back_once(restored *r, conf *c, int has_guest)
+static void go_back_once(rewind_fixture *r, conf *c, int has_guest)
 {
-    restored_start_some(r);
-    restored_pause(r);
+    rewind_start_some(r);
+    rewind_pause(r);
     backup_take(c);
-    restored_mark(r);
+    rewind_mark(r);
     if (has_guest)
-        restored_join(r);
-    restored_start_some(r);
-    restored_pause(r);
+        rewind_join(r);
+    rewind_start_some(r);
+    rewind_pause(r);
     backup_restore(c);
-    restored_go_on(r);
-    restored_expect(r);
+    rewind_continue(r);
+    rewind_expect(r);
     if (has_guest)
-        restored_leave(r);
+        rewind_leave(r);
 }
 
-static void restored_under_load(conf *c)
+static void rewind_under_load(conf *c)
 {
     int64_t rounds = scratch_number("PAWL_TEST_RESTORES", ROUNDS);
-    restored r = {.started = 0};
-    restored_begin(&r, c->url);
+    rewind_fixture r = {.started = 0};
+    rewind_begin(&r, c->url);
     for (int64_t i = 0; i < rounds; i++) {
         tmp_watchdog("a database that is restored");
         go_back_once(&r, c, i % GUESTS == 0);
         if (i % EMPTIED == EMPTIED - 1) {
-            restored_empty(&r);
+            rewind_empty(&r);
             backup_tidy(c);
         }
     }
-    restored_tell(&r, c->backend, rounds);
-    restored_end(&r);
+    rewind_report(&r, c->backend, rounds);
+    rewind_end(&r);
 }
 
 static const conf_case CASES[] = {
-    {"restored under load", restored_under_load, DB_SHARED},
+    {"restored under load", rewind_under_load, DB_SHARED},
 };
 
 int main(void)

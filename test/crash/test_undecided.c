@@ -1,11 +1,12 @@
 /* A commit whose sync failed has no answer yet.
  *
- * SQLite says "I/O error" and has forgotten the transaction, but its frames are in the log: a
- * crash at that moment brings the rows back. To answer "failed" at once would be a lie, to try
- * again would write twice. So the unit is undecided until a later commit has overwritten the
- * frames; only then has it failed, for good.
+ * SQLite says "I/O error" and has forgotten the transaction, but its frames are in the log: a crash
+ * at that moment brings the rows back. To answer "failed" at once would be wrong, to try again
+ * would write twice. So the unit is undecided until a later commit has overwritten the frames; only
+ * then has it failed, for good.
  *
- * By hand, on a clock that stands still: back-off takes no time, and "not yet" can be seen. */
+ * The committer is driven by hand, on a clock that stands still: back-off takes no time, and "not
+ * yet" can be seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,38 +21,6 @@
 #include "support/disk_fixture.h"
 #include "support/writers.h"
 
-typedef struct scene {
-    char folder[TMP_PATH];
-    char path[TMP_PATH];
-    rig rig;
-} scene;
-
-static int set_up(void **state)
-{
-    static scene s;
-    s = (scene){.folder = ""};
-    tmp_dir_make(s.folder);
-    tmp_path(s.path, s.folder, "app.db");
-    rig_init(&s.rig, s.path);
-    *state = &s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scene *s = *state;
-    rig_free(&s->rig);
-    tmp_dir_remove(s->folder);
-    return 0;
-}
-
-static rig *open_rig(scene *s, int64_t runs)
-{
-    assert_int_equal(rig_open(&s->rig), PAWL_OK);
-    assert_int_equal(rig_make_runs(&s->rig, runs), PAWL_OK);
-    return &s->rig;
-}
-
 static void fail_syncs(int64_t first, int64_t times)
 {
     atomic_store(&vfs_shim.suffix, "-wal");
@@ -63,21 +32,21 @@ static void lift(void)
     vfs_fault_arm(&vfs_shim.sync, 0, 0);
 }
 
-static void check(rig *r)
+static void check(disk_fixture *r)
 {
     ledger_verdict v;
     if (ledger_check(&r->ledger, r->path, &v) != 0)
         fail_msg("%s", v.first);
 }
 
-static void expect_final(const rig_step *s, unit_answer answer, pawl_code code)
+static void expect_final(const disk_step *s, unit_answer answer, pawl_code code)
 {
     assert_int_equal(s->finals, 1);
     assert_int_equal(s->answer, answer);
     assert_int_equal(s->code, code);
 }
 
-static void expect_undecided(const rig_step *s)
+static void expect_undecided(const disk_step *s)
 {
     assert_int_equal(s->undecided, 1);
     assert_int_equal(s->finals, 0);
@@ -88,62 +57,62 @@ static void expect_undecided(const rig_step *s)
 /* ---- The rule itself ---- */
 
 /* At the moment of the answer, before anything else is tried. */
-static void recover_when_undecided(rig_step *s, void *arg)
+static void recover_when_undecided(disk_step *s, void *arg)
 {
     if (s->answer == UNIT_UNDECIDED)
-        *(int *)arg = rig_recovered(s->rig, s);
+        *(int *)arg = disk_recovered(s->disk, s);
 }
 
 static void undecided_then_failed(void **state)
 {
-    rig *r = open_rig(*state, 2);
+    disk_fixture *r = disk_open_with_runs(*state, 2);
     submitter owner = {0};
     int recovered = -1;
-    rig_step *one = rig_hand_in(r, &owner, 1, 1, 100);
-    rig_drive(r);
+    disk_step *one = disk_submit(r, &owner, 1, 1, 100);
+    disk_drive(r);
     expect_final(one, UNIT_COMMITTED, PAWL_OK);
 
     r->on_answer = recover_when_undecided;
     r->on_answer_arg = &recovered;
     fail_syncs(1, 1);
-    rig_step *two = rig_hand_in(r, &owner, 1, 2, 100);
-    rig_drive(r);
+    disk_step *two = disk_submit(r, &owner, 1, 2, 100);
+    disk_drive(r);
     expect_undecided(two);
     assert_int_equal(atomic_load(&vfs_shim.sync.fired), 1);
     assert_int_equal(recovered, 1); /* why it is not "failed" */
 
-    assert_true(rig_drive_on(r, 100));
+    assert_true(disk_drive_on(r, 100));
     expect_final(two, UNIT_FAILED, PAWL_IO);
     assert_true(two->message[0] != 0);
     assert_int_equal(two->undecided, 1);
-    assert_int_equal(rig_recovered(r, two), 0); /* why it is now */
-    assert_int_equal(rig_recovered(r, one), 1);
+    assert_int_equal(disk_recovered(r, two), 0); /* why it is now */
+    assert_int_equal(disk_recovered(r, one), 1);
     check(r);
 }
 
 /* Rows of all sizes: the frames of the failed commit reach far beyond those that overwrite it. */
 static void a_long_one_is_gone_too(void **state)
 {
-    rig *r = open_rig(*state, 8);
+    disk_fixture *r = disk_open_with_runs(*state, 8);
     for (int64_t run = 1; run <= 8; run++) {
         submitter owner = {0};
         fail_syncs(1, 1);
-        rig_step *one = rig_hand_in(r, &owner, run, 1, (size_t)1 << (2 * run + 2));
-        rig_drive(r);
+        disk_step *one = disk_submit(r, &owner, run, 1, (size_t)1 << (2 * run + 2));
+        disk_drive(r);
         expect_undecided(one);
-        assert_true(rig_drive_on(r, 100));
+        assert_true(disk_drive_on(r, 100));
         expect_final(one, UNIT_FAILED, PAWL_IO);
-        assert_int_equal(rig_recovered(r, one), 0);
+        assert_int_equal(disk_recovered(r, one), 0);
     }
     check(r);
 }
 
-/* What overwrites the frames is a change of one row. It has to be one also when somebody has
- * cleared that row away. */
+/* What overwrites the frames is a change of one row. It has to be one also when that row was
+ * removed. */
 static void without_the_row_that_settles(void **state)
 {
     static const db_sql CLEAR = {"DELETE FROM {meta} WHERE name = 'settled'", ""};
-    rig *r = open_rig(*state, 2);
+    disk_fixture *r = disk_open_with_runs(*state, 2);
     arena *a = arena_new(0);
     assert_non_null(a);
     unit *clear = unit_new(a);
@@ -153,12 +122,12 @@ static void without_the_row_that_settles(void **state)
         if (run == 1)
             assert_int_equal(committer_commit(r->committer, clear), PAWL_OK);
         fail_syncs(1, 1);
-        rig_step *lost = rig_hand_in(r, &owner, run, 1, 100);
-        rig_drive(r);
+        disk_step *lost = disk_submit(r, &owner, run, 1, 100);
+        disk_drive(r);
         expect_undecided(lost);
-        assert_true(rig_drive_on(r, 100));
+        assert_true(disk_drive_on(r, 100));
         expect_final(lost, UNIT_FAILED, PAWL_IO);
-        assert_int_equal(rig_recovered(r, lost), 0);
+        assert_int_equal(disk_recovered(r, lost), 0);
     }
     check(r);
     arena_free(a);
@@ -166,24 +135,24 @@ static void without_the_row_that_settles(void **state)
 
 static void later_units_of_the_submitter_are_refused(void **state)
 {
-    rig *r = open_rig(*state, 2);
+    disk_fixture *r = disk_open_with_runs(*state, 2);
     submitter first = {0};
     submitter second = {0};
     fail_syncs(1, 1);
-    rig_step *lost = rig_hand_in(r, &first, 1, 1, 100);
-    rig_drive(r);
+    disk_step *lost = disk_submit(r, &first, 1, 1, 100);
+    disk_drive(r);
     expect_undecided(lost);
-    rig_step *later = rig_hand_in(r, &first, 1, 2, 100);
-    rig_step *other = rig_hand_in(r, &second, 2, 1, 100);
-    assert_true(rig_drive_on(r, 100));
+    disk_step *later = disk_submit(r, &first, 1, 2, 100);
+    disk_step *other = disk_submit(r, &second, 2, 1, 100);
+    assert_true(disk_drive_on(r, 100));
     expect_final(lost, UNIT_FAILED, PAWL_IO);
     expect_final(later, UNIT_REFUSED, PAWL_REFUSED);
     assert_string_equal(later->refused, "prefix");
     expect_final(other, UNIT_COMMITTED, PAWL_OK);
 
     submitter again = {0};
-    rig_step *retry = rig_hand_in(r, &again, 1, 1, 100);
-    assert_true(rig_drive_on(r, 100));
+    disk_step *retry = disk_submit(r, &again, 1, 1, 100);
+    assert_true(disk_drive_on(r, 100));
     expect_final(retry, UNIT_COMMITTED, PAWL_OK);
     check(r);
 }
@@ -192,54 +161,54 @@ static void later_units_of_the_submitter_are_refused(void **state)
  * turned out not to be there. */
 static void a_whole_batch(void **state)
 {
-    rig *r = open_rig(*state, 6);
+    disk_fixture *r = disk_open_with_runs(*state, 6);
     submitter owners[6] = {{0}};
-    rig_step *steps[6];
+    disk_step *steps[6];
     fail_syncs(1, 1);
     for (int i = 0; i < 5; i++)
-        steps[i] = rig_hand_in(r, &owners[i], i + 1, 1, 100);
-    steps[5] = rig_hand_in(r, &owners[5], 1, 1, 100); /* run 1 has seq 1 by now */
-    rig_drive(r);
+        steps[i] = disk_submit(r, &owners[i], i + 1, 1, 100);
+    steps[5] = disk_submit(r, &owners[5], 1, 1, 100); /* run 1 has seq 1 by now */
+    disk_drive(r);
     for (int i = 0; i < 5; i++)
         expect_undecided(steps[i]);
     assert_int_equal(steps[5]->finals, 0); /* it waits for what it would rest on */
-    assert_true(rig_drive_on(r, 100));
+    assert_true(disk_drive_on(r, 100));
     expect_final(steps[5], UNIT_COMMITTED, PAWL_OK); /* and that was never there */
-    assert_int_equal(rig_recovered(r, steps[5]), 1);
+    assert_int_equal(disk_recovered(r, steps[5]), 1);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(steps[i]->finals, 1);
         assert_int_not_equal(steps[i]->answer, UNIT_COMMITTED);
-        assert_int_equal(rig_recovered(r, steps[i]), 0);
+        assert_int_equal(disk_recovered(r, steps[i]), 0);
     }
     check(r);
 }
 
 static void as_long_as_syncs_fail(void **state)
 {
-    rig *r = open_rig(*state, 3);
+    disk_fixture *r = disk_open_with_runs(*state, 3);
     submitter first = {0};
     submitter second = {0};
     fail_syncs(1, VFS_FAULT_FOREVER);
-    rig_step *lost = rig_hand_in(r, &first, 1, 1, 100);
-    rig_step *other = NULL;
-    rig_drive(r);
+    disk_step *lost = disk_submit(r, &first, 1, 1, 100);
+    disk_step *other = NULL;
+    disk_drive(r);
     for (int i = 0; i < 50; i++) {
         expect_undecided(lost);
         if (i == 10)
-            other = rig_hand_in(r, &second, 2, 1, 100);
+            other = disk_submit(r, &second, 2, 1, 100);
         if (other)
             assert_int_equal(other->finals, 0);
-        rig_drive_on(r, 1);
+        disk_drive_on(r, 1);
     }
     assert_true(atomic_load(&vfs_shim.sync.fired) > 5);
     lift();
-    assert_true(rig_drive_on(r, 1000));
+    assert_true(disk_drive_on(r, 1000));
     expect_final(lost, UNIT_FAILED, PAWL_IO);
     expect_final(other, other->answer, other->answer == UNIT_COMMITTED ? PAWL_OK : PAWL_IO);
-    assert_int_equal(rig_recovered(r, lost), 0);
+    assert_int_equal(disk_recovered(r, lost), 0);
     submitter third = {0};
-    rig_step *next = rig_hand_in(r, &third, 3, 1, 100);
-    assert_true(rig_drive_on(r, 100));
+    disk_step *next = disk_submit(r, &third, 3, 1, 100);
+    assert_true(disk_drive_on(r, 100));
     expect_final(next, UNIT_COMMITTED, PAWL_OK);
     check(r);
 }
@@ -247,33 +216,33 @@ static void as_long_as_syncs_fail(void **state)
 /* The back-off: while the clock stands still nothing is tried again and again. */
 static void attempts_wait_for_the_clock(void **state)
 {
-    rig *r = open_rig(*state, 1);
+    disk_fixture *r = disk_open_with_runs(*state, 1);
     submitter owner = {0};
     fail_syncs(1, VFS_FAULT_FOREVER);
-    rig_step *lost = rig_hand_in(r, &owner, 1, 1, 100);
-    rig_drive(r);
+    disk_step *lost = disk_submit(r, &owner, 1, 1, 100);
+    disk_drive(r);
     int64_t tried = atomic_load(&vfs_shim.sync.seen);
     for (int i = 0; i < 100; i++)
         assert_int_equal(committer_drive(r->committer), 0);
     assert_int_equal(atomic_load(&vfs_shim.sync.seen), tried);
     assert_true(committer_next_ns(r->committer) != INT64_MAX);
     lift();
-    assert_true(rig_drive_on(r, 100));
+    assert_true(disk_drive_on(r, 100));
     expect_final(lost, UNIT_FAILED, PAWL_IO);
 }
 
 /* ---- Closing and dying while it is undecided ---- */
 
-static void closing_tells_that_nobody_knows(void **state)
+static void closing_tells_that_the_outcome_is_unknown(void **state)
 {
-    rig *r = open_rig(*state, 2);
+    disk_fixture *r = disk_open_with_runs(*state, 2);
     submitter first = {0};
     submitter second = {0};
     fail_syncs(1, VFS_FAULT_FOREVER);
-    rig_step *lost = rig_hand_in(r, &first, 1, 1, 100);
-    rig_drive(r);
-    rig_step *queued = rig_hand_in(r, &second, 2, 1, 100);
-    rig_close(r);
+    disk_step *lost = disk_submit(r, &first, 1, 1, 100);
+    disk_drive(r);
+    disk_step *queued = disk_submit(r, &second, 2, 1, 100);
+    disk_close(r);
     assert_int_equal(lost->finals, 1);
     assert_int_equal(queued->finals, 1);
     assert_int_not_equal(lost->answer, UNIT_COMMITTED);
@@ -285,13 +254,13 @@ static void closing_tells_that_nobody_knows(void **state)
 
 static void closing_settles_if_it_can(void **state)
 {
-    rig *r = open_rig(*state, 1);
+    disk_fixture *r = disk_open_with_runs(*state, 1);
     submitter owner = {0};
     fail_syncs(1, 1);
-    rig_step *lost = rig_hand_in(r, &owner, 1, 1, 100);
-    rig_drive(r);
+    disk_step *lost = disk_submit(r, &owner, 1, 1, 100);
+    disk_drive(r);
     expect_undecided(lost);
-    rig_close(r);
+    disk_close(r);
     assert_int_equal(lost->finals, 1);
     assert_int_not_equal(lost->answer, UNIT_COMMITTED);
     check(r);
@@ -300,17 +269,17 @@ static void closing_settles_if_it_can(void **state)
 /* Five units of five runs in one batch, whose sync fails; then the process is gone. */
 static void die_undecided(int in, int out, void *arg)
 {
-    static rig r;
+    static disk_fixture r;
     submitter owners[5] = {{0}};
     (void)in;
-    rig_init(&r, arg);
+    disk_init(&r, arg);
     atomic_store(&vfs_shim.lossy, 1);
-    TMP_CHECK(rig_open(&r) == PAWL_OK);
-    TMP_CHECK(rig_make_runs(&r, 5) == PAWL_OK);
+    TMP_CHECK(disk_open(&r) == PAWL_OK);
+    TMP_CHECK(disk_make_runs(&r, 5) == PAWL_OK);
     fail_syncs(1, VFS_FAULT_FOREVER);
     for (int i = 0; i < 5; i++)
-        rig_hand_in(&r, &owners[i], i + 1, 1, 3000);
-    rig_drive(&r);
+        disk_submit(&r, &owners[i], i + 1, 1, 3000);
+    disk_drive(&r);
     TMP_CHECK(r.ledger.count == 5);
     for (size_t i = 0; i < r.ledger.count; i++)
         TMP_CHECK(r.ledger.entries[i].answer == UNIT_UNDECIDED);
@@ -329,7 +298,7 @@ static int64_t rows_left(const char *path)
 
 static void dying_leaves_all_or_nothing(void **state)
 {
-    scene *s = *state;
+    disk_folder *s = *state;
     char copy[TMP_PATH];
     int64_t rows;
     tmp_path(copy, s->folder, "cut.db");
@@ -352,10 +321,10 @@ static void dying_leaves_all_or_nothing(void **state)
         scratch_remove_db(copy);
     }
     /* The next process goes on with whatever recovery has decided. */
-    rig *r = open_rig(s, 5);
+    disk_fixture *r = disk_open_with_runs(s, 5);
     submitter owner = {0};
-    rig_step *next = rig_hand_in(r, &owner, 1, 2, 100);
-    rig_drive(r);
+    disk_step *next = disk_submit(r, &owner, 1, 2, 100);
+    disk_drive(r);
     expect_final(next, UNIT_COMMITTED, PAWL_OK);
     check(r);
 }
@@ -364,7 +333,7 @@ static void dying_leaves_all_or_nothing(void **state)
 
 static void a_storm_of_failing_syncs(void **state)
 {
-    scene *s = *state;
+    disk_folder *s = *state;
     writers_plan plan = {.threads = 2,
                          .first_run = 1,
                          .runs = 8,
@@ -390,7 +359,7 @@ static void a_storm_of_failing_syncs(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, disk_set_up, disk_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(undecided_then_failed),
         TEST(a_long_one_is_gone_too),
@@ -399,7 +368,7 @@ int main(void)
         TEST(a_whole_batch),
         TEST(as_long_as_syncs_fail),
         TEST(attempts_wait_for_the_clock),
-        TEST(closing_tells_that_nobody_knows),
+        TEST(closing_tells_that_the_outcome_is_unknown),
         TEST(closing_settles_if_it_can),
         TEST(dying_leaves_all_or_nothing),
         TEST(a_storm_of_failing_syncs),

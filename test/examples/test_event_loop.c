@@ -13,37 +13,37 @@
 
 int example_main(void);
 #define main example_main
-#define printf story_print
+#define printf example_print
 #include "../../examples/event_loop.c"
 #undef printf
 #undef main
 
-static void note(story *s, const char *text)
+static void note(example_fixture *s, const char *text)
 {
     char line[128];
     snprintf(line, sizeof line, "%s\n", text);
-    STORY_OK(s, remind(s->p, line));
+    EXAMPLE_OK(s, remind(s->p, line));
 }
 
-static void reminded(story *s)
+static void reminded(example_fixture *s)
 {
-    STORY_OK(s, pawl_register_workflow(s->p, "reminder", reminder, NULL));
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "reminder", reminder, NULL));
     note(s, "86400 the parcel comes");
     note(s, "20 the tea is ready");
     note(s, "20 the tea is ready");
     note(s, "no number");
-    STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(19)));
-    story_has_not(s, "\athe tea is ready");
-    story_done(s, "the parcel comes", "null");
-    story_has(s, "\athe tea is ready");
-    story_has(s, "\athe parcel comes");
-    story_in_order(s, "\athe tea is ready", "\athe parcel comes");
+    EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(19)));
+    example_has_not(s, "\athe tea is ready");
+    example_done(s, "the parcel comes", "null");
+    example_has(s, "\athe tea is ready");
+    example_has(s, "\athe parcel comes");
+    example_in_order(s, "\athe tea is ready", "\athe parcel comes");
 }
 
 static void reminders(void **state)
 {
     (void)state;
-    story_tell(reminded, 1);
+    example_run(reminded, 1);
 }
 
 int main(void)

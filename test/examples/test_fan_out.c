@@ -13,36 +13,36 @@ int example_main(int argc, char **argv);
 #include "../../examples/fan_out.c"
 #undef main
 
-static void set_up(story *s)
+static void set_up(example_fixture *s)
 {
-    STORY_OK(s, pawl_register_work(s->p, "count", count, NULL));
-    STORY_OK(s, pawl_register_workflow(s->p, "primes", primes, NULL));
+    EXAMPLE_OK(s, pawl_register_work(s->p, "count", count, NULL));
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "primes", primes, NULL));
 }
 
-static void ten_parts(story *s)
+static void ten_parts(example_fixture *s)
 {
     set_up(s);
-    STORY_OK(s, pawl_start(s->p, "primes", "primes-10", "{\"parts\":10}", NULL));
-    story_done(s, "primes-10", "{\"below\":1000000,\"primes\":78498}");
+    EXAMPLE_OK(s, pawl_start(s->p, "primes", "primes-10", "{\"parts\":10}", NULL));
+    example_done(s, "primes-10", "{\"below\":1000000,\"primes\":78498}");
 }
 
-static void no_parts(story *s)
+static void no_parts(example_fixture *s)
 {
     set_up(s);
-    STORY_OK(s, pawl_start(s->p, "primes", "primes-0", "{\"parts\":0}", NULL));
-    story_failed(s, "primes-0", "parts");
+    EXAMPLE_OK(s, pawl_start(s->p, "primes", "primes-0", "{\"parts\":0}", NULL));
+    example_failed(s, "primes-0", "parts");
 }
 
 static void a_sum(void **state)
 {
     (void)state;
-    story_tell(ten_parts, 7); /* each of them computes */
+    example_run(ten_parts, 7); /* each of them computes */
 }
 
 static void a_wrong_number(void **state)
 {
     (void)state;
-    story_tell(no_parts, 1);
+    example_run(no_parts, 1);
 }
 
 int main(void)

@@ -13,71 +13,71 @@
 
 int example_main(int argc, char **argv);
 #define main example_main
-#define printf story_print
+#define printf example_print
 #include "../../examples/heartbeat_loop.c"
 #undef printf
 #undef main
 
-static void begin(story *s)
+static void begin(example_fixture *s)
 {
-    STORY_OK(s, pawl_register_workflow(s->p, "heart", heart, NULL));
-    STORY_OK(s, pawl_start(s->p, "heart", "heart", "{}", NULL));
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "heart", heart, NULL));
+    EXAMPLE_OK(s, pawl_start(s->p, "heart", "heart", "{}", NULL));
 }
 
-static void tell(story *s, const char *message)
+static void tell(example_fixture *s, const char *message)
 {
-    STORY_OK(s, pawl_send(s->p, "heart", "control", message, NULL));
+    EXAMPLE_OK(s, pawl_send(s->p, "heart", "control", message, NULL));
 }
 
-static void told(story *s)
+static void told(example_fixture *s)
 {
     begin(s);
-    STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(25)));
-    story_has(s, "beat 2");
-    story_has_not(s, "beat 3");
+    EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(25)));
+    example_has(s, "beat 2");
+    example_has_not(s, "beat 3");
     tell(s, "{\"every_ms\":1000}"); /* which is a beat too */
-    STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(2)));
-    story_has(s, "beat 5");
-    story_has_not(s, "beat 6");
+    EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(2)));
+    example_has(s, "beat 5");
+    example_has_not(s, "beat 6");
     tell(s, "{\"pause_ms\":60000}");
-    STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(59)));
-    story_has_not(s, "beat 6");
-    STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(1)));
-    story_has(s, "beat 6");
+    EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(59)));
+    example_has_not(s, "beat 6");
+    EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(1)));
+    example_has(s, "beat 6");
     tell(s, "{\"stop\":true}");
-    story_done(s, "heart", "{\"beats\":6}");
+    example_done(s, "heart", "{\"beats\":6}");
 }
 
 static void messages(void **state)
 {
     (void)state;
-    story_tell(told, 1);
+    example_run(told, 1);
 }
 
-static void day_and_night(story *s)
+static void day_and_night(example_fixture *s)
 {
     pawl_info *info = NULL;
     begin(s);
     tell(s, "{\"every_ms\":10}");
     for (int i = 0; i < 100 && pawl_info_generation(info) < 2; i++) {
         pawl_info_free(info);
-        s->said[0] = '\0';
-        STORY_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(3)));
-        STORY_OK(s, pawl_inspect(s->p, "heart", &info));
+        s->printed[0] = '\0';
+        EXAMPLE_OK(s, pawl_test_advance(s->t, PAWL_SECONDS(3)));
+        EXAMPLE_OK(s, pawl_inspect(s->p, "heart", &info));
     }
     assert_int_equal(pawl_info_generation(info), 2);
     pawl_info_free(info);
-    int64_t beats = strtoll(s->said + strlen("beat "), NULL, 10) + story_count(s, "beat") - 1;
+    int64_t beats = strtoll(s->printed + strlen("beat "), NULL, 10) + example_count(s, "beat") - 1;
     char wanted[64];
     snprintf(wanted, sizeof wanted, "{\"beats\":%lld}", (long long)beats);
     tell(s, "{\"stop\":true}");
-    story_done(s, "heart", wanted);
+    example_done(s, "heart", wanted);
 }
 
 static void the_next_generation(void **state)
 {
     (void)state;
-    story_tell_once(day_and_night);
+    example_run_once(day_and_night);
 }
 
 int main(void)

@@ -13,19 +13,19 @@ int example_main(void);
 #include "../../examples/hello.c"
 #undef main
 
-static void greeted(story *s)
+static void greeted(example_fixture *s)
 {
     int64_t began = pawl_test_now(s->t);
-    STORY_OK(s, pawl_register_workflow(s->p, "hello", hello, NULL));
-    STORY_OK(s, pawl_start(s->p, "hello", "hello-1", "\"world\"", NULL));
-    story_done(s, "hello-1", "\"Hello, world!\"");
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "hello", hello, NULL));
+    EXAMPLE_OK(s, pawl_start(s->p, "hello", "hello-1", "\"world\"", NULL));
+    example_done(s, "hello-1", "\"Hello, world!\"");
     assert_int_equal(pawl_test_now(s->t), began + PAWL_SECONDS(10));
 }
 
 static void a_greeting(void **state)
 {
     (void)state;
-    story_tell(greeted, 1);
+    example_run(greeted, 1);
 }
 
 int main(void)

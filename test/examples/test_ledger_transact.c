@@ -16,7 +16,7 @@
 
 int example_main(int argc, char **argv);
 #define main example_main
-#define printf story_print
+#define printf example_print
 #include "../../examples/ledger_transact.c"
 #undef printf
 #undef main
@@ -56,28 +56,28 @@ static const char *balance(pawl_run *run, const char *input)
     return pawl_transact(run, "count", count_entries, input, NULL);
 }
 
-static void booked(story *s)
+static void booked(example_fixture *s)
 {
-    STORY_OK(s, pawl_register_workflow(s->p, "prepare", prepare, NULL));
-    STORY_OK(s, pawl_register_workflow(s->p, "balance", balance, NULL));
-    STORY_OK(s, pawl_register_workflow(s->p, "invoice", invoice, NULL));
-    STORY_OK(s, pawl_start(s->p, "prepare", "prepare", "null", NULL));
-    story_done(s, "prepare", "null");
-    STORY_OK(s, pawl_start(s->p, "invoice", "invoice-7", "1250", NULL));
-    STORY_OK(s, pawl_start(s->p, "invoice", "invoice-8", "99", NULL));
-    story_done(s, "invoice-7", "true");
-    story_done(s, "invoice-8", "true");
-    STORY_OK(s, pawl_start(s->p, "balance", "balance", "null", NULL));
-    story_done(s, "balance", "[4,0]");
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "prepare", prepare, NULL));
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "balance", balance, NULL));
+    EXAMPLE_OK(s, pawl_register_workflow(s->p, "invoice", invoice, NULL));
+    EXAMPLE_OK(s, pawl_start(s->p, "prepare", "prepare", "null", NULL));
+    example_done(s, "prepare", "null");
+    EXAMPLE_OK(s, pawl_start(s->p, "invoice", "invoice-7", "1250", NULL));
+    EXAMPLE_OK(s, pawl_start(s->p, "invoice", "invoice-8", "99", NULL));
+    example_done(s, "invoice-7", "true");
+    example_done(s, "invoice-8", "true");
+    EXAMPLE_OK(s, pawl_start(s->p, "balance", "balance", "null", NULL));
+    example_done(s, "balance", "[4,0]");
 }
 
 static void the_books_balance(void **state)
 {
     (void)state;
-    story_tell(booked, 1);
+    example_run(booked, 1);
 }
 
-static void whole(story *s)
+static void whole(example_fixture *s)
 {
     char *args[] = {"ledger_transact", "invoice-7", "1250", NULL};
     char dir[TMP_PATH], before[TMP_PATH];
@@ -87,7 +87,7 @@ static void whole(story *s)
     assert_int_equal(chdir(dir), 0);
     assert_int_equal(example_main(3, args), 0);
     assert_int_equal(example_main(3, args), 0);
-    assert_int_equal(story_count(s, "invoice-7 is booked"), 2);
+    assert_int_equal(example_count(s, "invoice-7 is booked"), 2);
     assert_int_equal(example_main(2, args), 2);
     assert_int_equal(sqlite3_open("ledger.db", &db), SQLITE_OK);
     assert_int_equal(number(db, "SELECT count(*) FROM ledger"), 2);
@@ -101,7 +101,7 @@ static void whole(story *s)
 static void the_whole_program(void **state)
 {
     (void)state;
-    story_tell_once(whole);
+    example_run_once(whole);
 }
 
 int main(void)

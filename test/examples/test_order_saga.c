@@ -10,57 +10,57 @@
 
 int example_main(int argc, char **argv);
 #define main example_main
-#define printf story_print
+#define printf example_print
 #include "../../examples/order_saga.c"
 #undef printf
 #undef main
 
-static void order(story *s, const char *input)
+static void order(example_fixture *s, const char *input)
 {
-    STORY_OK(s, set_up(s->p));
-    STORY_OK(s, pawl_start(s->p, "checkout", "order-1", input, NULL));
+    EXAMPLE_OK(s, set_up(s->p));
+    EXAMPLE_OK(s, pawl_start(s->p, "checkout", "order-1", input, NULL));
 }
 
-static void with_an_address(story *s)
+static void with_an_address(example_fixture *s)
 {
     pawl_outcome *end = NULL;
     order(s, "{\"item\":\"kettle\",\"cents\":4900,\"address\":\"12 Canal Street\"}");
-    STORY_OK(s, pawl_test_finish(s->p, "order-1", &end));
+    EXAMPLE_OK(s, pawl_test_finish(s->p, "order-1", &end));
     assert_int_equal(pawl_get_kind(pawl_outcome_value(end), "/paid"), PAWL_STRING);
     assert_int_equal(pawl_get_kind(pawl_outcome_value(end), "/sent"), PAWL_STRING);
     pawl_outcome_free(end);
-    story_has(s, "reserve kettle");
-    story_has(s, "charge 4900 cents");
-    story_has(s, "ship to 12 Canal Street");
-    story_in_order(s, "reserve", "charge");
-    story_in_order(s, "charge", "ship");
-    story_has_not(s, "refund");
-    story_has_not(s, "release");
+    example_has(s, "reserve kettle");
+    example_has(s, "charge 4900 cents");
+    example_has(s, "ship to 12 Canal Street");
+    example_in_order(s, "reserve", "charge");
+    example_in_order(s, "charge", "ship");
+    example_has_not(s, "refund");
+    example_has_not(s, "release");
 }
 
-static void without_one(story *s)
+static void without_one(example_fixture *s)
 {
     order(s, "{\"item\":\"kettle\",\"cents\":4900,\"address\":null}");
-    story_failed(s, "order-1", "no-address");
-    story_has(s, "reserve kettle");
-    story_has(s, "charge 4900 cents");
-    story_has(s, "refund");
-    story_has(s, "release");
-    story_in_order(s, "charge", "refund");
-    story_in_order(s, "refund", "release");
-    story_has_not(s, "ship to");
+    example_failed(s, "order-1", "no-address");
+    example_has(s, "reserve kettle");
+    example_has(s, "charge 4900 cents");
+    example_has(s, "refund");
+    example_has(s, "release");
+    example_in_order(s, "charge", "refund");
+    example_in_order(s, "refund", "release");
+    example_has_not(s, "ship to");
 }
 
 static void everything(void **state)
 {
     (void)state;
-    story_tell(with_an_address, 1);
+    example_run(with_an_address, 1);
 }
 
 static void nothing(void **state)
 {
     (void)state;
-    story_tell(without_one, 1);
+    example_run(without_one, 1);
 }
 
 int main(void)

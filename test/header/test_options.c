@@ -356,7 +356,7 @@ static void time_comes_from_the_hooks(void **state)
     assert_true(o.asked_now > 0); /* the migration has its time from there */
 }
 
-/* Nobody says when such a clock was moved: who waits has to look by himself. */
+/* Such a clock does not tell when it was moved: a waiting thread has to look by itself. */
 static void who_waits_sees_that_the_clock_was_moved(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@
 
 #include <pawl.h>
 
-/* Stands for whatever a pointer could point to; nobody may look inside. */
+/* Stands for whatever a pointer could point to; no function may look inside. */
 static char something[1];
 
 static void expect(pawl *p, pawl_code got, const char *name)

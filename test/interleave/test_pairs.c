@@ -23,7 +23,7 @@
 
 enum { OUTCOMES = 64 };
 
-typedef struct bench {
+typedef struct fixture {
     stepper *stepper;
     db_conn *writer;
     db_conn *reader;
@@ -33,7 +33,7 @@ typedef struct bench {
     char name[64]; /* of the pair at hand */
     char outcomes[OUTCOMES][2048];
     int known;
-} bench;
+} fixture;
 
 /* ---- In the threads of the sides ---- */
 
@@ -53,19 +53,19 @@ static int64_t read_journal(db_conn *c)
     return rows;
 }
 
-typedef struct errand {
-    bench *bench;
-    deed *deed;
-} errand;
+typedef struct side_task {
+    fixture *fixture;
+    pair_side *side;
+} side_task;
 
 static void carry_out(stepper_side *s, void *arg)
 {
-    errand *e = arg;
-    deed *d = e->deed;
+    side_task *e = arg;
+    pair_side *d = e->side;
     for (int i = 0; i < d->count; i++) {
         stepper_apply(s, d->units[i]);
         if (d->kind == KEY && d->units[i]->code == PAWL_DATA) { /* as send.c does */
-            deed_build(d);
+            pair_side_build(d);
             stepper_apply(s, d->units[i]);
         }
         if (d->units[i]->answer != UNIT_COMMITTED)
@@ -74,12 +74,12 @@ static void carry_out(stepper_side *s, void *arg)
     if (d->kind != TAKE_OVER)
         return;
     stepper_stop(s);
-    d->read = read_journal(e->bench->readers[stepper_number(s)]);
+    d->read = read_journal(e->fixture->readers[stepper_number(s)]);
 }
 
 /* ---- Rows ---- */
 
-static void exec(bench *b, const char *sql)
+static void exec(fixture *b, const char *sql)
 {
     error err = {0};
     buf text;
@@ -91,7 +91,7 @@ static void exec(bench *b, const char *sql)
     buf_free(&text);
 }
 
-static void reset(bench *b, int64_t owner)
+static void reset(fixture *b, int64_t owner)
 {
     char sql[1536];
     int n = snprintf(
@@ -134,7 +134,7 @@ static const db_sql TABLES[] = {
     {"SELECT node FROM {beats} ORDER BY node", ""},
 };
 
-static void add_table(bench *b, const db_sql *sql, buf *out)
+static void add_table(fixture *b, const db_sql *sql, buf *out)
 {
     error err = {0};
     db_stmt *s;
@@ -169,10 +169,10 @@ static void add_rows(const unit_row *rows, buf *out)
 
 /* What a guard has found where it did not hold is left out: it is read a moment later, for
  * people. */
-static void add_answers(const deed *d, buf *out)
+static void add_answers(const pair_side *d, buf *out)
 {
     static const char *const ANSWERS[] = {"open", "committed", "refused", "undecided", "failed"};
-    buf_printf(out, "\n    %s %s:", d->me == LEFT ? "L" : "R", DEED_NAMES[d->kind]);
+    buf_printf(out, "\n    %s %s:", d->me == LEFT ? "L" : "R", PAIR_KIND_NAMES[d->kind]);
     for (int i = 0; i < d->count; i++) {
         const unit *u = d->units[i];
         buf_printf(out, " %s %s", ANSWERS[u->answer], u->refused ? u->refused : "");
@@ -186,12 +186,12 @@ static void add_answers(const deed *d, buf *out)
         buf_printf(out, " read %lld", (long long)d->read);
 }
 
-static void describe(bench *b, const deed *deeds, char *at, size_t size)
+static void describe(fixture *b, const pair_side *sides, char *at, size_t size)
 {
     buf out;
     buf_init_fixed(&out, at, size);
     for (int i = 0; i < STEPPER_SIDES; i++)
-        add_answers(&deeds[i], &out);
+        add_answers(&sides[i], &out);
     conf_begin(b->reader);
     for (size_t i = 0; i < sizeof TABLES / sizeof *TABLES; i++)
         add_table(b, &TABLES[i], &out);
@@ -202,7 +202,7 @@ static void describe(bench *b, const deed *deeds, char *at, size_t size)
 
 /* ---- What must hold in any order ---- */
 
-static int64_t ask(bench *b, const db_sql *sql)
+static int64_t ask(fixture *b, const db_sql *sql)
 {
     conf_begin(b->reader);
     int64_t n = conf_number_on(b->reader, sql, NULL, 0);
@@ -210,8 +210,8 @@ static int64_t ask(bench *b, const db_sql *sql)
     return n;
 }
 
-/* A2: nobody here has seen any message. So a live run that has one is awake, unless it is held. */
-static const char *lost_wake_up(bench *b)
+/* A2: neither side has seen any message. So a live run that has one is awake, unless it is held. */
+static const char *lost_wake_up(fixture *b)
 {
     static const db_sql ASLEEP = {"SELECT count(*) FROM {runs} WHERE phase = 0 AND mail > 0"
                                   " AND held = 0"
@@ -220,18 +220,18 @@ static const char *lost_wake_up(bench *b)
     return ask(b, &ASLEEP) ? "a run sleeps over its mail" : NULL;
 }
 
-/* A1: what the new owner has read is all that there is; nobody writes behind its back. */
-static const char *blind_owner(bench *b, const deed *deeds)
+/* A1: what the new owner has read is all that there is; no other node writes after that. */
+static const char *blind_owner(fixture *b, const pair_side *sides)
 {
     static const db_sql ALL = {"SELECT count(*) FROM {journal}", ""};
     for (int i = 0; i < STEPPER_SIDES; i++)
-        if (deeds[i].read != -1 && deeds[i].read != ask(b, &ALL))
+        if (sides[i].read != -1 && sides[i].read != ask(b, &ALL))
             return "the old owner wrote after the new one had read";
     return NULL;
 }
 
 /* Every message that was answered has its row, and its number. */
-static const char *lost_mail(bench *b)
+static const char *lost_mail(fixture *b)
 {
     static const db_sql ODD = {
         "SELECT count(*) FROM {runs} r WHERE r.mail <>"
@@ -240,48 +240,48 @@ static const char *lost_mail(bench *b)
     return ask(b, &ODD) ? "numbers of messages have a gap" : NULL;
 }
 
-/* A run is claimed by one of two who saw it ownerless. */
-static const char *two_owners(const deed *deeds)
+/* A run is claimed by one of two nodes that saw it without an owner. */
+static const char *two_owners(const pair_side *sides)
 {
     int owners = 0;
     for (int i = 0; i < STEPPER_SIDES; i++)
-        owners += deeds[i].kind == CLAIM && deeds[i].units[0]->answer == UNIT_COMMITTED;
+        owners += sides[i].kind == CLAIM && sides[i].units[0]->answer == UNIT_COMMITTED;
     return owners > 1 ? "both have claimed it" : NULL;
 }
 
-/* One of two who say the same, ask the same, or move the same row. */
-static const char *twice(bench *b, const deed *deeds)
+/* Only one of two that send the same message, ask for the same, or move the same row. */
+static const char *twice(fixture *b, const pair_side *sides)
 {
     static const db_sql CANCELS = {"SELECT count(*) FROM {inbox} WHERE kind = 3", ""};
     static const db_sql KEYS = {"SELECT count(*) FROM {inbox} WHERE key IS NOT NULL", ""};
     static const db_sql LEFT_OVER = {"SELECT count(*) FROM {outbox}", ""};
     int moved = 0;
     for (int i = 0; i < STEPPER_SIDES; i++)
-        moved += deeds[i].kind == MOVE && deeds[i].units[0]->answer == UNIT_COMMITTED;
+        moved += sides[i].kind == MOVE && sides[i].units[0]->answer == UNIT_COMMITTED;
     if (ask(b, &CANCELS) > 1 || ask(b, &KEYS) > 1)
         return "what is asked once has arrived twice";
     return moved + ask(b, &LEFT_OVER) != 1 ? "a row was moved twice, or left" : NULL;
 }
 
-/* Nobody looks at a held run that is nobody's, and one that was let go is not asleep. */
-static const char *odd_hold(bench *b)
+/* No node looks at a held run without an owner, and one that was released is not asleep. */
+static const char *odd_hold(fixture *b)
 {
     static const db_sql ODD = {
         "SELECT count(*) FROM {runs} WHERE (held <> 0 AND owner = 0 AND wake_at IS NOT NULL)"
         " OR (held <> 0 AND phase <> 0)",
         ""};
-    return ask(b, &ODD) ? "a held run is in somebody's list, or has ended" : NULL;
+    return ask(b, &ODD) ? "a held run is in the list of a node, or has ended" : NULL;
 }
 
 /* Messages wake every run that a node has owned, whatever time it sleeps until: so `claims`, by
  * which they know it, is never 0 again. */
-static const char *looks_new(bench *b)
+static const char *looks_new(fixture *b)
 {
     static const db_sql NEW = {"SELECT count(*) FROM {runs} WHERE claims = 0 AND fence > 1", ""};
     return ask(b, &NEW) ? "a run that was driven looks as if it never was" : NULL;
 }
 
-static const char *broken_rule(bench *b, const deed *deeds)
+static const char *broken_rule(fixture *b, const pair_side *sides)
 {
     const char *why = lost_wake_up(b);
     if (!why)
@@ -289,31 +289,31 @@ static const char *broken_rule(bench *b, const deed *deeds)
     if (!why)
         why = odd_hold(b);
     if (!why)
-        why = twice(b, deeds);
+        why = twice(b, sides);
     if (!why)
-        why = two_owners(deeds);
+        why = two_owners(sides);
     if (!why)
-        why = blind_owner(b, deeds);
+        why = blind_owner(b, sides);
     return why ? why : lost_mail(b);
 }
 
 /* ---- One pair ---- */
 
-static void run_order(bench *b, deed *deeds, int64_t owner, char *outcome, size_t size)
+static void run_order(fixture *b, pair_side *sides, int64_t owner, char *outcome, size_t size)
 {
-    errand errands[STEPPER_SIDES] = {{b, &deeds[0]}, {b, &deeds[1]}};
-    void *args[STEPPER_SIDES] = {&errands[0], &errands[1]};
+    side_task tasks[STEPPER_SIDES] = {{b, &sides[0]}, {b, &sides[1]}};
+    void *args[STEPPER_SIDES] = {&tasks[0], &tasks[1]};
     reset(b, owner);
-    deed_build(&deeds[0]);
-    deed_build(&deeds[1]);
+    pair_side_build(&sides[0]);
+    pair_side_build(&sides[1]);
     stepper_run(b->stepper, carry_out, args);
-    describe(b, deeds, outcome, size);
-    const char *why = broken_rule(b, deeds);
+    describe(b, sides, outcome, size);
+    const char *why = broken_rule(b, sides);
     if (why)
         fail_msg("%s, in the order %s:%s", why, stepper_order(b->stepper), outcome);
 }
 
-static int is_known(const bench *b, const char *outcome)
+static int is_known(const fixture *b, const char *outcome)
 {
     for (int i = 0; i < b->known; i++)
         if (strcmp(b->outcomes[i], outcome) == 0)
@@ -321,63 +321,64 @@ static int is_known(const bench *b, const char *outcome)
     return 0;
 }
 
-static void run_whole(bench *b, deed *deeds, int64_t owner)
+static void run_whole(fixture *b, pair_side *sides, int64_t owner)
 {
     b->known = 0;
     stepper_first(b->stepper, STEPPER_WHOLE);
     do {
         assert_true(b->known < OUTCOMES);
         char *outcome = b->outcomes[b->known];
-        run_order(b, deeds, owner, outcome, sizeof b->outcomes[0]);
+        run_order(b, sides, owner, outcome, sizeof b->outcomes[0]);
         b->known += !is_known(b, outcome);
     } while (stepper_next(b->stepper));
 }
 
-static void run_in_pieces(bench *b, deed *deeds, int64_t owner, stepper_how how)
+static void run_in_pieces(fixture *b, pair_side *sides, int64_t owner, stepper_how how)
 {
     char outcome[sizeof b->outcomes[0]];
     stepper_first(b->stepper, how);
     do {
         tmp_watchdog(b->name); /* each order has the time of a test */
-        run_order(b, deeds, owner, outcome, sizeof outcome);
+        run_order(b, sides, owner, outcome, sizeof outcome);
         if (!is_known(b, outcome))
             fail_msg("no order of whole units comes to what %s came to:%s\nbut for example to:%s",
                      stepper_order(b->stepper), outcome, b->outcomes[0]);
     } while (stepper_next(b->stepper));
 }
 
-static void run_pair(bench *b, kind left, kind right, int64_t owner)
+static void run_pair(fixture *b, kind left, kind right, int64_t owner)
 {
-    deed deeds[STEPPER_SIDES] = {
+    pair_side sides[STEPPER_SIDES] = {
         {.kind = left, .me = LEFT, .other = RIGHT, .owner = owner, .now_ms = 1000},
         {.kind = right, .me = RIGHT, .other = LEFT, .owner = owner, .now_ms = 2000},
     };
-    if (!deed_makes_sense(&deeds[0]) || !deed_makes_sense(&deeds[1]))
+    if (!pair_side_makes_sense(&sides[0]) || !pair_side_makes_sense(&sides[1]))
         return;
-    snprintf(b->name, sizeof b->name, "%s against %s", DEED_NAMES[left], DEED_NAMES[right]);
+    snprintf(b->name, sizeof b->name, "%s against %s", PAIR_KIND_NAMES[left],
+             PAIR_KIND_NAMES[right]);
     tmp_watchdog(b->name);
     for (int i = 0; i < STEPPER_SIDES; i++)
         for (int k = 0; k < UNITS; k++) {
-            deeds[i].arenas[k] = arena_new(0);
-            assert_non_null(deeds[i].arenas[k]);
+            sides[i].arenas[k] = arena_new(0);
+            assert_non_null(sides[i].arenas[k]);
         }
-    run_whole(b, deeds, owner);
-    run_in_pieces(b, deeds, owner, STEPPER_PIECES);
+    run_whole(b, sides, owner);
+    run_in_pieces(b, sides, owner, STEPPER_PIECES);
     if (b->races) {
-        run_in_pieces(b, deeds, owner, STEPPER_LEFT_DIRECT);
-        run_in_pieces(b, deeds, owner, STEPPER_RIGHT_DIRECT);
+        run_in_pieces(b, sides, owner, STEPPER_LEFT_DIRECT);
+        run_in_pieces(b, sides, owner, STEPPER_RIGHT_DIRECT);
     }
     b->pairs++;
     for (int i = 0; i < STEPPER_SIDES; i++)
         for (int k = 0; k < UNITS; k++)
-            arena_free(deeds[i].arenas[k]);
+            arena_free(sides[i].arenas[k]);
 }
 
 /* ---- All pairs ---- */
 
-static bench *bench_open(const conf *c)
+static fixture *fixture_open(const conf *c)
 {
-    bench *b = calloc(1, sizeof *b);
+    fixture *b = calloc(1, sizeof *b);
     assert_non_null(b);
     b->stepper = stepper_open(c);
     b->races = !(c->promises & DB_TURNS);
@@ -392,7 +393,7 @@ static bench *bench_open(const conf *c)
     return b;
 }
 
-static void bench_close(bench *b, const conf *c)
+static void fixture_close(fixture *b, const conf *c)
 {
     stepper_counts n = stepper_counted(b->stepper);
     printf("# %s: %lld pairs, %lld orders, %lld steps; waited %lld times, tried again %lld times\n",
@@ -409,15 +410,15 @@ static void bench_close(bench *b, const conf *c)
 
 static void all_pairs(const conf *c, int64_t owner)
 {
-    bench *b = bench_open(c);
+    fixture *b = fixture_open(c);
     for (kind left = CLAIM; left < CROSS; left++)
         for (kind right = CLAIM; right < CROSS; right++)
             if (left != TAKE_OVER && right != TAKE_OVER)
                 run_pair(b, left, right, owner);
-    bench_close(b, c);
+    fixture_close(b, c);
 }
 
-static void a_run_of_nobody(conf *c)
+static void a_run_without_an_owner(conf *c)
 {
     all_pairs(c, 0);
 }
@@ -427,7 +428,7 @@ static void a_run_of_a_closed_node(conf *c)
     all_pairs(c, DEAD);
 }
 
-/* The right side stands for everybody else. */
+/* The right side stands for all other nodes. */
 static void a_run_of_one_of_both(conf *c)
 {
     all_pairs(c, LEFT);
@@ -437,36 +438,37 @@ static void a_run_of_one_of_both(conf *c)
 static void an_owner_that_is_taken_over(conf *c)
 {
     static const kind BUSINESS[] = {SEND, CLOSE, PARK, FINISH, GIVE_BACK, APPEND};
-    bench *b = bench_open(c);
+    fixture *b = fixture_open(c);
     for (size_t i = 0; i < sizeof BUSINESS / sizeof *BUSINESS; i++)
         run_pair(b, BUSINESS[i], TAKE_OVER, LEFT);
-    bench_close(b, c);
+    fixture_close(b, c);
 }
 
 /* C6: units whose locks are taken in opposite order, as one unit's statements are not sorted. */
 static void messages_that_cross(conf *c)
 {
-    bench *b = bench_open(c);
+    fixture *b = fixture_open(c);
     run_pair(b, CROSS, CROSS, 0);
-    bench_close(b, c);
+    fixture_close(b, c);
 }
 
-/* Whoever falls asleep, or arrives, while a run is held finds it awake when it was let go. */
+/* A run that falls asleep, or a message that arrives, while the run is held: it is awake after the
+ * release. */
 static void a_run_that_is_let_go(conf *c)
 {
-    bench *b = bench_open(c);
+    fixture *b = fixture_open(c);
     run_pair(b, SEND, RELEASE, 0);
     run_pair(b, CLAIM, RELEASE, 0);
     run_pair(b, PARK, RELEASE, LEFT);
     run_pair(b, GIVE_BACK, RELEASE, LEFT);
     run_pair(b, REST, RELEASE, LEFT);
-    bench_close(b, c);
+    fixture_close(b, c);
 }
 
 /* Each of them against everything, and against each other. */
 static void letters_of(const conf *c, int64_t owner)
 {
-    bench *b = bench_open(c);
+    fixture *b = fixture_open(c);
     for (kind mine = KEY; mine <= MOVE; mine++)
         for (kind other = CLAIM; other <= MOVE; other++)
             if (other != TAKE_OVER && other != CROSS && other != RELEASE) {
@@ -474,10 +476,10 @@ static void letters_of(const conf *c, int64_t owner)
                 if (other < KEY && owner == LEFT)
                     run_pair(b, mine, other, RIGHT);
             }
-    bench_close(b, c);
+    fixture_close(b, c);
 }
 
-static void letters_for_a_run_of_nobody(conf *c)
+static void messages_for_a_run_without_an_owner(conf *c)
 {
     letters_of(c, 0);
 }
@@ -490,13 +492,13 @@ static void letters_for_a_run_of_one_of_both(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"a run of nobody", a_run_of_nobody, DB_ISOLATED},
+        {"a run without an owner", a_run_without_an_owner, DB_ISOLATED},
         {"a run of a closed node", a_run_of_a_closed_node, DB_ISOLATED},
         {"a run of one of both", a_run_of_one_of_both, DB_ISOLATED},
         {"an owner that is taken over", an_owner_that_is_taken_over, DB_ISOLATED},
         {"messages that cross", messages_that_cross, DB_ISOLATED},
         {"a run that is let go", a_run_that_is_let_go, DB_ISOLATED},
-        {"letters for a run of nobody", letters_for_a_run_of_nobody, DB_ISOLATED},
+        {"messages for a run without an owner", messages_for_a_run_without_an_owner, DB_ISOLATED},
         {"letters for a run of one of both", letters_for_a_run_of_one_of_both, DB_ISOLATED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -15,18 +15,10 @@
 
 #include "support/engine_fixture.h"
 
-static const char *deed(pawl_work *work, const char *input)
+static pawl *open_build(engine_fixture *s, const char *build)
 {
-    stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), input);
-    return input;
-}
-
-#define DEED(name, input) pawl_step(run, name, deed, input, PAWL_CALL(.arg = pawl_arg(run)))
-
-static pawl *open_build(stage *s, const char *build)
-{
-    return stage_open(s,
-                      &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    return fixture_open(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
 }
 
 /* ---- Rounds ---- */
@@ -35,7 +27,7 @@ static const char *rounds(pawl_run *run, const char *input)
 {
     int64_t number = pawl_get_int(input, "/n", 0), last = pawl_get_int(input, "/last", 0);
     if (pawl_get_bool(input, "/works", 0))
-        DEED("work", pawl_json(run, "%" PRId64, number));
+        FIXTURE_STEP(run, "work", fixture_echo_input, pawl_json(run, "%" PRId64, number));
     if (pawl_get_bool(input, "/sleeps", 0))
         pawl_sleep(run, 10);
     if (number != pawl_run_generation(run))
@@ -60,87 +52,87 @@ static int put_word(const pawl_event *e, void *arg)
 
 static void until_a_condition(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     char line[2048];
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, rounds);
+    FIXTURE_REGISTER(s, p, rounds);
     static const char INPUT[] = "{\"n\":1,\"last\":5,\"works\":true,\"sleeps\":true}";
-    stage_start(s, p, "rounds", "run", INPUT);
-    STAGE_DONE(s, p, "run", "5");
-    STAGE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
+    fixture_start(s, p, "rounds", "run", INPUT);
+    FIXTURE_DONE(s, p, "run", "5");
+    FIXTURE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
     for (int64_t i = 1; i <= 5; i++) {
         line[0] = '\0';
-        STAGE_CODE(s, p, pawl_history(p, "run", i, 0, put_word, line), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_history(p, "run", i, 0, put_word, line), PAWL_OK);
         assert_string_equal(line, i < 5 ? "started step sleep woken continued"
                                         : "started step sleep woken");
     }
-    STAGE_CODE(s, p, pawl_history(p, "run", 6, 0, put_word, line), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_history(p, "run", 6, 0, put_word, line), PAWL_NOTFOUND);
     int64_t created = 7;
-    STAGE_CODE(s, p, pawl_start(p, "rounds", "run", INPUT, PAWL_START(.created = &created)),
-               PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, "rounds", "run", INPUT, PAWL_START(.created = &created)),
+                 PAWL_OK);
     assert_int_equal(created, 0);
-    STAGE_CODE(s, p, pawl_start(p, "rounds", "run", "{\"n\":5,\"last\":5}", NULL), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_start(p, "rounds", "run", "{\"n\":5,\"last\":5}", NULL), PAWL_CONFLICT);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void without_waiting(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, rounds);
+    FIXTURE_REGISTER(s, p, rounds);
     for (int i = 0; i < 3; i++) {
         char id[] = {(char)('a' + i), '\0'};
-        stage_start(s, p, "rounds", id, "{\"n\":1,\"last\":20}");
+        fixture_start(s, p, "rounds", id, "{\"n\":1,\"last\":20}");
     }
-    STAGE_DONE(s, p, "a", "20");
-    STAGE_DONE(s, p, "b", "20");
-    STAGE_DONE(s, p, "c", "20");
+    FIXTURE_DONE(s, p, "a", "20");
+    FIXTURE_DONE(s, p, "b", "20");
+    FIXTURE_DONE(s, p, "c", "20");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The memory of an engine does not grow with them. */
 static void a_thousand(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, rounds);
-    stage_start(s, p, "rounds", "first", "{\"n\":1,\"last\":300}");
-    STAGE_DONE(s, p, "first", "300");
+    FIXTURE_REGISTER(s, p, rounds);
+    fixture_start(s, p, "rounds", "first", "{\"n\":1,\"last\":300}");
+    FIXTURE_DONE(s, p, "first", "300");
     size_t before = mallinfo2().uordblks;
-    stage_start(s, p, "rounds", "run", "{\"n\":1,\"last\":1000}");
-    STAGE_DONE(s, p, "run", "1000");
+    fixture_start(s, p, "rounds", "run", "{\"n\":1,\"last\":1000}");
+    FIXTURE_DONE(s, p, "run", "1000");
     assert_true(mallinfo2().uordblks < before + (1 << 20));
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Every generation in another process. */
-static void one_round(stage *s, void *arg)
+static void one_round(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, rounds);
-    stage_start(s, p, "rounds", "run", "{\"n\":1,\"last\":5,\"works\":true,\"sleeps\":true}");
-    stage_poll(s, p);
-    stage_advance(s, 10);
+    FIXTURE_REGISTER(s, p, rounds);
+    fixture_start(s, p, "rounds", "run", "{\"n\":1,\"last\":5,\"works\":true,\"sleeps\":true}");
+    fixture_poll(s, p);
+    fixture_advance(s, 10);
     pawl_close(p);
 }
 
 static void in_other_processes(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (int i = 0; i < 7; i++) {
-        tmp_child child = stage_fork(s, one_round, NULL);
+        tmp_child child = fixture_fork(s, one_round, NULL);
         tmp_join(&child);
     }
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, rounds);
-    STAGE_DONE(s, p, "run", "5");
-    STAGE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
+    FIXTURE_REGISTER(s, p, rounds);
+    FIXTURE_DONE(s, p, "run", "5");
+    FIXTURE_NOTES(s, "work-1 work-2 work-3 work-4 work-5");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Inputs ---- */
@@ -169,20 +161,20 @@ static int note_start(const pawl_event *e, void *arg)
 
 static void small_and_large(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, grows);
-    stage_start(s, p, "grows", "run", "0");
-    STAGE_DONE(s, p, "run", "\"all\"");
+    FIXTURE_REGISTER(s, p, grows);
+    fixture_start(s, p, "grows", "run", "0");
+    FIXTURE_DONE(s, p, "run", "\"all\"");
     static const size_t SIZES[] = {1, 12, 300002, 22, 400002};
     for (int64_t i = 1; i <= 5; i++) {
         size_t size = 0;
-        STAGE_CODE(s, p, pawl_history(p, "run", i, 0, note_start, &size), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_history(p, "run", i, 0, note_start, &size), PAWL_OK);
         assert_int_equal(size, SIZES[i - 1]);
     }
-    stage_start(s, p, "grows", "run", "0");
+    fixture_start(s, p, "grows", "run", "0");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What stays, and what goes ---- */
@@ -212,42 +204,42 @@ static int count_one(const pawl_info *info, void *arg)
 
 static void what_stays(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     int found = 0;
     int64_t first = 0, again = 0;
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, carries);
-    STAGE_CODE(s, p, pawl_start(p, "carries", "run", "1", PAWL_START(.deadline_ms = 60000)),
-               PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &first)),
-               PAWL_OK);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "run", "go", "1", NULL), PAWL_OK);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &again)),
-               PAWL_OK);
+    FIXTURE_REGISTER(s, p, carries);
+    FIXTURE_CODE(s, p, pawl_start(p, "carries", "run", "1", PAWL_START(.deadline_ms = 60000)),
+                 PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &first)),
+                 PAWL_OK);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "go", "1", NULL), PAWL_OK);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k", .seq = &again)),
+                 PAWL_OK);
     assert_int_equal(first, again);
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_int_equal(pawl_info_generation(info), 2);
     assert_string_equal(pawl_info_status(info), "\"set\"");
     pawl_info_free(info);
-    STAGE_CODE(s, p,
-               pawl_list(p, PAWL_FILTER(.attribute = "colour", .attribute_value = "\"red\""),
-                         count_one, &found),
-               PAWL_OK);
+    FIXTURE_CODE(s, p,
+                 pawl_list(p, PAWL_FILTER(.attribute = "colour", .attribute_value = "\"red\""),
+                           count_one, &found),
+                 PAWL_OK);
     assert_int_equal(found, 1);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_CANCELLED); /* by the deadline */
-    stage_start(s, p, "carries", "two", "1");
-    STAGE_CODE(s, p, pawl_send(p, "two", "box", "1", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "two", "box", "2", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "two", "go", "1", NULL), PAWL_OK);
-    stage_poll(s, p);
-    stage_advance(s, PAWL_HOURS(1));
-    STAGE_DONE(s, p, "two", "[{\"a\":1},1,2]");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_CANCELLED); /* by the deadline */
+    fixture_start(s, p, "carries", "two", "1");
+    FIXTURE_CODE(s, p, pawl_send(p, "two", "box", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "two", "box", "2", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "two", "go", "1", NULL), PAWL_OK);
+    fixture_poll(s, p);
+    fixture_advance(s, PAWL_HOURS(1));
+    FIXTURE_DONE(s, p, "two", "[{\"a\":1},1,2]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Nothing of the old generation arrives in the new one. */
@@ -277,19 +269,19 @@ static const char *quiet(pawl_run *run, const char *input)
 
 static void what_goes(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, leaves_pending);
-    STAGE_REGISTER(s, p, quiet);
-    STAGE_CODE(s, p, pawl_register_work(p, "undo", deed, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "finally", deed, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_start(s, p, "leaves_pending", "run", "1");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "child") == PAWL_RUN_CANCELLED);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "7", NULL), PAWL_OK);
-    STAGE_DONE(s, p, "run", "[1,7]");
-    STAGE_NOTES(s, "finally-1");
+    FIXTURE_REGISTER(s, p, leaves_pending);
+    FIXTURE_REGISTER(s, p, quiet);
+    fixture_register_work(s, p, "undo", fixture_echo_input);
+    fixture_register_work(s, p, "finally", fixture_echo_input);
+    fixture_start(s, p, "leaves_pending", "run", "1");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "child") == PAWL_RUN_CANCELLED);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "7", NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "[1,7]");
+    FIXTURE_NOTES(s, "finally-1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Versions ---- */
@@ -301,34 +293,34 @@ static const char *upgrades(pawl_run *run, const char *input)
     return pawl_json(run, "%s", pawl_run_version(run));
 }
 
-static void register_version(stage *s, pawl *p, const char *version)
+static void register_version(engine_fixture *s, pawl *p, const char *version)
 {
-    STAGE_CODE(
+    FIXTURE_CODE(
         s, p, pawl_register_workflow(p, "w", upgrades, PAWL_WORKFLOW(.arg = s, .version = version)),
         PAWL_OK);
 }
 
-static void start_version(stage *s, pawl *p, const char *id, const char *input)
+static void start_version(engine_fixture *s, pawl *p, const char *id, const char *input)
 {
-    STAGE_CODE(s, p, pawl_start(p, "w", id, input, PAWL_START(.version = "1.0")), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, "w", id, input, PAWL_START(.version = "1.0")), PAWL_OK);
 }
 
 static void which_version(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
     register_version(s, p, "1.0");
     register_version(s, p, "2.0");
     start_version(s, p, "newest", "null");
     start_version(s, p, "exact", "\"1.0\"");
     start_version(s, p, "missing", "\"3.0\"");
-    STAGE_DONE(s, p, "newest", "\"2.0\"");
-    STAGE_DONE(s, p, "exact", "\"1.0\"");
-    STAGE_HELD(s, p, "missing", "3.0");
+    FIXTURE_DONE(s, p, "newest", "\"2.0\"");
+    FIXTURE_DONE(s, p, "exact", "\"1.0\"");
+    FIXTURE_HELD(s, p, "missing", "3.0");
     register_version(s, p, "3.0");
-    STAGE_DONE(s, p, "missing", "\"3.0\"");
+    FIXTURE_DONE(s, p, "missing", "\"3.0\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The version of a run is chosen at its start, and told to its function. */
@@ -341,68 +333,68 @@ static const char *tells_version(pawl_run *run, const char *input)
 
 static void the_version_of_a_start(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
     for (int i = 1; i <= 2; i++)
-        STAGE_CODE(s, p,
-                   pawl_register_workflow(p, "tells", tells_version,
-                                          PAWL_WORKFLOW(.arg = s, .version = i == 1 ? "1" : "2")),
-                   PAWL_OK);
-    stage_start(s, p, "tells", "newest", "null");
-    STAGE_CODE(s, p, pawl_start(p, "tells", "asked-for", "null", PAWL_START(.version = "1")),
-               PAWL_OK);
-    STAGE_DONE(s, p, "newest", "\"2\"");
-    STAGE_DONE(s, p, "asked-for", "\"1\"");
+        FIXTURE_CODE(s, p,
+                     pawl_register_workflow(p, "tells", tells_version,
+                                            PAWL_WORKFLOW(.arg = s, .version = i == 1 ? "1" : "2")),
+                     PAWL_OK);
+    fixture_start(s, p, "tells", "newest", "null");
+    FIXTURE_CODE(s, p, pawl_start(p, "tells", "asked-for", "null", PAWL_START(.version = "1")),
+                 PAWL_OK);
+    FIXTURE_DONE(s, p, "newest", "\"2\"");
+    FIXTURE_DONE(s, p, "asked-for", "\"1\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Another node has it, and goes on. */
 static void a_version_elsewhere(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a"), *q = open_build(s, "b");
     register_version(s, p, "1.0");
     register_version(s, q, "2.0");
-    stage_poll(s, q);
+    fixture_poll(s, q);
     start_version(s, p, "run", "\"2.0\"");
-    for (int i = 0; i < 10 && stage_phase(s, p, "run") != PAWL_RUN_DONE; i++) {
-        stage_poll(s, p);
-        stage_poll(s, q);
-        stage_advance(s, 1000);
+    for (int i = 0; i < 10 && fixture_phase(s, p, "run") != PAWL_RUN_DONE; i++) {
+        fixture_poll(s, p);
+        fixture_poll(s, q);
+        fixture_advance(s, 1000);
     }
-    STAGE_DONE(s, p, "run", "\"2.0\"");
+    FIXTURE_DONE(s, p, "run", "\"2.0\"");
     pawl_close(q);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A second start of a run that is under way changes nothing of it. */
 static void a_second_start(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
     register_version(s, p, "1.0");
-    STAGE_REGISTER(s, p, quiet);
-    stage_start(s, p, "quiet", "run", "1");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_start(p, "w", "run", "1", NULL), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_start(p, "quiet", "run", "1", PAWL_START(.version = "9")), PAWL_OK);
+    FIXTURE_REGISTER(s, p, quiet);
+    fixture_start(s, p, "quiet", "run", "1");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_start(p, "w", "run", "1", NULL), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_start(p, "quiet", "run", "1", PAWL_START(.version = "9")), PAWL_OK);
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_string_equal(pawl_info_version(info), "1");
     assert_string_equal(pawl_info_workflow(info), "quiet");
     pawl_info_free(info);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* One that began before the change goes the old way; its next generation the new one. */
 static const char *before_the_change(pawl_run *run, const char *input)
 {
-    DEED("old", "1");
+    FIXTURE_STEP(run, "old", fixture_echo_input, "1");
     pawl_sleep(run, 60000);
-    DEED("old", "2");
+    FIXTURE_STEP(run, "old", fixture_echo_input, "2");
     if (pawl_run_generation(run) == 1)
         return pawl_continue_as_new(run, input, NULL);
     return input;
@@ -411,9 +403,9 @@ static const char *before_the_change(pawl_run *run, const char *input)
 static const char *behind_the_change(pawl_run *run, const char *input)
 {
     int new_way = pawl_patch(run, "change");
-    DEED(new_way ? "new" : "old", "1");
+    FIXTURE_STEP(run, new_way ? "new" : "old", fixture_echo_input, "1");
     pawl_sleep(run, 60000);
-    DEED(new_way ? "new" : "old", "2");
+    FIXTURE_STEP(run, new_way ? "new" : "old", fixture_echo_input, "2");
     if (pawl_run_generation(run) == 1)
         return pawl_continue_as_new(run, input, NULL);
     return input;
@@ -421,18 +413,18 @@ static const char *behind_the_change(pawl_run *run, const char *input)
 
 static void a_patch(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    stage_register(s, p, "w", before_the_change);
-    stage_start(s, p, "w", "run", "1");
-    stage_poll(s, p);
+    fixture_register(s, p, "w", before_the_change);
+    fixture_start(s, p, "w", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
     p = open_build(s, "b");
-    stage_register(s, p, "w", behind_the_change);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "old-1 old-2 new-1 new-2");
+    fixture_register(s, p, "w", behind_the_change);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "old-1 old-2 new-1 new-2");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -14,52 +14,52 @@
 
 enum { RUNS = 10, ENDLESS = 1000000 };
 
-/* Numbers of the stage. */
+/* Numbers of the fixture. */
 enum { STEPS, CANCELLED };
 
-typedef struct hand {
-    stage *stage;
+typedef struct poller {
+    engine_fixture *fixture;
     pawl *p;
-} hand;
+} poller;
 
 /* Sleeps for its input. */
 static const char *sleeping(pawl_run *run, const char *input)
 {
     pawl_sleep(run, pawl_get_int(input, "", -1));
-    return pawl_step(run, "woken", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "woken", input);
 }
 
-static void start_some(stage *s, pawl *p)
+static void start_some(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "sleeping", id, "1000");
+        fixture_start(s, p, "sleeping", id, "1000");
     }
 }
 
-/* An engine that could have threads is driven by who polls, and by nobody else. */
+/* An engine that could have threads is driven by the polling thread only. */
 static void threads_do_not_matter(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 4));
-    STAGE_REGISTER(s, p, sleeping);
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 4));
+    FIXTURE_REGISTER(s, p, sleeping);
+    fixture_poll(s, p);
     start_some(s, p);
     /* There is a thread for commits: they come by themselves. */
-    TMP_AWAIT((stage_advance(s, 500), stage_poll(s, p), stage_count(s, "woken") == RUNS));
+    TMP_AWAIT((fixture_advance(s, 500), fixture_poll(s, p), fixture_count(s, "woken") == RUNS));
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void *poll_once(void *arg)
 {
-    const hand *h = arg;
-    stage_poll(h->stage, h->p);
+    const poller *h = arg;
+    fixture_poll(h->fixture, h->p);
     return NULL;
 }
 
-static void poll_elsewhere(hand *h)
+static void poll_elsewhere(poller *h)
 {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, poll_once, h), 0);
@@ -69,25 +69,25 @@ static void poll_elsewhere(hand *h)
 /* A run that one of them has begun is gone on with by another one, and by the engine's own. */
 static void any_thread_may_poll(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 2));
-    hand h = {s, p};
-    STAGE_REGISTER(s, p, sleeping);
-    stage_start(s, p, "sleeping", "first", "1000");
-    stage_start(s, p, "sleeping", "second", "2000");
-    TMP_AWAIT((stage_poll(s, p), stage_wakes(s, p, "first") > stage_now(s) &&
-                                     stage_wakes(s, p, "second") > stage_now(s)));
-    stage_advance(s, 1000);
-    TMP_AWAIT((poll_elsewhere(&h), stage_phase(s, p, "first") == PAWL_RUN_DONE));
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
+    poller h = {s, p};
+    FIXTURE_REGISTER(s, p, sleeping);
+    fixture_start(s, p, "sleeping", "first", "1000");
+    fixture_start(s, p, "sleeping", "second", "2000");
+    TMP_AWAIT((fixture_poll(s, p), fixture_wake_at(s, p, "first") > fixture_now(s) &&
+                                       fixture_wake_at(s, p, "second") > fixture_now(s)));
+    fixture_advance(s, 1000);
+    TMP_AWAIT((poll_elsewhere(&h), fixture_phase(s, p, "first") == PAWL_RUN_DONE));
+    fixture_run_clock(s);
     pthread_t server;
-    assert_int_equal(pthread_create(&server, NULL, stage_serve, p), 0);
-    STAGE_CODE(s, p, pawl_wait(p, "second", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
+    FIXTURE_CODE(s, p, pawl_wait(p, "second", PAWL_FOREVER, NULL), PAWL_OK);
     pawl_stop(p);
     assert_int_equal(pthread_join(server, NULL), 0);
-    STAGE_NOTES(s, "woken woken");
+    FIXTURE_NOTES(s, "woken woken");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The clock goes, and on a busy machine it may be time for the next poll by now: then that one
@@ -102,21 +102,21 @@ static int waits_after_a_failure(pawl *p)
 /* A poll that fails tells when to come again: not at once. */
 static void after_a_failure_there_is_time(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     db *d = conf_open(c, NULL);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .busy_ms = 50));
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .busy_ms = 50));
     db_conn *lock = conf_lock(d);
     struct pollfd fd = {pawl_fd(p), POLLIN, 0};
     assert_int_equal(pawl_timeout(p), 0);
-    STAGE_REGISTER(s, p, sleeping); /* which calls it */
+    FIXTURE_REGISTER(s, p, sleeping); /* which calls it */
     assert_int_equal(poll(&fd, 1, 0), 1);
     TMP_AWAIT(waits_after_a_failure(p));
     conf_unlock(lock);
-    stage_poll(s, p);
+    fixture_poll(s, p);
     pawl_close(p);
     db_close(d);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- For so long ---- */
@@ -124,46 +124,46 @@ static void after_a_failure_there_is_time(conf *c)
 /* Takes as many ms as its input says. */
 static const char *spend(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "spent");
-    stage_advance(s, pawl_get_int(input, "", 0));
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "spent");
+    fixture_advance(s, pawl_get_int(input, "", 0));
     return input;
 }
 
 static const char *spending(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "spend", spend, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "spend", spend, input);
 }
 
 /* So many of the steps are executed by each call. */
 static void expect_in_a_poll(conf *c, int64_t poll_ms, const char *input, int least, int most)
 {
-    STAGE_BY_HAND(); /* with threads, a poll may return while they still commit */
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = poll_ms));
-    STAGE_REGISTER(s, p, spending);
+    FIXTURE_BY_HAND(); /* with threads, a poll may return while they still commit */
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = poll_ms));
+    FIXTURE_REGISTER(s, p, spending);
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "spending", id, input);
+        fixture_start(s, p, "spending", id, input);
     }
     int before = 0, done = 0, polls = 0, highest = 0;
     for (; done < RUNS; before = done) {
         assert_in_range(++polls, 1, 100 * RUNS);
         assert_int_equal(pawl_timeout(p), 0);
-        STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
-        done = stage_count(s, "spent");
+        FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+        done = fixture_count(s, "spent");
         highest = done - before > highest ? done - before : highest;
     }
     assert_in_range(highest, least, most);
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        STAGE_DONE(s, p, id, input);
+        FIXTURE_DONE(s, p, id, input);
     }
-    assert_int_equal(stage_count(s, "spent"), RUNS);
+    assert_int_equal(fixture_count(s, "spent"), RUNS);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The caller has other things to do: after poll_ms it is let go, and told to come again at once. */
@@ -192,10 +192,10 @@ static void a_poll_without_an_end(conf *c)
 
 static const char *count(pawl_work *work, const char *input)
 {
-    const hand *h = pawl_work_arg(work);
-    if (atomic_fetch_add(stage_number(h->stage, STEPS), 1) == 20) {
+    const poller *h = pawl_work_arg(work);
+    if (atomic_fetch_add(fixture_number(h->fixture, STEPS), 1) == 20) {
         pawl_stop(h->p);
-        atomic_store(stage_number(h->stage, CANCELLED), pawl_work_cancelled(work));
+        atomic_store(fixture_number(h->fixture, CANCELLED), pawl_work_cancelled(work));
     }
     return input;
 }
@@ -203,61 +203,61 @@ static const char *count(pawl_work *work, const char *input)
 static const char *endless(pawl_run *run, const char *input)
 {
     for (int i = 0; i < ENDLESS; i++)
-        pawl_drop(run, pawl_step(run, "count", count, input, PAWL_CALL(.arg = pawl_arg(run))));
+        pawl_drop(run, FIXTURE_STEP(run, "count", count, input));
     return input;
 }
 
 /* It never waits for anything, but it can be stopped; its work hears of that first. */
 static void finish_can_be_stopped(conf *c)
 {
-    stage *s = stage_new(c);
-    hand h = {s, stage_open(s, NULL)};
-    STAGE_CODE(s, h.p, pawl_register_workflow(h.p, "endless", endless, PAWL_WORKFLOW(.arg = &h)),
-               PAWL_OK);
-    stage_start(s, h.p, "endless", "run", "1");
-    STAGE_CODE(s, h.p, pawl_finish(h.p, "run", PAWL_FOREVER, NULL), PAWL_CLOSED);
-    assert_in_range(atomic_load(stage_number(s, STEPS)), 20, 30);
-    assert_int_equal(atomic_load(stage_number(s, CANCELLED)), 1);
-    assert_int_equal(stage_phase(s, h.p, "run"), PAWL_RUN_LIVE);
+    engine_fixture *s = fixture_new(c);
+    poller h = {s, fixture_open(s, NULL)};
+    FIXTURE_CODE(s, h.p, pawl_register_workflow(h.p, "endless", endless, PAWL_WORKFLOW(.arg = &h)),
+                 PAWL_OK);
+    fixture_start(s, h.p, "endless", "run", "1");
+    FIXTURE_CODE(s, h.p, pawl_finish(h.p, "run", PAWL_FOREVER, NULL), PAWL_CLOSED);
+    assert_in_range(atomic_load(fixture_number(s, STEPS)), 20, 30);
+    assert_int_equal(atomic_load(fixture_number(s, CANCELLED)), 1);
+    assert_int_equal(fixture_phase(s, h.p, "run"), PAWL_RUN_LIVE);
     pawl_close(h.p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *take_time(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_advance(s, 10);
-    atomic_fetch_add(stage_number(s, STEPS), 1);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_advance(s, 10);
+    atomic_fetch_add(fixture_number(s, STEPS), 1);
     return input;
 }
 
 static const char *slow(pawl_run *run, const char *input)
 {
     for (int i = 0; i < ENDLESS; i++)
-        pawl_drop(run, pawl_step(run, "slow", take_time, input, PAWL_CALL(.arg = pawl_arg(run))));
+        pawl_drop(run, FIXTURE_STEP(run, "slow", take_time, input));
     return input;
 }
 
 /* And it comes back in time. */
 static void finish_ends_in_time(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, slow);
-    stage_start(s, p, "slow", "run", "1");
-    STAGE_CODE(s, p, pawl_finish(p, "run", 200, NULL), PAWL_TIMEOUT);
-    assert_in_range(atomic_load(stage_number(s, STEPS)), 1, 30);
-    int64_t before = atomic_load(stage_number(s, STEPS));
-    STAGE_CODE(s, p, pawl_finish(p, "run", 200, NULL), PAWL_TIMEOUT); /* it goes on from there */
-    assert_in_range(atomic_load(stage_number(s, STEPS)), before + 1, before + 30);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, slow);
+    fixture_start(s, p, "slow", "run", "1");
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 200, NULL), PAWL_TIMEOUT);
+    assert_in_range(atomic_load(fixture_number(s, STEPS)), 1, 30);
+    int64_t before = atomic_load(fixture_number(s, STEPS));
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 200, NULL), PAWL_TIMEOUT); /* it goes on from there */
+    assert_in_range(atomic_load(fixture_number(s, STEPS)), before + 1, before + 30);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Others beside it ---- */
 
 typedef struct client {
-    hand *hand;
+    poller *poller;
     atomic_int over;
 } client;
 
@@ -267,7 +267,7 @@ static void *start_and_start(void *arg)
     for (int i = 0; !atomic_load(&t->over); i++) {
         char id[32];
         snprintf(id, sizeof id, "other-%d", i);
-        stage_start(t->hand->stage, t->hand->p, "sleeping", id, "1");
+        fixture_start(t->poller->fixture, t->poller->p, "sleeping", id, "1");
     }
     return NULL;
 }
@@ -275,29 +275,29 @@ static void *start_and_start(void *arg)
 static const char *many(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 100; i++)
-        pawl_drop(run, pawl_step(run, "many", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run))));
+        pawl_drop(run, FIXTURE_ECHO(run, "many", input));
     return input;
 }
 
-/* Those who start runs commit for the one who finishes his, and tell him: he does not find out a
- * second later. */
+/* Threads that start runs commit for the thread that finishes its own run, and wake it: it does not
+ * find out a second later. */
 static void finish_beside_clients(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    hand h = {s, stage_open(s, PAWL_OPTIONS(.threads = 1))};
-    client t = {.hand = &h};
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    poller h = {s, fixture_open(s, PAWL_OPTIONS(.threads = 1))};
+    client t = {.poller = &h};
     pthread_t thread;
-    STAGE_REGISTER(s, h.p, sleeping);
-    STAGE_REGISTER(s, h.p, many);
-    stage_start(s, h.p, "many", "run", "1");
+    FIXTURE_REGISTER(s, h.p, sleeping);
+    FIXTURE_REGISTER(s, h.p, many);
+    fixture_start(s, h.p, "many", "run", "1");
     assert_int_equal(pthread_create(&thread, NULL, start_and_start, &t), 0);
-    STAGE_CODE(s, h.p, pawl_finish(h.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, h.p, pawl_finish(h.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     atomic_store(&t.over, 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(stage_count(s, "many"), 100);
+    assert_int_equal(fixture_count(s, "many"), 100);
     pawl_close(h.p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

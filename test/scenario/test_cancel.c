@@ -1,6 +1,6 @@
-/* Being asked to stop, wherever a run is: asleep, waiting for something, in a work function, held,
- * not begun, being undone, at its end; by whom and how often. And deadlines, which are the same
- * thing asked by a clock.
+/* Cancellation, wherever a run is: asleep, waiting for something, in a work function, held, not
+ * begun, being undone, at its end; from which caller and how often. And deadlines, which are a
+ * cancellation by the clock.
  *
  * A cancel is never lost: once it was answered PAWL_OK the run is told, whatever dies before. */
 #include <setjmp.h>
@@ -19,19 +19,11 @@ static const int64_t SILENCE_MS = 60000;
 
 /* ---- What the runs of this test do ---- */
 
-static const char *deed(pawl_work *work, const char *input)
-{
-    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
-    return input;
-}
-
-#define DEED(name) pawl_step(run, name, deed, "1", PAWL_CALL(.arg = pawl_arg(run)))
-
 static const char *sleeps(pawl_run *run, const char *input)
 {
     pawl_finally(run, "clean", "1");
     pawl_sleep(run, PAWL_DAYS(1));
-    DEED("behind");
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
@@ -40,7 +32,7 @@ static const char *receives(pawl_run *run, const char *input)
     const char *message;
     pawl_finally(run, "clean", "1");
     pawl_receive(run, "box", PAWL_FOREVER, &message);
-    DEED("behind");
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
@@ -51,7 +43,7 @@ static const char *awaits(pawl_run *run, const char *input)
     for (int i = 0; i < 5; i++)
         f[i] = pawl_child_later(run, "quiet", input, NULL);
     pawl_all(run, f, 5);
-    DEED("behind");
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
@@ -72,42 +64,43 @@ static const char *backs_off(pawl_run *run, const char *input)
 {
     pawl_finally(run, "clean", "1");
     pawl_step(run, "later", fails_once, input, NULL);
-    DEED("behind");
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
 static const char *asks(pawl_run *run, const char *input)
 {
     pawl_finally(run, "clean", "1");
-    pawl_until(run, "later", deed, "false", PAWL_HOURS(1), PAWL_DAYS(2));
-    DEED("behind");
+    pawl_until(run, "later", fixture_echo, "false", PAWL_HOURS(1), PAWL_DAYS(2));
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
-static pawl *open_here(stage *s, const char *build)
+static pawl *open_here(engine_fixture *s, const char *build)
 {
-    pawl *p =
-        stage_open(s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
-    STAGE_REGISTER(s, p, sleeps);
-    STAGE_REGISTER(s, p, receives);
-    STAGE_REGISTER(s, p, awaits);
-    STAGE_REGISTER(s, p, quiet);
-    STAGE_REGISTER(s, p, backs_off);
-    STAGE_REGISTER(s, p, asks);
-    STAGE_CODE(s, p, pawl_register_work(p, "later", deed, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "clean", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    pawl *p = fixture_open(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    FIXTURE_REGISTER(s, p, sleeps);
+    FIXTURE_REGISTER(s, p, receives);
+    FIXTURE_REGISTER(s, p, awaits);
+    FIXTURE_REGISTER(s, p, quiet);
+    FIXTURE_REGISTER(s, p, backs_off);
+    FIXTURE_REGISTER(s, p, asks);
+    fixture_register_work(s, p, "later", fixture_echo);
+    fixture_register_work(s, p, "clean", fixture_echo);
     return p;
 }
 
 #define CANCELLED(s, p, id, words) expect_cancelled((s), (p), (id), (words), __LINE__)
-static void expect_cancelled(stage *s, pawl *p, const char *id, const char *words, int line)
+static void expect_cancelled(engine_fixture *s, pawl *p, const char *id, const char *words,
+                             int line)
 {
     pawl_outcome *end = NULL;
     pawl_code rc;
-    STAGE_UNTIL(s, p, (rc = pawl_wait(p, id, 0, NULL)) != PAWL_TIMEOUT && rc != PAWL_HELD);
-    STAGE_CODE(s, p, pawl_wait(p, id, 0, &end), PAWL_CANCELLED);
+    FIXTURE_UNTIL(s, p, (rc = pawl_wait(p, id, 0, NULL)) != PAWL_TIMEOUT && rc != PAWL_HELD);
+    FIXTURE_CODE(s, p, pawl_wait(p, id, 0, &end), PAWL_CANCELLED);
     if (!strstr(pawl_outcome_message(end), words))
-        stage_fail(s, line, "expected '%s', got '%s'", words, pawl_outcome_message(end));
+        fixture_fail(s, line, "expected '%s', got '%s'", words, pawl_outcome_message(end));
     assert_string_equal(pawl_outcome_name(end), "cancelled");
     pawl_outcome_free(end);
 }
@@ -119,28 +112,28 @@ static const char *const WAITING[] = {"sleeps", "receives", "awaits", "backs_off
 static void while_it_waits(conf *c)
 {
     for (size_t i = 0; i < sizeof WAITING / sizeof *WAITING; i++) {
-        stage *s = stage_new(c);
+        engine_fixture *s = fixture_new(c);
         pawl *p = open_here(s, "a");
-        int64_t began = stage_now(s);
-        stage_start(s, p, WAITING[i], WAITING[i], "1");
-        stage_poll(s, p);
-        STAGE_CODE(s, p, pawl_cancel(p, WAITING[i], "enough"), PAWL_OK);
+        int64_t began = fixture_now(s);
+        fixture_start(s, p, WAITING[i], WAITING[i], "1");
+        fixture_poll(s, p);
+        FIXTURE_CODE(s, p, pawl_cancel(p, WAITING[i], "enough"), PAWL_OK);
         CANCELLED(s, p, WAITING[i], "enough");
-        assert_int_equal(stage_count(s, "clean"), (int)i + 1);
-        assert_int_equal(stage_count(s, "behind"), 0);
-        assert_int_equal(stage_now(s), began); /* at once */
+        assert_int_equal(fixture_count(s, "clean"), (int)i + 1);
+        assert_int_equal(fixture_count(s, "behind"), 0);
+        assert_int_equal(fixture_now(s), began); /* at once */
         pawl_close(p);
-        stage_free(s);
+        fixture_free(s);
     }
 }
 
 static void children_are_told(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    stage_start(s, p, "awaits", "run", "1");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "enough"), PAWL_OK);
+    fixture_start(s, p, "awaits", "run", "1");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "enough"), PAWL_OK);
     CANCELLED(s, p, "run", "enough");
     for (int i = 0; i < 5; i++) {
         char id[32];
@@ -148,7 +141,7 @@ static void children_are_told(conf *c)
         CANCELLED(s, p, id, "parent");
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- In a work function ---- */
@@ -156,11 +149,11 @@ static void children_are_told(conf *c)
 /* It is cancelled by its own work function, which is told at once. */
 static const char *stops_itself(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    pawl *p = (pawl *)(uintptr_t)atomic_load(stage_number(s, 0));
-    stage_note(s, "before-%d", pawl_work_cancelled(work));
+    engine_fixture *s = pawl_work_arg(work);
+    pawl *p = (pawl *)(uintptr_t)atomic_load(fixture_number(s, 0));
+    fixture_note(s, "before-%d", pawl_work_cancelled(work));
     pawl_code rc = pawl_cancel(p, pawl_work_run_id(work), "from inside");
-    stage_note(s, "%s-%d", pawl_code_name(rc), pawl_work_cancelled(work));
+    fixture_note(s, "%s-%d", pawl_code_name(rc), pawl_work_cancelled(work));
     return strcmp(input, "\"fails\"") == 0 ? pawl_work_fail(work, PAWL_PERMANENT, "bad", "no")
                                            : input;
 }
@@ -168,44 +161,44 @@ static const char *stops_itself(pawl_work *work, const char *input)
 /* What it has done is undone, for the undo behind it is registered first. */
 static const char *is_in_a_step(pawl_run *run, const char *input)
 {
-    pawl_step(run, "stops", stops_itself, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "stops", stops_itself, input);
     pawl_undo(run, "clean", "1");
-    DEED("behind");
+    FIXTURE_ECHO(run, "behind", "1");
     return input;
 }
 
 /* Nothing waits behind it: it has ended before it could be told. */
 static const char *ends_behind(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "stops", stops_itself, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "stops", stops_itself, input);
 }
 
 static void in_a_step(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    atomic_store(stage_number(s, 0), (int64_t)(uintptr_t)p);
-    STAGE_REGISTER(s, p, is_in_a_step);
-    stage_start(s, p, "is_in_a_step", "run", "1");
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)p);
+    FIXTURE_REGISTER(s, p, is_in_a_step);
+    fixture_start(s, p, "is_in_a_step", "run", "1");
     CANCELLED(s, p, "run", "from inside");
-    STAGE_NOTES(s, "before-0 PAWL_OK-1 clean");
-    STAGE_HISTORY(s, p, "run", "step:stops undo:clean ending:cancelled clean-up:clean done");
+    FIXTURE_NOTES(s, "before-0 PAWL_OK-1 clean");
+    FIXTURE_HISTORY(s, p, "run", "step:stops undo:clean ending:cancelled clean-up:clean done");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void the_end_was_first(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    atomic_store(stage_number(s, 0), (int64_t)(uintptr_t)p);
-    STAGE_REGISTER(s, p, ends_behind);
-    stage_start(s, p, "ends_behind", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    stage_start(s, p, "ends_behind", "two", "\"fails\"");
-    STAGE_FAILED(s, p, "two", "bad", "no");
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)p);
+    FIXTURE_REGISTER(s, p, ends_behind);
+    fixture_start(s, p, "ends_behind", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    fixture_start(s, p, "ends_behind", "two", "\"fails\"");
+    FIXTURE_FAILED(s, p, "two", "bad", "no");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Before it begins ---- */
@@ -213,36 +206,36 @@ static void the_end_was_first(conf *c)
 static const char *begins_with_a_step(pawl_run *run, const char *input)
 {
     pawl_finally(run, "clean", "1");
-    DEED("first");
+    FIXTURE_ECHO(run, "first", "1");
     return input;
 }
 
 static void before_it_begins(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, begins_with_a_step);
-    stage_start(s, p, "begins_with_a_step", "run", "1");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "too early"), PAWL_OK);
-    STAGE_CODE(
+    FIXTURE_REGISTER(s, p, begins_with_a_step);
+    fixture_start(s, p, "begins_with_a_step", "run", "1");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "too early"), PAWL_OK);
+    FIXTURE_CODE(
         s, p,
         pawl_start(p, "begins_with_a_step", "delayed", "1", PAWL_START(.delay_ms = PAWL_HOURS(1))),
         PAWL_OK);
-    STAGE_CODE(s, p, pawl_cancel(p, "delayed", "too early"), PAWL_OK);
-    int64_t began = stage_now(s);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "delayed", "too early"), PAWL_OK);
+    int64_t began = fixture_now(s);
     CANCELLED(s, p, "run", "too early");
     CANCELLED(s, p, "delayed", "too early");
-    assert_int_equal(stage_now(s), began);
-    assert_int_equal(stage_count(s, "first"), 0);
+    assert_int_equal(fixture_now(s), began);
+    assert_int_equal(fixture_count(s, "first"), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Held, for each reason ---- */
 
 static const char *old_code(pawl_run *run, const char *input)
 {
-    DEED("first");
+    FIXTURE_ECHO(run, "first", "1");
     pawl_undo(run, "clean", "1");
     pawl_sleep(run, 1000);
     return input;
@@ -250,171 +243,171 @@ static const char *old_code(pawl_run *run, const char *input)
 
 static const char *new_code(pawl_run *run, const char *input)
 {
-    DEED("other");
+    FIXTURE_ECHO(run, "other", "1");
     return input;
 }
 
-static void open_and_begin(stage *s)
+static void open_and_begin(engine_fixture *s)
 {
     pawl *p = open_here(s, "old");
-    stage_register(s, p, "w", old_code);
-    stage_start(s, p, "w", "run", "1");
-    stage_poll(s, p);
+    fixture_register(s, p, "w", old_code);
+    fixture_start(s, p, "w", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
 }
 
 static void held_as_it_does_not_fit(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     open_and_begin(s);
     pawl *p = open_here(s, "new");
-    stage_register(s, p, "w", new_code);
-    STAGE_HELD(s, p, "run", "other");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "wrong"), PAWL_OK);
+    fixture_register(s, p, "w", new_code);
+    FIXTURE_HELD(s, p, "run", "other");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "wrong"), PAWL_OK);
     CANCELLED(s, p, "run", "wrong");
-    STAGE_NOTES(s, "first clean");
+    FIXTURE_NOTES(s, "first clean");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void held_as_nobody_has_it(conf *c)
+static void held_as_no_engine_has_it(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     open_and_begin(s);
     pawl *p = open_here(s, "new");
-    STAGE_HELD(s, p, "run", "no node has");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "gone"), PAWL_OK);
+    FIXTURE_HELD(s, p, "run", "no node has");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "gone"), PAWL_OK);
     CANCELLED(s, p, "run", "gone");
-    STAGE_NOTES(s, "first clean");
-    stage_start(s, p, "unknown", "two", "1");
-    stage_start(s, p, "unknown", "three", "1"); /* this one is not held yet */
-    STAGE_CODE(s, p, pawl_cancel(p, "three", "gone"), PAWL_OK);
-    STAGE_HELD(s, p, "two", "no node has");
-    STAGE_CODE(s, p, pawl_cancel(p, "two", "gone"), PAWL_OK);
+    FIXTURE_NOTES(s, "first clean");
+    fixture_start(s, p, "unknown", "two", "1");
+    fixture_start(s, p, "unknown", "three", "1"); /* this one is not held yet */
+    FIXTURE_CODE(s, p, pawl_cancel(p, "three", "gone"), PAWL_OK);
+    FIXTURE_HELD(s, p, "two", "no node has");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "two", "gone"), PAWL_OK);
     CANCELLED(s, p, "two", "gone");
     CANCELLED(s, p, "three", "gone");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void held_by_hand(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     open_and_begin(s);
     pawl *p = open_here(s, "new");
-    stage_register(s, p, "w", old_code);
-    STAGE_CODE(s, p, pawl_hold(p, "run", "let me look"), PAWL_OK);
-    stage_poll(s, p);
-    STAGE_HELD(s, p, "run", "let me look");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "seen enough"), PAWL_OK);
+    fixture_register(s, p, "w", old_code);
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "let me look"), PAWL_OK);
+    fixture_poll(s, p);
+    FIXTURE_HELD(s, p, "run", "let me look");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "seen enough"), PAWL_OK);
     CANCELLED(s, p, "run", "seen enough");
-    STAGE_NOTES(s, "first clean");
+    FIXTURE_NOTES(s, "first clean");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *dies(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
+    engine_fixture *s = pawl_work_arg(work);
     (void)input;
-    stage_meet(s, 'd');
+    fixture_send_and_await(s, 'd');
     return NULL;
 }
 
 static const char *kills(pawl_run *run, const char *input)
 {
-    DEED("first");
+    FIXTURE_ECHO(run, "first", "1");
     pawl_undo(run, "clean", "1");
-    pawl_step(run, "dies", dies, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "dies", dies, input);
     return input;
 }
 
-static void killed(stage *s, void *arg)
+static void killed(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_here(s, "old");
-    STAGE_REGISTER(s, p, kills);
-    stage_start(s, p, "kills", "run", "1");
-    for (int i = 0; stage_phase(s, p, "run") == PAWL_RUN_LIVE && i < 100; i++) {
-        stage_poll(s, p);
-        stage_advance(s, 1000);
+    FIXTURE_REGISTER(s, p, kills);
+    fixture_start(s, p, "kills", "run", "1");
+    for (int i = 0; fixture_phase(s, p, "run") == PAWL_RUN_LIVE && i < 100; i++) {
+        fixture_poll(s, p);
+        fixture_advance(s, 1000);
     }
-    stage_tell(s, 'h');
+    fixture_send_byte(s, 'h');
     pawl_close(p);
 }
 
 static void held_as_it_kills(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     char what = 'd';
     for (int deaths = 0; what == 'd'; deaths++) {
         assert_true(deaths < 9);
-        tmp_child child = stage_fork(s, killed, NULL);
+        tmp_child child = fixture_fork(s, killed, NULL);
         what = (char)tmp_hear(child.from);
         if (what == 'd')
             tmp_kill(&child);
         else
             tmp_join(&child);
-        stage_advance(s, SILENCE_MS);
+        fixture_advance(s, SILENCE_MS);
     }
     pawl *p = open_here(s, "old");
-    STAGE_REGISTER(s, p, kills);
-    STAGE_HELD(s, p, "run", "died");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "poison"), PAWL_OK);
+    FIXTURE_REGISTER(s, p, kills);
+    FIXTURE_HELD(s, p, "run", "died");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "poison"), PAWL_OK);
     CANCELLED(s, p, "run", "poison");
-    assert_int_equal(stage_count(s, "clean"), 1);
+    assert_int_equal(fixture_count(s, "clean"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* ---- How often, by whom ---- */
+/* ---- How often, and from which caller ---- */
 
 static void again_and_again(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    stage_start(s, p, "sleeps", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "sleeps", "run", "1");
+    fixture_poll(s, p);
     for (int i = 0; i < 5; i++) {
         char reason[32];
         snprintf(reason, sizeof reason, "reason %d", i);
         pawl_code rc = pawl_cancel(p, "run", reason);
         if (i == 0 || rc != PAWL_ENDED) /* threads may have ended it after the first */
-            STAGE_CODE(s, p, rc, PAWL_OK);
+            FIXTURE_CODE(s, p, rc, PAWL_OK);
     }
     CANCELLED(s, p, "run", "reason 0");
-    STAGE_NOTES(s, "clean");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "late"), PAWL_ENDED);
+    FIXTURE_NOTES(s, "clean");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "late"), PAWL_ENDED);
     CANCELLED(s, p, "run", "reason 0");
-    STAGE_CODE(s, p, pawl_cancel(p, "nobody", "late"), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "nobody", "late"), PAWL_NOTFOUND);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void asks_to_stop(stage *s, void *arg)
+static void asks_to_stop(engine_fixture *s, void *arg)
 {
     (void)arg;
-    stage_meet(s, 'r');
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "from elsewhere"), PAWL_OK);
+    fixture_send_and_await(s, 'r');
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "from elsewhere"), PAWL_OK);
     pawl_close(p);
 }
 
 static void from_another_process(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child other = stage_fork(s, asks_to_stop, NULL);
+    engine_fixture *s = fixture_new(c);
+    tmp_child other = fixture_fork(s, asks_to_stop, NULL);
     tmp_expect(&other, 'r');
     pawl *p = open_here(s, "a");
-    stage_start(s, p, "sleeps", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "sleeps", "run", "1");
+    fixture_poll(s, p);
     tmp_tell(other.to, 'g');
     tmp_join(&other);
-    int64_t began = stage_now(s);
+    int64_t began = fixture_now(s);
     CANCELLED(s, p, "run", "from elsewhere");
-    assert_true(stage_now(s) - began <= 2000);
+    assert_true(fixture_now(s) - began <= 2000);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- It is never lost ---- */
@@ -432,32 +425,32 @@ static const char *goes_on(pawl_run *run, const char *input)
 
 static void behind_a_message(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, goes_on);
-    stage_start(s, p, "quiet", "listener", "1");
-    stage_start(s, p, "goes_on", "run", "1");
-    stage_poll(s, p);
+    FIXTURE_REGISTER(s, p, goes_on);
+    fixture_start(s, p, "quiet", "listener", "1");
+    fixture_start(s, p, "goes_on", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "now"), PAWL_OK);
+    p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "now"), PAWL_OK);
     pawl_close(p);
     p = open_here(s, "a");
-    STAGE_REGISTER(s, p, goes_on);
-    int64_t began = stage_now(s);
+    FIXTURE_REGISTER(s, p, goes_on);
+    int64_t began = fixture_now(s);
     CANCELLED(s, p, "run", "now");
-    assert_int_equal(stage_now(s), began);
+    assert_int_equal(fixture_now(s), began);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* It comes while what is done at every end is done, before the next generation. */
 static const char *cancels(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    pawl *p = (pawl *)(uintptr_t)atomic_load(stage_number(s, 0));
-    STAGE_CODE(s, p, pawl_cancel(p, pawl_work_run_id(work), "between"), PAWL_OK);
+    engine_fixture *s = pawl_work_arg(work);
+    pawl *p = (pawl *)(uintptr_t)atomic_load(fixture_number(s, 0));
+    FIXTURE_CODE(s, p, pawl_cancel(p, pawl_work_run_id(work), "between"), PAWL_OK);
     return input;
 }
 
@@ -475,102 +468,103 @@ static const char *begins_anew(pawl_run *run, const char *input)
 
 static void between_generations(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    atomic_store(stage_number(s, 0), (int64_t)(uintptr_t)p);
-    STAGE_REGISTER(s, p, begins_anew);
-    STAGE_CODE(s, p, pawl_register_work(p, "cancels", cancels, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_start(s, p, "begins_anew", "run", "1");
-    int64_t began = stage_now(s);
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)p);
+    FIXTURE_REGISTER(s, p, begins_anew);
+    fixture_register_work(s, p, "cancels", cancels);
+    fixture_start(s, p, "begins_anew", "run", "1");
+    int64_t began = fixture_now(s);
     CANCELLED(s, p, "run", "between");
-    assert_int_equal(stage_now(s), began);
-    stage_start(s, p, "begins_anew", "two", "2");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "two", "the newest"), PAWL_OK);
+    assert_int_equal(fixture_now(s), began);
+    fixture_start(s, p, "begins_anew", "two", "2");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "two", "the newest"), PAWL_OK);
     CANCELLED(s, p, "two", "the newest");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Deadlines ---- */
 
-static void start_until(stage *s, pawl *p, const char *workflow, const char *id, int64_t ms)
+static void start_until(engine_fixture *s, pawl *p, const char *workflow, const char *id,
+                        int64_t ms)
 {
-    STAGE_CODE(s, p, pawl_start(p, workflow, id, "1", PAWL_START(.deadline_ms = ms)), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, workflow, id, "1", PAWL_START(.deadline_ms = ms)), PAWL_OK);
 }
 
 static void a_deadline(conf *c)
 {
     for (size_t i = 0; i < sizeof WAITING / sizeof *WAITING; i++) {
-        stage *s = stage_new(c);
+        engine_fixture *s = fixture_new(c);
         pawl *p = open_here(s, "a");
-        int64_t began = stage_now(s);
+        int64_t began = fixture_now(s);
         start_until(s, p, WAITING[i], WAITING[i], 5000);
         CANCELLED(s, p, WAITING[i], "deadline");
-        assert_true(stage_now(s) - began >= 5000 && stage_now(s) - began <= 6000);
-        assert_int_equal(stage_count(s, "behind"), 0);
-        assert_int_equal(stage_count(s, "clean"), (int)i + 1);
+        assert_true(fixture_now(s) - began >= 5000 && fixture_now(s) - began <= 6000);
+        assert_int_equal(fixture_count(s, "behind"), 0);
+        assert_int_equal(fixture_count(s, "clean"), (int)i + 1);
         pawl_close(p);
-        stage_free(s);
+        fixture_free(s);
     }
 }
 
-/* Nobody drives it; or nobody can. */
-static void a_deadline_while_nobody_drives(conf *c)
+/* No engine drives the run; or none can. */
+static void a_deadline_while_no_engine_drives(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
     start_until(s, p, "sleeps", "begun", 5000);
-    stage_poll(s, p);
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
+    p = fixture_open(s, NULL);
     start_until(s, p, "sleeps", "not-begun", 5000);
     start_until(s, p, "nobody", "unknown", 5000);
     pawl_close(p);
-    stage_advance(s, PAWL_HOURS(1));
+    fixture_advance(s, PAWL_HOURS(1));
     p = open_here(s, "a");
-    int64_t began = stage_now(s);
+    int64_t began = fixture_now(s);
     CANCELLED(s, p, "begun", "deadline");
     CANCELLED(s, p, "not-begun", "deadline");
-    assert_true(stage_now(s) - began <= 1000);
+    assert_true(fixture_now(s) - began <= 1000);
     CANCELLED(s, p, "unknown", "deadline");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* It is held when its time comes: it waits for nobody any more. */
+/* It is held when its deadline comes: then it waits for no build any more. */
 static void a_deadline_of_one_that_is_held(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
     start_until(s, p, "sleeps", "by-hand", 5000);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_hold(p, "by-hand", "wait"), PAWL_OK);
-    stage_poll(s, p);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_hold(p, "by-hand", "wait"), PAWL_OK);
+    fixture_poll(s, p);
     start_until(s, p, "nobody", "unknown", 8000);
-    STAGE_HELD(s, p, "unknown", "no node");
+    FIXTURE_HELD(s, p, "unknown", "no node");
     CANCELLED(s, p, "unknown", "deadline");
     CANCELLED(s, p, "by-hand", "deadline");
-    assert_int_equal(stage_count(s, "clean"), 1);
+    assert_int_equal(fixture_count(s, "clean"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* In time is in time: what comes later does not matter. */
 static void before_its_deadline(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
     start_until(s, p, "receives", "run", 5000);
-    stage_poll(s, p);
-    stage_advance(s, 4000);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    stage_advance(s, 4000);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
+    fixture_poll(s, p);
+    fixture_advance(s, 4000);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    fixture_advance(s, 4000);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -582,7 +576,7 @@ int main(void)
         {"dx-Y2 the end was first", the_end_was_first, 0},
         {"dx-Y13 before it begins", before_it_begins, 0},
         {"held as it does not fit", held_as_it_does_not_fit, DB_SHARED},
-        {"held as nobody has it", held_as_nobody_has_it, DB_SHARED},
+        {"held as no engine has it", held_as_no_engine_has_it, DB_SHARED},
         {"held by hand", held_by_hand, DB_SHARED},
         {"held as it kills", held_as_it_kills, DB_SHARED},
         {"dx-Y2 dx-Y11 dx-Y12 again and again", again_and_again, 0},
@@ -590,7 +584,7 @@ int main(void)
         {"behind a message", behind_a_message, DB_SHARED},
         {"dx-Y4 between generations", between_generations, 0},
         {"a deadline", a_deadline, DB_SHARED},
-        {"a deadline while nobody drives", a_deadline_while_nobody_drives, DB_SHARED},
+        {"a deadline while no engine drives", a_deadline_while_no_engine_drives, DB_SHARED},
         {"a deadline of one that is held", a_deadline_of_one_that_is_held, 0},
         {"before its deadline", before_its_deadline, 0},
     };

@@ -1,5 +1,5 @@
 /* The change feed: what is told and what is not, that nothing is skipped, whatever commits when,
- * and what becomes of positions that nobody has used for long. */
+ * and what becomes of cursors that were not used for long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 static const char *quiet(pawl_run *run, const char *input)
 {
     pawl_sleep(run, 1000);
-    pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "echo", input);
     return input;
 }
 
@@ -32,20 +32,20 @@ static const char *talking(pawl_run *run, const char *input)
     return input;
 }
 
-static pawl *open_on(stage *s)
+static pawl *open_on(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, quiet);
-    STAGE_REGISTER(s, p, talking);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, quiet);
+    FIXTURE_REGISTER(s, p, talking);
     return p;
 }
 
 /* A moment from which on changes are told. */
-static int64_t position_now(stage *s, pawl *p)
+static int64_t position_now(engine_fixture *s, pawl *p)
 {
     int64_t position = 0;
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &position), PAWL_TIMEOUT);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &position), PAWL_TIMEOUT);
     assert_true(position > 0);
     assert_int_equal(told.count, 0);
     return position;
@@ -53,99 +53,99 @@ static int64_t position_now(stage *s, pawl *p)
 
 /* These runs have changed since then, and no others. */
 #define TOLD(s, p, position, wanted) expect_told((s), (p), (position), (wanted), __LINE__)
-static void expect_told(stage *s, pawl *p, int64_t *position, const char *wanted, int line)
+static void expect_told(engine_fixture *s, pawl *p, int64_t *position, const char *wanted, int line)
 {
     runs_told told = {0};
-    stage_code(s, p, pawl_changes(p, 0, runs_tell, &told, position),
-               *wanted ? PAWL_OK : PAWL_TIMEOUT, line);
+    fixture_code(s, p, pawl_changes(p, 0, runs_tell, &told, position),
+                 *wanted ? PAWL_OK : PAWL_TIMEOUT, line);
     if (strcmp(told.text, wanted) != 0)
-        stage_fail(s, line, "expected '%s', got '%s'", wanted, told.text);
+        fixture_fail(s, line, "expected '%s', got '%s'", wanted, told.text);
 }
 
 /* ---- What is told ---- */
 
 static void what_people_look_for_is_told(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    stage_start(s, p, "quiet", "before", "1");
+    fixture_start(s, p, "quiet", "before", "1");
     int64_t at = position_now(s, p);
-    stage_start(s, p, "talking", "run", "1");
-    stage_start(s, p, "quiet", "other", "1");
+    fixture_start(s, p, "talking", "run", "1");
+    fixture_start(s, p, "quiet", "other", "1");
     TOLD(s, p, &at, "run other ");
-    stage_poll(s, p); /* they are claimed, and sleep */
+    fixture_poll(s, p); /* they are claimed, and sleep */
     TOLD(s, p, &at, "");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "other") == PAWL_RUN_DONE);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "before") == PAWL_RUN_DONE);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "other") == PAWL_RUN_DONE);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "before") == PAWL_RUN_DONE);
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 3); /* two ends and a status */
     assert_non_null(strstr(told.text, "run "));
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     TOLD(s, p, &at, "run ");
-    stage_start(s, p, "quiet", "held", "1");
+    fixture_start(s, p, "quiet", "held", "1");
     TOLD(s, p, &at, "held ");
-    STAGE_CODE(s, p, pawl_hold(p, "held", "for a while"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_hold(p, "held", "for a while"), PAWL_OK);
     TOLD(s, p, &at, "held ");
-    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
     TOLD(s, p, &at, "held ");
-    stage_start(s, p, "nobody-has-it", "lost", "1");
+    fixture_start(s, p, "nobody-has-it", "lost", "1");
     TOLD(s, p, &at, "lost ");
-    STAGE_HELD(s, p, "lost", "no node has");
-    STAGE_DONE(s, p, "held", "1");
+    FIXTURE_HELD(s, p, "lost", "no node has");
+    FIXTURE_DONE(s, p, "held", "1");
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 2);
     TOLD(s, p, &at, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A start that made nothing has changed nothing. */
 static void each_is_told_as_it_is(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     int64_t at = position_now(s, p), again = at;
-    stage_start(s, p, "quiet", "a", "1");
-    stage_start(s, p, "quiet", "a", "1");
-    STAGE_DONE(s, p, "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
+    FIXTURE_DONE(s, p, "a", "1");
     TOLD(s, p, &at, "a ");
     TOLD(s, p, &at, "");
-    stage_start(s, p, "quiet", "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
     TOLD(s, p, &at, "");
     TOLD(s, p, &again, "a "); /* the same once more: once, for two rows */
     assert_int_equal(again, at);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static int expect_live(const pawl_info *info, void *arg)
 {
-    stage *s = arg;
-    STAGE_CHECK(s, pawl_info_phase(info) == PAWL_RUN_LIVE);
-    STAGE_CHECK(s, strcmp(pawl_info_workflow(info), "quiet") == 0);
+    engine_fixture *s = arg;
+    FIXTURE_CHECK(s, pawl_info_phase(info) == PAWL_RUN_LIVE);
+    FIXTURE_CHECK(s, strcmp(pawl_info_workflow(info), "quiet") == 0);
     return 0;
 }
 
 static void tenants_are_apart(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    pawl *other = stage_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
+    pawl *other = fixture_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
     int64_t at = position_now(s, p), theirs = position_now(s, other);
-    stage_start(s, p, "quiet", "ours", "1");
-    stage_start(s, other, "quiet", "theirs", "1");
+    fixture_start(s, p, "quiet", "ours", "1");
+    fixture_start(s, other, "quiet", "theirs", "1");
     TOLD(s, other, &theirs, "theirs ");
     int64_t before = at;
     TOLD(s, p, &at, "ours ");
-    stage_start(s, other, "quiet", "theirs-2", "1");
-    STAGE_CODE(s, p, pawl_changes(p, 0, expect_live, s, &before), PAWL_OK);
+    fixture_start(s, other, "quiet", "theirs-2", "1");
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, expect_live, s, &before), PAWL_OK);
     TOLD(s, p, &at, "");
     TOLD(s, other, &theirs, "theirs-2 ");
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Many, and stopping ---- */
@@ -167,46 +167,46 @@ static const db_sql ADD_ONE = {"INSERT INTO {changes} (run, at) VALUES ($1, $2)"
 /* In one transaction, and in many: a page ends between two of them. */
 static void many_come_in_pages(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     runs_add_many(p, MANY, make_row, NULL);
     int64_t at = position_now(s, p);
-    const db_value now[] = {db_int(stage_now(s))};
+    const db_value now[] = {db_int(fixture_now(s))};
     conf_do(handle_db(p), &ADD_ALL, now, 1);
     runs_told *told = calloc(1, sizeof *told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
     assert_int_equal(told->count, MANY);
     for (int i = 0; i < 300; i++) {
-        const db_value one[] = {db_int(1000000 + i), db_int(stage_now(s))};
+        const db_value one[] = {db_int(1000000 + i), db_int(fixture_now(s))};
         conf_do(handle_db(p), &ADD_ONE, one, 2);
     }
     memset(told, 0, sizeof *told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, told, &at), PAWL_OK);
     assert_int_equal(told->count, 300);
     assert_string_equal(told->last, "run-1000299");
     TOLD(s, p, &at, "");
     free(told);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Who has enough goes on where he was; what stood beside it comes again. */
-static void who_stops_misses_nothing(conf *c)
+/* A reader that stops goes on where it was; what stood beside that position comes again. */
+static void a_reader_that_stops_misses_nothing(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     runs_add_many(p, 5, make_row, NULL);
     int64_t at = position_now(s, p);
-    const db_value now[] = {db_int(stage_now(s))};
-    stage_start(s, p, "quiet", "first", "1");
-    stage_start(s, p, "quiet", "second", "1");
+    const db_value now[] = {db_int(fixture_now(s))};
+    fixture_start(s, p, "quiet", "first", "1");
+    fixture_start(s, p, "quiet", "second", "1");
     conf_do(handle_db(p), &ADD_ALL, now, 1); /* these are one transaction */
-    stage_start(s, p, "quiet", "last", "1");
+    fixture_start(s, p, "quiet", "last", "1");
     char seen[1024] = "";
     for (int i = 0; i < 20 && !strstr(seen, "last"); i++) {
         runs_told told = {.most = (size_t)(1 + i % 3 * 3)};
         pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
-        STAGE_CODE(s, p, rc, PAWL_OK);
+        FIXTURE_CODE(s, p, rc, PAWL_OK);
         size_t used = strlen(seen), more = strlen(told.text);
         assert_true(used + more < sizeof seen);
         memcpy(seen + used, told.text, more + 1);
@@ -220,11 +220,11 @@ static void who_stops_misses_nothing(conf *c)
     assert_true(strstr(seen, "first ") < strstr(seen, "second "));
     TOLD(s, p, &at, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct caller {
-    stage *s;
+    engine_fixture *s;
     pawl *p;
     int calls;
 } caller;
@@ -233,25 +233,25 @@ static int calls_pawl(const pawl_info *info, void *arg)
 {
     caller *k = arg;
     pawl_info *same = NULL;
-    STAGE_CODE(k->s, k->p, pawl_inspect(k->p, pawl_info_id(info), &same), PAWL_OK);
+    FIXTURE_CODE(k->s, k->p, pawl_inspect(k->p, pawl_info_id(info), &same), PAWL_OK);
     pawl_info_free(same);
     if (k->calls++ == 0)
-        stage_start(k->s, k->p, "quiet", "made-inside", "1");
+        fixture_start(k->s, k->p, "quiet", "made-inside", "1");
     return 0;
 }
 
 static void the_function_may_call_pawl(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     int64_t at = position_now(s, p);
-    stage_start(s, p, "quiet", "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
     caller k = {.s = s, .p = p};
-    STAGE_CODE(s, p, pawl_changes(p, 0, calls_pawl, &k, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, calls_pawl, &k, &at), PAWL_OK);
     assert_int_equal(k.calls, 1);
     TOLD(s, p, &at, "made-inside ");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Waiting ---- */
@@ -272,16 +272,17 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-static void who_waits_is_told(conf *c)
+static void a_waiting_reader_is_told(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s); /* who meets another thread at the file tries again a moment later */
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(
+        s); /* a thread that meets another one at the file tries again a moment later */
     pawl *p = open_on(s);
     waiter w = {.p = p, .position = position_now(s, p)};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
     TMP_AWAIT(atomic_load(&w.waits));
-    stage_start(s, p, "quiet", "run", "1");
+    fixture_start(s, p, "quiet", "run", "1");
     pthread_join(thread, NULL);
     assert_int_equal(w.rc, PAWL_OK);
     assert_string_equal(w.told.text, "run ");
@@ -289,37 +290,37 @@ static void who_waits_is_told(conf *c)
     w.waits = 0;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
     TMP_AWAIT(atomic_load(&w.waits));
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     pthread_join(thread, NULL);
     assert_string_equal(w.told.text, "run ");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void start_body(stage *s, void *arg)
+static void start_body(engine_fixture *s, void *arg)
 {
     (void)arg;
-    stage_meet(s, 'r');
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "quiet", "theirs", "1");
+    fixture_send_and_await(s, 'r');
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "quiet", "theirs", "1");
     pawl_close(p);
 }
 
 static void another_process_is_heard_of(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child child = stage_fork(s, start_body, NULL);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    tmp_child child = fixture_fork(s, start_body, NULL);
+    fixture_run_clock(s);
     tmp_expect(&child, 'r');
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1));
     int64_t at = position_now(s, p);
     tmp_tell(child.to, 'g');
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, PAWL_FOREVER, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, PAWL_FOREVER, runs_tell, &told, &at), PAWL_OK);
     assert_string_equal(told.text, "theirs ");
     tmp_join(&child);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static int64_t watchers(pawl *p)
@@ -329,8 +330,9 @@ static int64_t watchers(pawl *p)
 
 static void to_stop_ends_the_waiting(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s); /* who meets another thread at the file tries again a moment later */
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(
+        s); /* a thread that meets another one at the file tries again a moment later */
     pawl *p = open_on(s);
     waiter w = {.p = p, .position = position_now(s, p)};
     pthread_t thread;
@@ -342,7 +344,7 @@ static void to_stop_ends_the_waiting(conf *c)
     pthread_join(thread, NULL);
     assert_int_equal(w.rc, PAWL_CLOSED);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Commits in another order ---- */
@@ -353,20 +355,20 @@ static void put_note(db_conn *k, int64_t run)
     assert_int_equal(db_run(k, &ADD_ONE, row, 2, NULL), PAWL_OK);
 }
 
-/* B6: one that began before the others commits after them, and after they were told. Whoever counts
- * by the keys of rows never hears of it. */
+/* B6: one that began before the others commits after them, and after they were told. A reader that
+ * counts by the keys of rows never hears of it. */
 static void a_late_commit_is_not_skipped(conf *c)
 {
     if (c->promises & DB_TURNS)
-        return; /* there nobody can be late */
-    stage *s = stage_new(c);
+        return; /* there no commit can be late */
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     runs_add_many(p, 3, make_row, NULL);
     int64_t at = position_now(s, p);
     db_conn *late = conf_connect(handle_db(p), DB_COMMITTER);
     conf_begin(late);
     put_note(late, 1000000);
-    stage_start(s, p, "quiet", "meanwhile", "1");
+    fixture_start(s, p, "quiet", "meanwhile", "1");
     runs_told told = {0};
     pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
     assert_true(rc == PAWL_OK || rc == PAWL_TIMEOUT);
@@ -380,24 +382,24 @@ static void a_late_commit_is_not_skipped(conf *c)
     /* A position that is taken meanwhile does not lie behind it either. */
     conf_begin(late);
     put_note(late, 1000001);
-    stage_start(s, p, "quiet", "meanwhile-2", "1");
+    fixture_start(s, p, "quiet", "meanwhile-2", "1");
     int64_t taken = position_now(s, p);
     conf_commit(late);
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
     assert_non_null(strstr(told.text, "run-1000001 "));
 
-    /* Nor does one that is rolled back stand in anybody's way. */
+    /* Nor does one that is rolled back stand in the way of a reader. */
     conf_begin(late);
     put_note(late, 1000002);
-    stage_start(s, p, "quiet", "meanwhile-3", "1");
+    fixture_start(s, p, "quiet", "meanwhile-3", "1");
     db_rollback(late);
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &taken), PAWL_OK);
     assert_string_equal(told.text, "meanwhile-3 ");
     db_disconnect(late);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What is not kept ---- */
@@ -409,31 +411,31 @@ static const db_sql FILL = {
     " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT i FROM n) s",
     "i"};
 
-/* After ten minutes without a question nothing is written where that is felt; who comes then with
- * an old position is told so, and not left in the belief that nothing has happened. */
+/* After ten minutes without a question nothing is written where that costs; a reader that comes
+ * then with an old cursor gets an error, instead of an empty answer. */
 static void an_old_position_is_refused(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    stage_start(s, p, "quiet", "early", "1");
+    fixture_start(s, p, "quiet", "early", "1");
     assert_int_equal(conf_number(handle_db(p), &COUNT, NULL, 0), c->promises & DB_TURNS ? 0 : 1);
     int64_t at = position_now(s, p);
-    stage_start(s, p, "quiet", "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
     TOLD(s, p, &at, "a ");
-    stage_poll(s, p);
-    stage_advance(s, PAWL_MINUTES(9)); /* asked for before it was forgotten: it goes on */
-    stage_poll(s, p);
+    fixture_poll(s, p);
+    fixture_advance(s, PAWL_MINUTES(9)); /* asked for before it was forgotten: it goes on */
+    fixture_poll(s, p);
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_int_equal(told.count, 2);
-    stage_start(s, p, "quiet", "b", "1");
+    fixture_start(s, p, "quiet", "b", "1");
     TOLD(s, p, &at, "b ");
     for (int i = 0; i < 30; i++) {
-        stage_advance(s, PAWL_MINUTES(1));
-        stage_poll(s, p);
+        fixture_advance(s, PAWL_MINUTES(1));
+        fixture_poll(s, p);
     }
     int64_t rows = conf_number(handle_db(p), &COUNT, NULL, 0);
-    stage_start(s, p, "quiet", "c", "1");
+    fixture_start(s, p, "quiet", "c", "1");
     memset(&told, 0, sizeof told);
     pawl_code rc = pawl_changes(p, 0, runs_tell, &told, &at);
     if (c->promises & DB_TURNS) {
@@ -445,52 +447,52 @@ static void an_old_position_is_refused(conf *c)
         assert_string_equal(told.text, "b c ");
     }
     at = position_now(s, p);
-    stage_start(s, p, "quiet", "d", "1");
+    fixture_start(s, p, "quiet", "d", "1");
     TOLD(s, p, &at, "d ");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void what_is_old_goes(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     int64_t at = position_now(s, p), first = at;
     const db_value count[] = {db_int(103000)};
     conf_do(handle_db(p), &FILL, count, 1);
-    stage_start(s, p, "quiet", "a", "1");
+    fixture_start(s, p, "quiet", "a", "1");
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     for (int i = 0; i < 4; i++) {
-        stage_advance(s, PAWL_MINUTES(1));
-        stage_poll(s, p);
+        fixture_advance(s, PAWL_MINUTES(1));
+        fixture_poll(s, p);
     }
     assert_in_range(conf_number(handle_db(p), &COUNT, NULL, 0), 100000, 100002);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &first), PAWL_NOTFOUND);
-    stage_start(s, p, "quiet", "b", "1");
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &first), PAWL_NOTFOUND);
+    fixture_start(s, p, "quiet", "b", "1");
     memset(&told, 0, sizeof told);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_OK);
     assert_non_null(strstr(told.text, "b "));
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void arguments(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
     int64_t at = -1;
     runs_told told = {0};
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, &at), PAWL_INVALID);
     assert_int_equal(at, -1);
     at = 0;
-    STAGE_CODE(s, p, pawl_changes(p, -1, runs_tell, &told, &at), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_changes(p, 0, NULL, &told, &at), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_changes(p, -1, runs_tell, &told, &at), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, NULL, &told, &at), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, runs_tell, &told, NULL), PAWL_INVALID);
     assert_int_equal(pawl_changes(NULL, 0, runs_tell, &told, &at), PAWL_INVALID);
     assert_int_equal(at, 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -500,9 +502,9 @@ int main(void)
         {"each is told as it is", each_is_told_as_it_is, 0},
         {"tenants are apart", tenants_are_apart, DB_SHARED},
         {"many come in pages", many_come_in_pages, 0},
-        {"who stops misses nothing", who_stops_misses_nothing, 0},
+        {"a reader that stops misses nothing", a_reader_that_stops_misses_nothing, 0},
         {"the function may call pawl", the_function_may_call_pawl, 0},
-        {"who waits is told", who_waits_is_told, DB_ISOLATED},
+        {"a waiting reader is told", a_waiting_reader_is_told, DB_ISOLATED},
         {"another process is heard of", another_process_is_heard_of, DB_SHARED},
         {"to stop ends the waiting", to_stop_ends_the_waiting, DB_ISOLATED},
         {"a late commit is not skipped", a_late_commit_is_not_skipped, 0},

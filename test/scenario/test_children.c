@@ -1,6 +1,6 @@
-/* Runs that runs start: results, failures and ids; what becomes of them when their parent ends,
- * begins anew, dies or is driven elsewhere; and ids that belong to somebody else, which must be
- * told, for a parent that waits for a run that is not its child would wait for ever. */
+/* Runs that runs start (child runs): results, failures and ids; what becomes of them when their
+ * parent ends, begins anew, dies or is driven elsewhere; and ids that belong to another run, which
+ * must be an error, for a parent that waits for a run that is not its child would wait for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,12 +18,6 @@ static const int64_t SILENCE_MS = 60000;
 
 /* ---- What the runs of this test do ---- */
 
-static const char *deed(pawl_work *work, const char *input)
-{
-    stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), input);
-    return input;
-}
-
 static const char *wrong(pawl_work *work, const char *input)
 {
     (void)input;
@@ -32,7 +26,7 @@ static const char *wrong(pawl_work *work, const char *input)
 
 static const char *kid(pawl_run *run, const char *input)
 {
-    pawl_step(run, "kid", deed, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "kid", fixture_echo_input, input);
     return pawl_json(run, "{'of':%j}", input);
 }
 
@@ -71,20 +65,20 @@ static const char *tries(pawl_run *run, const char *input)
                      pawl_outcome_where(o), pawl_outcome_value(o));
 }
 
-static pawl *open_with(stage *s, const char *build)
+static pawl *open_with(engine_fixture *s, const char *build)
 {
-    pawl *p =
-        stage_open(s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
-    STAGE_REGISTER(s, p, kid);
-    STAGE_REGISTER(s, p, sleeper);
-    STAGE_REGISTER(s, p, failing);
-    STAGE_REGISTER(s, p, asks_one);
-    STAGE_REGISTER(s, p, asks);
-    STAGE_REGISTER(s, p, tries);
+    pawl *p = fixture_open(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    FIXTURE_REGISTER(s, p, kid);
+    FIXTURE_REGISTER(s, p, sleeper);
+    FIXTURE_REGISTER(s, p, failing);
+    FIXTURE_REGISTER(s, p, asks_one);
+    FIXTURE_REGISTER(s, p, asks);
+    FIXTURE_REGISTER(s, p, tries);
     return p;
 }
 
-static pawl *open_here(stage *s)
+static pawl *open_here(engine_fixture *s)
 {
     return open_with(s, "a");
 }
@@ -109,18 +103,18 @@ static int note_member(const pawl_info *info, void *arg)
     return 0;
 }
 
-static line family(stage *s, pawl *p, const char *id)
+static line family(engine_fixture *s, pawl *p, const char *id)
 {
     line l = {{0}, 0, 0};
-    STAGE_CODE(s, p, pawl_tree(p, id, note_member, &l), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_tree(p, id, note_member, &l), PAWL_OK);
     return l;
 }
 
-static line all_runs(stage *s, pawl *p)
+static line all_runs(engine_fixture *s, pawl *p)
 {
     line l = {{0}, 0, 0};
-    STAGE_CODE(s, p, pawl_list(p, PAWL_FILTER(.oldest_first = 1, .limit = 5000), note_member, &l),
-               PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_list(p, PAWL_FILTER(.oldest_first = 1, .limit = 5000), note_member, &l),
+                 PAWL_OK);
     return l;
 }
 
@@ -134,15 +128,15 @@ static line all_runs(stage *s, pawl *p)
 
 static void a_result(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "asks_one", "run", "5");
-    STAGE_DONE(s, p, "run", "{\"of\":5}");
-    STAGE_NOTES(s, "kid-5");
+    fixture_start(s, p, "asks_one", "run", "5");
+    FIXTURE_DONE(s, p, "run", "{\"of\":5}");
+    FIXTURE_NOTES(s, "kid-5");
     TREE(s, p, "run", "run:0:done run/1.2:1:done");
-    STAGE_HISTORY(s, p, "run", "child:kid done");
+    FIXTURE_HISTORY(s, p, "run", "child:kid done");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *asks_two(pawl_run *run, const char *input)
@@ -156,24 +150,24 @@ static const char *asks_two(pawl_run *run, const char *input)
 
 static void two_at_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, asks_two);
-    stage_start(s, p, "asks_two", "run", "null");
-    STAGE_DONE(s, p, "run", "[{\"of\":1},{\"of\":2}]");
+    FIXTURE_REGISTER(s, p, asks_two);
+    fixture_start(s, p, "asks_two", "run", "null");
+    FIXTURE_DONE(s, p, "run", "[{\"of\":1},{\"of\":2}]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void three_levels(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "asks", "run", "{\"call\":\"asks_one\",\"id\":\"middle\"}");
-    STAGE_DONE(s, p, "run", "{\"of\":7}");
+    fixture_start(s, p, "asks", "run", "{\"call\":\"asks_one\",\"id\":\"middle\"}");
+    FIXTURE_DONE(s, p, "run", "{\"of\":7}");
     TREE(s, p, "run", "run:0:done middle:1:done middle/1.2:2:done");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Large values are rows of the journal, on their way there and back. */
@@ -196,47 +190,47 @@ static const char *same(pawl_run *run, const char *input)
 
 static void large_values(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, large_there_and_back);
-    STAGE_REGISTER(s, p, same);
-    stage_start(s, p, "large_there_and_back", "run", "null");
-    STAGE_DONE(s, p, "run", "200002");
+    FIXTURE_REGISTER(s, p, large_there_and_back);
+    FIXTURE_REGISTER(s, p, same);
+    fixture_start(s, p, "large_there_and_back", "run", "null");
+    FIXTURE_DONE(s, p, "run", "200002");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_failure(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "asks", "two", "{\"call\":\"failing\"}");
-    stage_start(s, p, "tries", "three", "{\"call\":\"failing\"}");
-    STAGE_FAILED(s, p, "two", "wrong", "does not work");
-    STAGE_DONE(s, p, "three",
-               "{\"code\":\"PAWL_FAILED\",\"name\":\"wrong\",\"where\":\"three/1.2: breaks\","
-               "\"value\":null}");
+    fixture_start(s, p, "asks", "two", "{\"call\":\"failing\"}");
+    fixture_start(s, p, "tries", "three", "{\"call\":\"failing\"}");
+    FIXTURE_FAILED(s, p, "two", "wrong", "does not work");
+    FIXTURE_DONE(s, p, "three",
+                 "{\"code\":\"PAWL_FAILED\",\"name\":\"wrong\",\"where\":\"three/1.2: breaks\","
+                 "\"value\":null}");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Cancelled, from either side ---- */
 
 static void a_child_is_cancelled(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "asks", "run", "{\"call\":\"sleeper\",\"id\":\"one\"}");
-    stage_start(s, p, "tries", "two", "{\"call\":\"sleeper\",\"id\":\"other\"}");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "one", "enough"), PAWL_OK);
-    STAGE_CODE(s, p, pawl_cancel(p, "other", "enough"), PAWL_OK);
-    STAGE_FAILED(s, p, "run", "cancelled", "enough");
-    STAGE_DONE(s, p, "two",
-               "{\"code\":\"PAWL_CANCELLED\",\"name\":\"cancelled\",\"where\":\"other\","
-               "\"value\":null}");
+    fixture_start(s, p, "asks", "run", "{\"call\":\"sleeper\",\"id\":\"one\"}");
+    fixture_start(s, p, "tries", "two", "{\"call\":\"sleeper\",\"id\":\"other\"}");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "one", "enough"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "other", "enough"), PAWL_OK);
+    FIXTURE_FAILED(s, p, "run", "cancelled", "enough");
+    FIXTURE_DONE(s, p, "two",
+                 "{\"code\":\"PAWL_CANCELLED\",\"name\":\"cancelled\",\"where\":\"other\","
+                 "\"value\":null}");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *leaves_some(pawl_run *run, const char *input)
@@ -253,22 +247,22 @@ static const char *leaves_some(pawl_run *run, const char *input)
     return "null";
 }
 
-/* Whoever they belonged to, and however that ended: nobody waits for them. */
+/* Whichever run they belonged to, and however that ended: no run waits for them. */
 static void open_children_go_with_their_parent(conf *c)
 {
     static const char *const INPUTS[] = {"\"done\"", "\"fail\"", "\"again\"", "\"wait\""};
     int detached = 0;
     for (size_t i = 0; i < sizeof INPUTS / sizeof *INPUTS; i++) {
-        stage *s = stage_new(c);
+        engine_fixture *s = fixture_new(c);
         pawl *p = open_here(s);
         char id[16];
         snprintf(id, sizeof id, "run%zu", i);
-        STAGE_REGISTER(s, p, leaves_some);
-        stage_start(s, p, "leaves_some", id, INPUTS[i]);
-        stage_poll(s, p);
+        FIXTURE_REGISTER(s, p, leaves_some);
+        fixture_start(s, p, "leaves_some", id, INPUTS[i]);
+        fixture_poll(s, p);
         if (i == 3)
-            STAGE_CODE(s, p, pawl_cancel(p, id, NULL), PAWL_OK);
-        stage_poll(s, p);
+            FIXTURE_CODE(s, p, pawl_cancel(p, id, NULL), PAWL_OK);
+        fixture_poll(s, p);
         line l = family(s, p, id);
         assert_int_equal(l.live, 0);
         assert_int_equal(l.count, i == 2 ? 11 : 6);
@@ -276,7 +270,7 @@ static void open_children_go_with_their_parent(conf *c)
         l = all_runs(s, p);
         assert_int_equal(l.live, detached);
         pawl_close(p);
-        stage_free(s);
+        fixture_free(s);
     }
 }
 
@@ -295,17 +289,17 @@ static const char *generations(pawl_run *run, const char *input)
 
 static void ids_are_unique_over_generations(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, generations);
-    stage_start(s, p, "generations", "run", "1");
-    STAGE_DONE(s, p, "run", "\"over\"");
+    FIXTURE_REGISTER(s, p, generations);
+    fixture_start(s, p, "generations", "run", "1");
+    FIXTURE_DONE(s, p, "run", "\"over\"");
     TREE(s, p, "run",
          "run:0:done run/1.2:1:done run/1.4:1:done run/2.2:1:done run/2.4:1:done run/3.2:1:done"
          " run/3.4:1:done");
-    STAGE_NOTES(s, "kid-1 kid-1 kid-2 kid-2 kid-3 kid-3");
+    FIXTURE_NOTES(s, "kid-1 kid-1 kid-2 kid-2 kid-3 kid-3");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *goes_round(pawl_run *run, const char *input)
@@ -319,52 +313,52 @@ static const char *goes_round(pawl_run *run, const char *input)
 
 static void the_link_survives_generations(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, goes_round);
-    stage_start(s, p, "asks", "run", "{\"call\":\"goes_round\",\"id\":\"child\"}");
-    STAGE_DONE(s, p, "run", "10");
+    FIXTURE_REGISTER(s, p, goes_round);
+    fixture_start(s, p, "asks", "run", "{\"call\":\"goes_round\",\"id\":\"child\"}");
+    FIXTURE_DONE(s, p, "run", "10");
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, "child", &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "child", &info), PAWL_OK);
     assert_string_equal(pawl_info_parent(info), "run");
     assert_int_equal(pawl_info_generation(info), 4);
     pawl_info_free(info);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The first process has both; they go on in others, the child in one, its parent in another. */
-static void first_process(stage *s, void *arg)
+static void first_process(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, goes_round);
-    stage_start(s, p, "asks", "run", "{\"call\":\"goes_round\",\"id\":\"child\"}");
-    stage_poll(s, p);
-    stage_advance(s, 1500);
-    stage_poll(s, p);
-    stage_meet(s, 'x');
+    FIXTURE_REGISTER(s, p, goes_round);
+    fixture_start(s, p, "asks", "run", "{\"call\":\"goes_round\",\"id\":\"child\"}");
+    fixture_poll(s, p);
+    fixture_advance(s, 1500);
+    fixture_poll(s, p);
+    fixture_send_and_await(s, 'x');
 }
 
 static void the_link_survives_other_nodes(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child first = stage_fork(s, first_process, NULL);
+    engine_fixture *s = fixture_new(c);
+    tmp_child first = fixture_fork(s, first_process, NULL);
     tmp_expect(&first, 'x');
     tmp_kill(&first);
-    stage_advance(s, SILENCE_MS);
-    pawl *a = stage_open(s, NULL), *b = stage_open(s, NULL);
-    STAGE_REGISTER(s, a, goes_round);
-    STAGE_REGISTER(s, b, asks);
-    for (int i = 0; i < 40 && stage_phase(s, b, "run") == PAWL_RUN_LIVE; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, a);
-        stage_poll(s, b);
+    fixture_advance(s, SILENCE_MS);
+    pawl *a = fixture_open(s, NULL), *b = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, a, goes_round);
+    FIXTURE_REGISTER(s, b, asks);
+    for (int i = 0; i < 40 && fixture_phase(s, b, "run") == PAWL_RUN_LIVE; i++) {
+        fixture_advance(s, 1000);
+        fixture_poll(s, a);
+        fixture_poll(s, b);
     }
-    STAGE_DONE(s, b, "run", "10");
+    FIXTURE_DONE(s, b, "run", "10");
     pawl_close(a);
     pawl_close(b);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Two children of the same name at once. */
@@ -379,24 +373,24 @@ static const char *twins(pawl_run *run, const char *input)
 
 static void an_id_that_is_taken(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, twins);
-    stage_start(s, p, "sleeper", "somebody", "7");
-    stage_start(s, p, "kid", "ended", "7");
-    stage_start(s, p, "asks", "one", "{\"call\":\"sleeper\",\"id\":\"somebody\"}");
-    stage_start(s, p, "asks", "two", "{\"call\":\"kid\",\"id\":\"ended\"}");
-    stage_start(s, p, "asks", "three", "{\"call\":\"asks\",\"id\":\"three\"}");
-    stage_start(s, p, "twins", "four", "null");
-    STAGE_FAILED(s, p, "one", "conflict", "somebody");
-    STAGE_FAILED(s, p, "two", "conflict", "ended");
-    STAGE_FAILED(s, p, "three", "conflict", "three");
-    STAGE_DONE(s, p, "four", "[\"conflict\",1]");
-    assert_int_equal(stage_count(s, "kid-7"), 1); /* of the one that was there */
+    FIXTURE_REGISTER(s, p, twins);
+    fixture_start(s, p, "sleeper", "somebody", "7");
+    fixture_start(s, p, "kid", "ended", "7");
+    fixture_start(s, p, "asks", "one", "{\"call\":\"sleeper\",\"id\":\"somebody\"}");
+    fixture_start(s, p, "asks", "two", "{\"call\":\"kid\",\"id\":\"ended\"}");
+    fixture_start(s, p, "asks", "three", "{\"call\":\"asks\",\"id\":\"three\"}");
+    fixture_start(s, p, "twins", "four", "null");
+    FIXTURE_FAILED(s, p, "one", "conflict", "somebody");
+    FIXTURE_FAILED(s, p, "two", "conflict", "ended");
+    FIXTURE_FAILED(s, p, "three", "conflict", "three");
+    FIXTURE_DONE(s, p, "four", "[\"conflict\",1]");
+    assert_int_equal(fixture_count(s, "kid-7"), 1); /* of the one that was there */
     TREE(s, p, "one", "one:0:failed");
     TREE(s, p, "three", "three:0:failed");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* a asks b, which asks c, which asks for a. */
@@ -408,57 +402,57 @@ static const char *ring(pawl_run *run, const char *input)
 
 static void a_ring(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, ring);
-    stage_start(s, p, "ring", "a", "null");
-    STAGE_FAILED(s, p, "a", "conflict", "the id a");
-    STAGE_FAILED(s, p, "c", "conflict", "the id a");
+    FIXTURE_REGISTER(s, p, ring);
+    fixture_start(s, p, "ring", "a", "null");
+    FIXTURE_FAILED(s, p, "a", "conflict", "the id a");
+    FIXTURE_FAILED(s, p, "c", "conflict", "the id a");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* An id in another tenant is another id. */
 static void other_tenants_ids(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    pawl *q = stage_open(
+    pawl *q = fixture_open(
         s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .tenant = "other"});
-    STAGE_REGISTER(s, q, sleeper);
-    stage_start(s, q, "sleeper", "mine", "1");
-    stage_poll(s, q);
-    stage_start(s, p, "asks", "run", "{\"call\":\"kid\",\"id\":\"mine\"}");
-    STAGE_DONE(s, p, "run", "{\"of\":7}");
-    assert_int_equal(stage_phase(s, q, "mine"), PAWL_RUN_LIVE);
+    FIXTURE_REGISTER(s, q, sleeper);
+    fixture_start(s, q, "sleeper", "mine", "1");
+    fixture_poll(s, q);
+    fixture_start(s, p, "asks", "run", "{\"call\":\"kid\",\"id\":\"mine\"}");
+    FIXTURE_DONE(s, p, "run", "{\"of\":7}");
+    assert_int_equal(fixture_phase(s, q, "mine"), PAWL_RUN_LIVE);
     pawl_close(q);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Ids that make no sense are mistakes of the workflow. */
 static void ids_that_are_none(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
     char input[1024], id[PAWL_MAX_ID + 1];
     memset(id, 'x', sizeof id - 1);
     id[sizeof id - 1] = '\0';
     snprintf(input, sizeof input, "{\"call\":\"kid\",\"id\":\"%s%s\"}", id, "y");
-    stage_start(s, p, "asks", "one", "{\"call\":\"kid\",\"id\":\"\"}");
-    stage_start(s, p, "asks", "two", "{\"call\":\"kid\",\"id\":\"pawl.x\"}");
-    stage_start(s, p, "asks", "three", input);
-    stage_start(s, p, "asks_one", id, "1");
-    stage_start(s, p, "asks", "four", "{\"call\":\"pawl.kid\"}");
-    STAGE_HELD(s, p, "one", "not a name");
-    STAGE_HELD(s, p, "two", "pawl");
-    STAGE_HELD(s, p, "three", "not a name");
-    STAGE_HELD(s, p, "four", "pawl");
-    stage_start(s, p, "asks", "five", "{\"call\":\"\"}");
-    STAGE_HELD(s, p, "five", "empty");
-    STAGE_HELD(s, p, id, "too long");
+    fixture_start(s, p, "asks", "one", "{\"call\":\"kid\",\"id\":\"\"}");
+    fixture_start(s, p, "asks", "two", "{\"call\":\"kid\",\"id\":\"pawl.x\"}");
+    fixture_start(s, p, "asks", "three", input);
+    fixture_start(s, p, "asks_one", id, "1");
+    fixture_start(s, p, "asks", "four", "{\"call\":\"pawl.kid\"}");
+    FIXTURE_HELD(s, p, "one", "not a name");
+    FIXTURE_HELD(s, p, "two", "pawl");
+    FIXTURE_HELD(s, p, "three", "not a name");
+    FIXTURE_HELD(s, p, "four", "pawl");
+    fixture_start(s, p, "asks", "five", "{\"call\":\"\"}");
+    FIXTURE_HELD(s, p, "five", "empty");
+    FIXTURE_HELD(s, p, id, "too long");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Detached ---- */
@@ -468,7 +462,7 @@ static const char *detaches(pawl_run *run, const char *input)
     const char *a = pawl_child(run, "sleeper", "1", PAWL_CHILD(.id = "one", .detached = 1));
     const char *b = pawl_child(run, "sleeper", "2", PAWL_CHILD(.detached = 1));
     const char *sum = pawl_json(run, "[%j,%j]", a, b);
-    pawl_step(run, "behind", deed, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "behind", fixture_echo_input, input);
     pawl_sleep(run, 10);
     return sum;
 }
@@ -483,27 +477,27 @@ static int count_one(const pawl_info *info, void *arg)
 /* Another engine replays the function in the middle of it: nothing is started a second time. */
 static void detached(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, detaches);
-    stage_start(s, p, "detaches", "run", "0");
-    stage_poll(s, p);
+    FIXTURE_REGISTER(s, p, detaches);
+    fixture_start(s, p, "detaches", "run", "0");
+    fixture_poll(s, p);
     if (c->promises & DB_SHARED) {
         pawl_close(p);
         p = open_here(s);
-        STAGE_REGISTER(s, p, detaches);
+        FIXTURE_REGISTER(s, p, detaches);
     }
-    STAGE_DONE(s, p, "run", "[\"one\",\"run/1.4\"]");
-    STAGE_NOTES(s, "behind-0");
+    FIXTURE_DONE(s, p, "run", "[\"one\",\"run/1.4\"]");
+    FIXTURE_NOTES(s, "behind-0");
     TREE(s, p, "run", "run:0:done");
-    STAGE_DONE(s, p, "one", "1");
-    STAGE_DONE(s, p, "run/1.4", "2");
+    FIXTURE_DONE(s, p, "one", "1");
+    FIXTURE_DONE(s, p, "run/1.4", "2");
     TREE(s, p, "one", "one:0:done");
     int runs = 0;
-    STAGE_CODE(s, p, pawl_list(p, PAWL_FILTER(.workflow = "sleeper"), count_one, &runs), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_list(p, PAWL_FILTER(.workflow = "sleeper"), count_one, &runs), PAWL_OK);
     assert_int_equal(runs, 2);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* An id that is taken is told here too. */
@@ -523,37 +517,38 @@ static const char *detaches_one(pawl_run *run, const char *input)
 
 static void detached_at_the_end_of_a_turn(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, detaches_one);
-    stage_start(s, p, "detaches_one", "a", "{\"id\":\"behind-again\",\"how\":\"again\"}");
-    stage_start(s, p, "detaches_one", "b", "{\"id\":\"behind-end\"}");
-    stage_start(s, p, "detaches_one", "c", "{\"id\":\"behind-failure\",\"how\":\"fail\"}");
-    stage_start(s, p, "detaches_one", "d", "{\"id\":\"twice\",\"how\":\"wait\"}");
-    STAGE_DONE(s, p, "a", "null");
-    STAGE_DONE(s, p, "b", "null");
-    STAGE_FAILED(s, p, "c", "over", "");
-    STAGE_FAILED(s, p, "d", "conflict", "twice");
-    STAGE_DONE(s, p, "behind-again", "{\"of\":7}");
-    STAGE_DONE(s, p, "behind-end", "{\"of\":7}");
-    STAGE_DONE(s, p, "behind-failure", "{\"of\":7}");
+    FIXTURE_REGISTER(s, p, detaches_one);
+    fixture_start(s, p, "detaches_one", "a", "{\"id\":\"behind-again\",\"how\":\"again\"}");
+    fixture_start(s, p, "detaches_one", "b", "{\"id\":\"behind-end\"}");
+    fixture_start(s, p, "detaches_one", "c", "{\"id\":\"behind-failure\",\"how\":\"fail\"}");
+    fixture_start(s, p, "detaches_one", "d", "{\"id\":\"twice\",\"how\":\"wait\"}");
+    FIXTURE_DONE(s, p, "a", "null");
+    FIXTURE_DONE(s, p, "b", "null");
+    FIXTURE_FAILED(s, p, "c", "over", "");
+    FIXTURE_FAILED(s, p, "d", "conflict", "twice");
+    FIXTURE_DONE(s, p, "behind-again", "{\"of\":7}");
+    FIXTURE_DONE(s, p, "behind-end", "{\"of\":7}");
+    FIXTURE_DONE(s, p, "behind-failure", "{\"of\":7}");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Whether a child was made is known when that is committed. If the process dies then, the next one
  * has to look, although the parent itself waits for ever. */
 static void a_parent_looks_again(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "asks", "parent", "{\"call\":\"sleeper\",\"id\":\"child\"}");
-    stage_poll(s, p);
-    assert_in_range(stage_wakes(s, p, "parent"), stage_now(s) + 1, stage_now(s) + PAWL_MINUTES(1));
-    STAGE_UNTIL(s, p, stage_phase(s, p, "parent") == PAWL_RUN_DONE);
+    fixture_start(s, p, "asks", "parent", "{\"call\":\"sleeper\",\"id\":\"child\"}");
+    fixture_poll(s, p);
+    assert_in_range(fixture_wake_at(s, p, "parent"), fixture_now(s) + 1,
+                    fixture_now(s) + PAWL_MINUTES(1));
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "parent") == PAWL_RUN_DONE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* What programs ask from outside: start, wait, status; and everything that they should not have
- * asked. A wrong call is told so, and nothing of it stays. */
+/* What programs ask from outside: start, wait, inspect; and everything that they should not have
+ * asked. A wrong call gets an error, and leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static const char *echo(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "echo", input);
 }
 
 static const char *waiting(pawl_run *run, const char *input)
@@ -24,22 +24,22 @@ static const char *waiting(pawl_run *run, const char *input)
     return input;
 }
 
-static pawl *open_both(stage *s)
+static pawl *open_both(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, echo);
-    STAGE_REGISTER(s, p, waiting);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, echo);
+    FIXTURE_REGISTER(s, p, waiting);
     return p;
 }
 
 /* ---- Starting ---- */
 
-static int64_t start(stage *s, pawl *p, const char *workflow, const char *id, const char *input,
-                     pawl_code wanted, int line)
+static int64_t start(engine_fixture *s, pawl *p, const char *workflow, const char *id,
+                     const char *input, pawl_code wanted, int line)
 {
     int64_t created = 77;
     pawl_code rc = pawl_start(p, workflow, id, input, PAWL_START(.created = &created));
-    stage_code(s, p, rc, wanted, line);
+    fixture_code(s, p, rc, wanted, line);
     assert_true(rc == PAWL_OK || created == 0);
     return rc == PAWL_OK ? created : -1;
 }
@@ -49,7 +49,7 @@ static int64_t start(stage *s, pawl *p, const char *workflow, const char *id, co
 static void a_start_is_made_once(conf *c)
 {
     char larger[3000];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     memset(larger, ' ', sizeof larger);
     larger[0] = '1';
@@ -64,57 +64,57 @@ static void a_start_is_made_once(conf *c)
     START("echo", "large", "2", PAWL_CONFLICT);
     larger[0] = '2';
     START("echo", "large", larger, PAWL_CONFLICT);
-    STAGE_DONE(s, p, "one", "1");
+    FIXTURE_DONE(s, p, "one", "1");
     assert_int_equal(START("echo", "one", "1", PAWL_OK), 0); /* ended, and the same */
     START("echo", "one", "3", PAWL_CONFLICT);
-    STAGE_DONE(s, p, "one", "1");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "large") == PAWL_RUN_DONE);
-    STAGE_NOTES(s, "echo echo");
+    FIXTURE_DONE(s, p, "one", "1");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "large") == PAWL_RUN_DONE);
+    FIXTURE_NOTES(s, "echo echo");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void not_before_its_delay(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "later", "1", PAWL_START(.delay_ms = 5000)), PAWL_OK);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "never", "1", PAWL_START(.delay_ms = INT64_MAX)),
-               PAWL_OK);
-    stage_poll(s, p);
-    stage_advance(s, 4999);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "later", "1", PAWL_START(.delay_ms = 5000)), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "never", "1", PAWL_START(.delay_ms = INT64_MAX)),
+                 PAWL_OK);
+    fixture_poll(s, p);
+    fixture_advance(s, 4999);
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "");
     assert_in_range(pawl_timeout(p), 1, 20); /* and not much later */
-    stage_advance(s, pawl_timeout(p));
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "later"), PAWL_RUN_DONE);
-    stage_advance(s, PAWL_DAYS(1000));
-    stage_poll(s, p);
-    STAGE_NOTES(s, "echo");
-    assert_int_equal(stage_phase(s, p, "never"), PAWL_RUN_LIVE);
+    fixture_advance(s, pawl_timeout(p));
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "later"), PAWL_RUN_DONE);
+    fixture_advance(s, PAWL_DAYS(1000));
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "echo");
+    assert_int_equal(fixture_phase(s, p, "never"), PAWL_RUN_LIVE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Nobody knows the workflow yet: the run waits for one who does. */
+/* No engine has the workflow yet: the run waits for one that has. */
 static void an_unknown_workflow_waits(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "echo", "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "echo", "run", "1");
     for (int i = 0; i < 5; i++) {
-        stage_poll(s, p);
-        stage_advance(s, 1000);
+        fixture_poll(s, p);
+        fixture_advance(s, 1000);
     }
-    assert_true(stage_phase(s, p, "run") == PAWL_RUN_LIVE ||
-                stage_phase(s, p, "run") == PAWL_RUN_HELD);
-    STAGE_REGISTER(s, p, echo);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
-    STAGE_DONE(s, p, "run", "1");
+    assert_true(fixture_phase(s, p, "run") == PAWL_RUN_LIVE ||
+                fixture_phase(s, p, "run") == PAWL_RUN_HELD);
+    FIXTURE_REGISTER(s, p, echo);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Versions ---- */
@@ -129,59 +129,59 @@ static const char *which(pawl_run *run, const char *input)
 static void a_run_keeps_its_version(conf *c)
 {
     static const char *const VERSIONS[] = {"1", "2"};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < 2; i++) {
-        STAGE_CODE(s, p,
-                   pawl_register_workflow(p, "which", which, PAWL_WORKFLOW(.version = VERSIONS[i])),
-                   PAWL_OK);
-        stage_start(s, p, "which", VERSIONS[i], "1");
-        stage_poll(s, p);
+        FIXTURE_CODE(
+            s, p, pawl_register_workflow(p, "which", which, PAWL_WORKFLOW(.version = VERSIONS[i])),
+            PAWL_OK);
+        fixture_start(s, p, "which", VERSIONS[i], "1");
+        fixture_poll(s, p);
     }
-    STAGE_CODE(s, p, pawl_start(p, "which", "told", "1", PAWL_START(.version = "1")), PAWL_OK);
-    STAGE_DONE(s, p, "1", "\"1\"");
-    STAGE_DONE(s, p, "2", "\"2\"");
-    STAGE_DONE(s, p, "told", "\"1\"");
+    FIXTURE_CODE(s, p, pawl_start(p, "which", "told", "1", PAWL_START(.version = "1")), PAWL_OK);
+    FIXTURE_DONE(s, p, "1", "\"1\"");
+    FIXTURE_DONE(s, p, "2", "\"2\"");
+    FIXTURE_DONE(s, p, "told", "\"1\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Status and end ---- */
 
 static void a_status_goes_from_live_to_done(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     pawl_info *info = NULL;
     pawl_outcome *end = (pawl_outcome *)s;
-    int64_t began = stage_now(s);
-    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_NOTFOUND);
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_NOTFOUND);
+    int64_t began = fixture_now(s);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_NOTFOUND);
     assert_null(end);
-    stage_start(s, p, "waiting", "run", "[7]");
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_TIMEOUT);
+    fixture_start(s, p, "waiting", "run", "[7]");
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_TIMEOUT);
     assert_null(end);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_int_equal(pawl_info_phase(info), PAWL_RUN_DONE);
     assert_string_equal(pawl_info_workflow(info), "waiting");
     assert_string_equal(pawl_info_version(info), "1");
     assert_int_equal(pawl_info_created_ms(info), began);
     assert_int_equal(pawl_info_finished_ms(info), began + 1000);
     pawl_info_free(info);
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), "[7]");
     assert_string_equal(pawl_outcome_name(end), "");
     assert_string_equal(pawl_outcome_message(end), "");
-    STAGE_CODE(s, p, pawl_wait(p, "run", INT64_MAX, NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", INT64_MAX, NULL), PAWL_OK);
     pawl_close(p);
     assert_string_equal(pawl_outcome_value(end), "[7]"); /* it is ours */
     pawl_outcome_free(end);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct waiter {
@@ -203,19 +203,20 @@ static void waiters_are_woken(conf *c)
 {
     enum { WAITERS = 4 };
     waiter waiters[WAITERS];
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
     pthread_t server;
-    STAGE_REGISTER(s, p, waiting);
-    stage_start(s, p, "waiting", "one", "1");
-    stage_start(s, p, "waiting", "two", "1");
+    FIXTURE_REGISTER(s, p, waiting);
+    fixture_start(s, p, "waiting", "one", "1");
+    fixture_start(s, p, "waiting", "two", "1");
     for (int i = 0; i < WAITERS; i++) {
         waiters[i] = (waiter){.p = p, .id = i % 2 ? "one" : "two", .rc = PAWL_INTERNAL};
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]), 0);
     }
-    assert_int_equal(pthread_create(&server, NULL, stage_serve, p), 0);
-    TMP_AWAIT(stage_wakes(s, p, "one") > stage_now(s) && stage_wakes(s, p, "two") > stage_now(s));
-    stage_advance(s, 1000);
+    assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
+    TMP_AWAIT(fixture_wake_at(s, p, "one") > fixture_now(s) &&
+              fixture_wake_at(s, p, "two") > fixture_now(s));
+    fixture_advance(s, 1000);
     for (int i = 0; i < WAITERS; i++) {
         assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
         assert_int_equal(waiters[i].rc, PAWL_OK);
@@ -223,7 +224,7 @@ static void waiters_are_woken(conf *c)
     pawl_stop(p);
     assert_int_equal(pthread_join(server, NULL), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Arguments that mean no good ---- */
@@ -241,7 +242,7 @@ static char *repeat(const char *text, size_t times)
 
 static void names_and_ids_are_checked(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     char *id = repeat("i", PAWL_MAX_ID + 1), *name = repeat("n", PAWL_MAX_NAME + 1);
     const struct {
@@ -261,22 +262,22 @@ static void names_and_ids_are_checked(conf *c)
         {"pawl.schedule", "id", PAWL_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        stage_code(s, p, pawl_start(p, cases[i].workflow, cases[i].id, "1", NULL), cases[i].code,
-                   (int)i);
+        fixture_code(s, p, pawl_start(p, cases[i].workflow, cases[i].id, "1", NULL), cases[i].code,
+                     (int)i);
     id[PAWL_MAX_ID] = '\0';
     name[PAWL_MAX_NAME] = '\0';
-    stage_start(s, p, name, "\xf4\x8f\xbf\xbf '; DROP TABLE pawl_runs; --", "1");
-    stage_start(s, p, "echo", id, "1");
-    STAGE_DONE(s, p, id, "1");
+    fixture_start(s, p, name, "\xf4\x8f\xbf\xbf '; DROP TABLE pawl_runs; --", "1");
+    fixture_start(s, p, "echo", id, "1");
+    FIXTURE_DONE(s, p, id, "1");
     free(id);
     free(name);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void inputs_are_checked(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     char *deep = repeat("[", PAWL_MAX_DEPTH + 1), *abyss = repeat("[", 1000000);
     char *huge = repeat(" ", (size_t)PAWL_MAX_PAYLOAD + 2);
@@ -305,40 +306,42 @@ static void inputs_are_checked(conf *c)
         {huge, PAWL_LIMIT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        stage_code(s, p, pawl_start(p, "echo", "id", cases[i].input, NULL), cases[i].code, (int)i);
+        fixture_code(s, p, pawl_start(p, "echo", "id", cases[i].input, NULL), cases[i].code,
+                     (int)i);
     assert_int_equal(pawl_inspect(p, "id", &(pawl_info *){NULL}), PAWL_NOTFOUND);
     free(deep);
     free(abyss);
     free(huge);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void times_and_options_are_checked(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     pawl_outcome *end;
     pawl_start_options odd = {.size = 3}, larger[2];
     memset(larger, 0, sizeof larger);
     larger[0].size = sizeof larger;
-    STAGE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.delay_ms = -1)), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.deadline_ms = INT64_MIN)),
-               PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.version = "\xff")), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "id", "1", &odd), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "ok", "1", &larger[0]), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.delay_ms = -1)), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.deadline_ms = INT64_MIN)),
+                 PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "id", "1", PAWL_START(.version = "\xff")),
+                 PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "id", "1", &odd), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "ok", "1", &larger[0]), PAWL_OK);
     larger[1].delay_ms = 1; /* something that this version does not know */
-    STAGE_CODE(s, p, pawl_start(p, "echo", "id", "1", &larger[0]), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_start(p, "echo", "far", "1", PAWL_START(.deadline_ms = INT64_MAX)),
-               PAWL_OK);
-    STAGE_CODE(s, p, pawl_wait(p, "ok", -1, &end), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "id", "1", &larger[0]), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_start(p, "echo", "far", "1", PAWL_START(.deadline_ms = INT64_MAX)),
+                 PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait(p, "ok", -1, &end), PAWL_INVALID);
     assert_null(end);
-    STAGE_CODE(s, p, pawl_wait(p, NULL, 0, &end), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_wait(p, "", 0, &end), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_wait(p, "\xff", 0, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_finish(p, "ok", -1, &end), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_finish(p, "nobody", PAWL_FOREVER, &end), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_wait(p, NULL, 0, &end), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_wait(p, "", 0, &end), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_wait(p, "\xff", 0, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_finish(p, "ok", -1, &end), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_finish(p, "nobody", PAWL_FOREVER, &end), PAWL_NOTFOUND);
     assert_null(end);
     assert_int_equal(pawl_start(NULL, "echo", "id", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_wait(NULL, "id", 0, NULL), PAWL_INVALID);
@@ -346,52 +349,53 @@ static void times_and_options_are_checked(conf *c)
     assert_int_equal(pawl_fd(NULL), -1);
     pawl_stop(NULL);
     assert_int_equal(pawl_inspect(p, "id", &(pawl_info *){NULL}), PAWL_NOTFOUND);
-    STAGE_DONE(s, p, "ok", "1");
+    FIXTURE_DONE(s, p, "ok", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Registering ---- */
 
 static void registrations_are_checked(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
     char *name = repeat("n", PAWL_MAX_NAME + 1);
-    STAGE_REGISTER(s, p, echo); /* the same again is harmless */
-    STAGE_CODE(s, p, pawl_register_work(p, "w", stage_echo, NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "w", stage_echo, NULL), PAWL_OK);
-    stage_start(s, p, "echo", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, p, pawl_register_workflow(p, "echo", waiting, PAWL_WORKFLOW(.arg = s)),
-               PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "echo", echo, NULL), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_register_work(p, "w", stage_echo, PAWL_WORK(.arg = s)), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_register_workflow(p, NULL, echo, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "", echo, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "x", NULL, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "\xff", echo, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "pawl.x", echo, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_workflow(p, name, echo, NULL), PAWL_LIMIT);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "x", echo, PAWL_WORKFLOW(.version = "")),
-               PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_work(p, "x", NULL, NULL), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_work(p, "x", stage_echo, PAWL_WORK(.at_most = -1)),
-               PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_register_work(p, "y", stage_echo, PAWL_WORK(.no_tasks = 1)),
-               PAWL_UNSUPPORTED);
-    /* The first error sticks, and is said by whoever drives. */
-    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, NULL), PAWL_OK);
+    FIXTURE_REGISTER(s, p, echo); /* the same again is harmless */
+    FIXTURE_CODE(s, p, pawl_register_work(p, "w", fixture_echo, NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "w", fixture_echo, NULL), PAWL_OK);
+    fixture_start(s, p, "echo", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "echo", waiting, PAWL_WORKFLOW(.arg = s)),
+                 PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "echo", echo, NULL), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "w", fixture_echo, PAWL_WORK(.arg = s)),
+                 PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, NULL, echo, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "", echo, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "x", NULL, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "\xff", echo, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "pawl.x", echo, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, name, echo, NULL), PAWL_LIMIT);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "x", echo, PAWL_WORKFLOW(.version = "")),
+                 PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "x", NULL, NULL), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "x", fixture_echo, PAWL_WORK(.at_most = -1)),
+                 PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "y", fixture_echo, PAWL_WORK(.no_tasks = 1)),
+                 PAWL_UNSUPPORTED);
+    /* The first error sticks, and is the answer to every thread that drives. */
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, NULL), PAWL_OK);
     free(name);
     pawl_close(p);
-    p = stage_open(s, NULL); /* so does that of an option which is not built */
-    STAGE_CODE(s, p, pawl_register_work(p, "y", stage_echo, PAWL_WORK(.no_tasks = 1)),
-               PAWL_UNSUPPORTED);
-    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_UNSUPPORTED);
+    p = fixture_open(s, NULL); /* so does that of an option which is not built */
+    FIXTURE_CODE(s, p, pawl_register_work(p, "y", fixture_echo, PAWL_WORK(.no_tasks = 1)),
+                 PAWL_UNSUPPORTED);
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_UNSUPPORTED);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- From the wrong place ---- */
@@ -401,13 +405,13 @@ typedef struct stranger {
     int bad;
 } stranger;
 
-/* What a run answers to anybody but its own function. */
+/* What a run answers to every caller but its own function. */
 static int call_all(pawl_run *run)
 {
     int bad = 0;
-    bad += pawl_step(run, "x", stage_echo, "1", NULL) != NULL;
+    bad += pawl_step(run, "x", fixture_echo, "1", NULL) != NULL;
     bad += pawl_call(run, "x", "1", NULL) != NULL;
-    bad += pawl_until(run, "x", stage_echo, "1", 1, 1) != NULL;
+    bad += pawl_until(run, "x", fixture_echo, "1", 1, 1) != NULL;
     bad += pawl_sleep(run, 1) != PAWL_MISUSE;
     bad += pawl_sleep_until(run, 1) != PAWL_MISUSE;
     bad += pawl_now(run) != 0;
@@ -443,16 +447,16 @@ static const char *meddled_with(pawl_run *run, const char *input)
 static void a_step_must_not_use_the_run(conf *c)
 {
     stranger w = {0};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "flow", meddled_with, PAWL_WORKFLOW(.arg = &w)),
-               PAWL_OK);
-    stage_start(s, p, "flow", "run", "1");
-    STAGE_FAILED(s, p, "run", "misuse", "pawl");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "flow", meddled_with, PAWL_WORKFLOW(.arg = &w)),
+                 PAWL_OK);
+    fixture_start(s, p, "flow", "run", "1");
+    FIXTURE_FAILED(s, p, "run", "misuse", "pawl");
     assert_int_equal(w.bad, 0);
-    STAGE_HISTORY(s, p, "run", "step-failed:meddle");
+    FIXTURE_HISTORY(s, p, "run", "step-failed:meddle");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void *meddle_from_a_thread(void *arg)
@@ -475,22 +479,22 @@ static const char *threaded(pawl_run *run, const char *input)
 static void another_thread_must_not_use_the_run(conf *c)
 {
     stranger w = {0};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "flow", threaded, PAWL_WORKFLOW(.arg = &w)),
-               PAWL_OK);
-    stage_start(s, p, "flow", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "flow", threaded, PAWL_WORKFLOW(.arg = &w)),
+                 PAWL_OK);
+    fixture_start(s, p, "flow", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     assert_int_equal(w.bad, 0);
-    STAGE_HISTORY(s, p, "run", "");
+    FIXTURE_HISTORY(s, p, "run", "");
     assert_int_equal(call_all(NULL), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct engine_of {
     pawl *p;
-    stage *stage;
+    engine_fixture *fixture;
     pawl_code codes[5];
 } engine_of;
 
@@ -510,26 +514,27 @@ static const char *client_inside(pawl_work *work, const char *input)
 
 static const char *outer(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "client", client_inside, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "client", client_inside, input);
 }
 
 static void a_step_may_be_a_client(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    engine_of e = {.p = p, .stage = s};
-    STAGE_CODE(s, p, pawl_register_workflow(p, "outer", outer, PAWL_WORKFLOW(.arg = &e)), PAWL_OK);
-    stage_start(s, p, "outer", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_DONE(s, p, "inner", "2");
+    engine_of e = {.p = p, .fixture = s};
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "outer", outer, PAWL_WORKFLOW(.arg = &e)),
+                 PAWL_OK);
+    fixture_start(s, p, "outer", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "inner", "2");
     assert_int_equal(e.codes[0], PAWL_OK);
     assert_int_equal(e.codes[1], PAWL_OK);
     assert_int_equal(e.codes[2], PAWL_TIMEOUT);
     assert_int_equal(e.codes[3], PAWL_MISUSE);
     assert_int_equal(e.codes[4], PAWL_MISUSE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- After fork ---- */
@@ -559,15 +564,15 @@ static void forked_body(int in, int out, void *arg)
 /* The child's calls are told so, and do no harm to the parent's run. */
 static void a_handle_stays_with_its_process(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    stage_start(s, p, "waiting", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "waiting", "run", "1");
+    fixture_poll(s, p);
     tmp_child child = tmp_fork(forked_body, p);
     tmp_join(&child);
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

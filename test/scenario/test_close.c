@@ -15,31 +15,29 @@
 
 /* What a workflow or work function here has as its arg. */
 typedef struct owner {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *p;
 } owner;
 
 enum { ENTERED, LET_GO, CLOSES };
 
-#define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
-
 static owner open_owner(conf *c, const pawl_options *options)
 {
-    owner o = {.stage = stage_new(c)};
-    o.p = stage_open(o.stage, options);
+    owner o = {.fixture = fixture_new(c)};
+    o.p = fixture_open(o.fixture, options);
     return o;
 }
 
 static void add(owner *o, const char *name, pawl_workflow_fn *fn)
 {
-    STAGE_CODE(o->stage, o->p, pawl_register_workflow(o->p, name, fn, PAWL_WORKFLOW(.arg = o)),
-               PAWL_OK);
+    FIXTURE_CODE(o->fixture, o->p, pawl_register_workflow(o->p, name, fn, PAWL_WORKFLOW(.arg = o)),
+                 PAWL_OK);
 }
 
 static void close_for_good(owner *o)
 {
     assert_int_equal(pawl_close(o->p), PAWL_OK);
-    stage_free(o->stage);
+    fixture_free(o->fixture);
 }
 
 /* ---- Functions that close ---- */
@@ -48,10 +46,10 @@ static void close_for_good(owner *o)
 static void close_it(void *arg)
 {
     owner *o = arg;
-    atomic_fetch_add(stage_number(o->stage, CLOSES), 1);
-    STAGE_CHECK(o->stage, (pawl_close)(o->p) == PAWL_MISUSE);
-    STAGE_CHECK(o->stage, pawl_errcode(o->p) == PAWL_MISUSE);
-    STAGE_CHECK(o->stage, strstr(pawl_errtext(o->p), "pawl_stop()") != NULL);
+    atomic_fetch_add(fixture_number(o->fixture, CLOSES), 1);
+    FIXTURE_CHECK(o->fixture, (pawl_close)(o->p) == PAWL_MISUSE);
+    FIXTURE_CHECK(o->fixture, pawl_errcode(o->p) == PAWL_MISUSE);
+    FIXTURE_CHECK(o->fixture, strstr(pawl_errtext(o->p), "pawl_stop()") != NULL);
 }
 
 static const char *closing_work(pawl_work *work, const char *input)
@@ -66,7 +64,7 @@ static const char *closing(pawl_run *run, const char *input)
     close_it(o);
     pawl_defer(run, close_it, o);
     pawl_sleep(run, 1);
-    return STEP("closing", closing_work);
+    return FIXTURE_STEP(run, "closing", closing_work, input);
 }
 
 /* It sleeps when the engine is closed, which calls what was deferred. */
@@ -81,8 +79,8 @@ static const char *sleeping(pawl_run *run, const char *input)
 static const char *late_work(pawl_work *work, const char *input)
 {
     owner *o = pawl_work_arg(work);
-    atomic_store(stage_number(o->stage, ENTERED), 1);
-    while (!atomic_load(stage_number(o->stage, LET_GO)))
+    atomic_store(fixture_number(o->fixture, ENTERED), 1);
+    while (!atomic_load(fixture_number(o->fixture, LET_GO)))
         poll(NULL, 0, 1);
     close_it(o);
     return input;
@@ -90,7 +88,7 @@ static const char *late_work(pawl_work *work, const char *input)
 
 static const char *late(pawl_run *run, const char *input)
 {
-    return STEP("late", late_work);
+    return FIXTURE_STEP(run, "late", late_work, input);
 }
 
 static const char *honest(pawl_run *run, const char *input)
@@ -106,11 +104,11 @@ static void closing_from_inside_is_refused(conf *c)
     owner o = open_owner(c, NULL);
     add(&o, "closing", closing);
     add(&o, "honest", honest);
-    stage_start(o.stage, o.p, "closing", "run", "1");
-    STAGE_DONE(o.stage, o.p, "run", "1");
-    assert_true(atomic_load(stage_number(o.stage, CLOSES)) >= 3);
-    stage_start(o.stage, o.p, "honest", "beside", "1");
-    STAGE_DONE(o.stage, o.p, "beside", "1");
+    fixture_start(o.fixture, o.p, "closing", "run", "1");
+    FIXTURE_DONE(o.fixture, o.p, "run", "1");
+    assert_true(atomic_load(fixture_number(o.fixture, CLOSES)) >= 3);
+    fixture_start(o.fixture, o.p, "honest", "beside", "1");
+    FIXTURE_DONE(o.fixture, o.p, "beside", "1");
     close_for_good(&o);
 }
 
@@ -118,11 +116,11 @@ static void closing_while_it_is_closed_is_refused(conf *c)
 {
     owner o = open_owner(c, NULL);
     add(&o, "sleeping", sleeping);
-    stage_start(o.stage, o.p, "sleeping", "run", "1");
-    stage_poll(o.stage, o.p);
+    fixture_start(o.fixture, o.p, "sleeping", "run", "1");
+    fixture_poll(o.fixture, o.p);
     assert_int_equal(pawl_close(o.p), PAWL_OK);
-    assert_int_equal(atomic_load(stage_number(o.stage, CLOSES)), 1);
-    stage_free(o.stage);
+    assert_int_equal(atomic_load(fixture_number(o.fixture, CLOSES)), 1);
+    fixture_free(o.fixture);
 }
 
 static void threads_of_the_engine_do_not_close_it(conf *c)
@@ -130,19 +128,19 @@ static void threads_of_the_engine_do_not_close_it(conf *c)
     pthread_t thread;
     void *failed;
     owner o = open_owner(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
-    stage_go(o.stage);
+    fixture_run_clock(o.fixture);
     add(&o, "closing", closing);
     add(&o, "late", late);
-    assert_int_equal(pthread_create(&thread, NULL, stage_serve, o.p), 0);
-    stage_start(o.stage, o.p, "closing", "run", "1");
-    STAGE_CODE(o.stage, o.p, pawl_wait(o.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(pthread_create(&thread, NULL, fixture_serve, o.p), 0);
+    fixture_start(o.fixture, o.p, "closing", "run", "1");
+    FIXTURE_CODE(o.fixture, o.p, pawl_wait(o.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal((pawl_close)(o.p), PAWL_MISUSE); /* nor does another thread, while it serves */
-    stage_start(o.stage, o.p, "late", "late", "1");
-    TMP_AWAIT(atomic_load(stage_number(o.stage, ENTERED)));
+    fixture_start(o.fixture, o.p, "late", "late", "1");
+    TMP_AWAIT(atomic_load(fixture_number(o.fixture, ENTERED)));
     pawl_stop(o.p);
     assert_int_equal(pthread_join(thread, &failed), 0);
     assert_null(failed);
-    atomic_store(stage_number(o.stage, LET_GO), 1);
+    atomic_store(fixture_number(o.fixture, LET_GO), 1);
     close_for_good(&o);
 }
 

@@ -1,5 +1,5 @@
-/* What processes leave behind that were killed: many nodes that nobody has swept up after, and runs
- * that may have been the reason. */
+/* What killed processes leave behind: many nodes without a takeover so far, and runs that may have
+ * been the reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,125 +17,126 @@
 
 enum { NODES = 8, PROCESSES = NODE_LIST_ROOM / NODES + 1, SILENCE_MS = 15000 };
 
-/* Numbers of the stage: 1: the step kills its process, or tells of itself and stands still. */
+/* Numbers of the fixture: 1: the step kills its process, or tells of itself and stands still. */
 enum { DEADLY, STANDS };
 
 static const char *dangerous(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "dangerous");
-    if (atomic_load(stage_number(s, DEADLY)))
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "dangerous");
+    if (atomic_load(fixture_number(s, DEADLY)))
         raise(SIGKILL);
-    if (atomic_load(stage_number(s, STANDS)))
-        stage_meet(s, 's');
-    stage_advance(s, 6000);
+    if (atomic_load(fixture_number(s, STANDS)))
+        fixture_send_and_await(s, 's');
+    fixture_advance(s, 6000);
     return input;
 }
 
 static const char *flow(pawl_run *run, const char *input)
 {
-    pawl_step(run, "dangerous", dangerous, input, PAWL_CALL(.arg = pawl_arg(run)));
-    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "dangerous", dangerous, input);
+    return FIXTURE_ECHO(run, "after", input);
 }
 
-static pawl *open_flow(stage *s)
+static pawl *open_flow(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, flow);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, flow);
     return p;
 }
 
 /* ---- In children ---- */
 
-static void be_nodes(stage *s, void *arg)
+static void be_nodes(engine_fixture *s, void *arg)
 {
     (void)arg;
     for (int i = 0; i < NODES; i++)
-        stage_poll(s, stage_open(s, NULL));
-    stage_meet(s, 'n');
+        fixture_poll(s, fixture_open(s, NULL));
+    fixture_send_and_await(s, 'n');
 }
 
-static void drive(stage *s, void *arg)
+static void drive(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_flow(s);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
 }
 
 /* ---- Cases ---- */
 
-static void start_one(stage *s, const char *id)
+static void start_one(engine_fixture *s, const char *id)
 {
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", id, "1");
+    fixture_start(s, p, "flow", id, "1");
     pawl_close(p);
 }
 
-static void live_and_die(stage *s, stage_body *body, char tells)
+static void live_and_die(engine_fixture *s, fixture_body *body, char tells)
 {
-    tmp_child child = stage_fork(s, body, NULL);
+    tmp_child child = fixture_fork(s, body, NULL);
     tmp_expect(&child, tells);
     tmp_kill(&child);
-    stage_advance(s, SILENCE_MS);
+    fixture_advance(s, SILENCE_MS);
 }
 
-/* More of them than anybody keeps in mind at a time, and the last one had the run. */
+/* More nodes than a node keeps in mind at a time, and the last one had the run. */
 static void one_of_many(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (int i = 0; i < PROCESSES; i++)
         live_and_die(s, be_nodes, 'n');
     start_one(s, "run");
-    atomic_store(stage_number(s, STANDS), 1);
+    atomic_store(fixture_number(s, STANDS), 1);
     live_and_die(s, drive, 's');
-    atomic_store(stage_number(s, STANDS), 0);
-    stage_go(s);
+    atomic_store(fixture_number(s, STANDS), 0);
+    fixture_run_clock(s);
     pawl *p = open_flow(s);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_NOTES(s, "dangerous dangerous after");
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_NOTES(s, "dangerous dangerous after");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Nothing is left of them in the end, and nothing of who goes in good order. */
+/* Nothing is left of them in the end, and nothing of a node that closes in good order. */
 static void nothing_is_left(conf *c)
 {
     static const db_sql ROWS = {"SELECT count(*) FROM {nodes}", ""};
     static const db_sql CLOSED = {"SELECT count(*) FROM {nodes} WHERE closed <> 0", ""};
     static const db_sql OPEN = {"SELECT count(*) FROM {nodes} WHERE closed = 0 AND slot = 1", ""};
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (int i = 0; i < PROCESSES; i++)
         live_and_die(s, be_nodes, 'n');
     pawl *p = open_flow(s);
     db *d = conf_open(c, NULL);
     assert_true(conf_number(d, &OPEN, NULL, 0) > 0);
-    STAGE_UNTIL(s, p, conf_number(d, &OPEN, NULL, 0) == 1 && conf_number(d, &CLOSED, NULL, 0) == 0);
+    FIXTURE_UNTIL(s, p,
+                  conf_number(d, &OPEN, NULL, 0) == 1 && conf_number(d, &CLOSED, NULL, 0) == 0);
     pawl_close(p);
     assert_int_equal(conf_number(d, &ROWS, NULL, 0), 0);
     db_close(d);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A run under suspicion is let out alone; but if it takes long the others go on, and so does it. */
 static void a_suspect_takes_long(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_one(s, "run");
-    atomic_store(stage_number(s, DEADLY), 1);
+    atomic_store(fixture_number(s, DEADLY), 1);
     for (int i = 0; i < 3; i++) {
-        tmp_child child = stage_fork(s, drive, NULL);
+        tmp_child child = fixture_fork(s, drive, NULL);
         assert_true(WIFSIGNALED(tmp_reap(&child)));
-        stage_advance(s, SILENCE_MS);
+        fixture_advance(s, SILENCE_MS);
     }
-    atomic_store(stage_number(s, DEADLY), 0);
+    atomic_store(fixture_number(s, DEADLY), 0);
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", "other", "2");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_DONE(s, p, "other", "2");
-    assert_int_equal(stage_count(s, "dangerous"), 5);
-    assert_int_equal(stage_count(s, "after"), 2);
+    fixture_start(s, p, "flow", "other", "2");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "other", "2");
+    assert_int_equal(fixture_count(s, "dangerous"), 5);
+    assert_int_equal(fixture_count(s, "after"), 2);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A database that takes long to commit. */
@@ -171,7 +172,7 @@ static const char *two_steps(pawl_run *run, const char *input)
     return pawl_step(run, "two", harmless, input, NULL);
 }
 
-/* It comes back from its commit only when nobody waits for it any more. */
+/* It comes back from its commit only when no thread waits for it any more. */
 static void a_suspect_commits_long(conf *c)
 {
     static const db_sql SUSPECT = {"UPDATE {runs} SET claims = 4 WHERE id = 'run'", ""};
@@ -207,32 +208,32 @@ static const char *sleeper(pawl_run *run, const char *input)
     return input;
 }
 
-static void fall_asleep(stage *s, void *arg)
+static void fall_asleep(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, sleeper);
-    stage_start(s, p, "sleeper", "run", "1");
-    STAGE_UNTIL(s, p, stage_wakes(s, p, "run") > stage_now(s));
-    stage_meet(s, 'a');
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, sleeper);
+    fixture_start(s, p, "sleeper", "run", "1");
+    FIXTURE_UNTIL(s, p, fixture_wake_at(s, p, "run") > fixture_now(s));
+    fixture_send_and_await(s, 'a');
 }
 
 /* The run sleeps when its process is killed. The next process has it in no list yet, and is called
  * at the moment at which the run is due: not with its next look, a second later. */
 static void a_sleeper_wakes_in_time(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     live_and_die(s, fall_asleep, 'a');
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, sleeper);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, sleeper);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     assert_in_range(pawl_timeout(p), 1, REST_MS);
-    stage_advance(s, REST_MS);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
+    fixture_advance(s, REST_MS);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Shut out ---- */
@@ -250,26 +251,26 @@ static void a_closed_node_says_so(conf *c)
 {
     static const db_sql CLOSE = {"UPDATE {nodes} SET closed = 1", ""};
     int64_t position = 0;
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, p, pawl_start(p, "unknown", "held", "1", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_hold(p, "held", NULL), PAWL_OK);
-    stage_poll(s, p); /* threads that still look would notice that the node is closed */
+    fixture_start(s, p, "flow", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_start(p, "unknown", "held", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_hold(p, "held", NULL), PAWL_OK);
+    fixture_poll(s, p); /* threads that still look would notice that the node is closed */
     db *d = conf_open(c, NULL);
     conf_do(d, &CLOSE, NULL, 0);
     db_close(d);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_delete(p, "held", 1), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_redrive(p, "held", NULL), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_cancel(p, "held", NULL), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_send(p, "held", "box", "1", NULL), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_start(p, "flow", "new", "1", NULL), PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_changes(p, 0, tell_nothing, NULL, &position), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "held", 1), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_redrive(p, "held", NULL), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_release(p, "held"), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "held", NULL), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_send(p, "held", "box", "1", NULL), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_start(p, "flow", "new", "1", NULL), PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, tell_nothing, NULL, &position), PAWL_FENCED);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A node that another one has closed hears of it when a claim is refused, and does not try again
@@ -282,23 +283,23 @@ static const char *is_claimed(pawl_run *run, const char *input)
 
 static void a_closed_node_stops_claiming(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL), *other = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, is_claimed);
-    stage_poll(s, p);
-    stage_start(s, other, "is_claimed", "run", "1");
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL), *other = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, is_claimed);
+    fixture_poll(s, p);
+    fixture_start(s, other, "is_claimed", "run", "1");
     conf_script(handle_db(other), "UPDATE {nodes} SET closed = 1");
     pawl_code rc = PAWL_OK;
     for (int i = 0; i < 10 && rc == PAWL_OK; i++) {
-        stage_advance(s, 1000);
+        fixture_advance(s, 1000);
         rc = pawl_poll(p, NULL);
     }
     assert_int_equal(rc, PAWL_FENCED);
-    STAGE_DONE(s, p, "run", "1"); /* as the next node */
+    FIXTURE_DONE(s, p, "run", "1"); /* as the next node */
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

@@ -1,5 +1,5 @@
 /* Ways to die: a step ends its process, in one way or another, each time. After so many processes
- * its run is held, whoever drives it, and the next process has peace. */
+ * its run is held, whichever engine drives it, and the next process goes on without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,17 +13,15 @@
 #include "sched/quarantine.h"
 #include "support/engine_fixture.h"
 
-#define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
-
 static const char *honest(pawl_run *run, const char *input)
 {
-    return STEP("honest", stage_echo);
+    return FIXTURE_STEP(run, "honest", fixture_echo, input);
 }
 
 static const char *dies(pawl_work *work, const char *input)
 {
     volatile int *volatile wild = (volatile int *)64;
-    stage_note(pawl_work_arg(work), "dies");
+    fixture_note(pawl_work_arg(work), "dies");
     switch (pawl_get_int(input, "", 0)) {
     case 0:
         *wild = 1;
@@ -49,22 +47,22 @@ static int fill_the_stack(int depth)
 static const char *deadly(pawl_run *run, const char *input)
 {
     if (pawl_get_int(input, "", 0) == 4) {
-        stage_note(pawl_arg(run), "dies");
+        fixture_note(pawl_arg(run), "dies");
         pawl_log(run, 0, "%d", fill_the_stack(1000000));
     }
-    return STEP("dies", dies);
+    return FIXTURE_STEP(run, "dies", dies, input);
 }
 
 /* In a child: until both runs have come to something, or it dies. */
-static void live(stage *s, void *arg)
+static void live(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, deadly);
-    STAGE_REGISTER(s, p, honest);
-    STAGE_UNTIL(s, p,
-                stage_phase(s, p, "deadly") != PAWL_RUN_LIVE &&
-                    stage_phase(s, p, "beside") != PAWL_RUN_LIVE);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, deadly);
+    FIXTURE_REGISTER(s, p, honest);
+    FIXTURE_UNTIL(s, p,
+                  fixture_phase(s, p, "deadly") != PAWL_RUN_LIVE &&
+                      fixture_phase(s, p, "beside") != PAWL_RUN_LIVE);
     pawl_close(p);
 }
 
@@ -72,26 +70,28 @@ static void live(stage *s, void *arg)
 static void die_so_often(conf *c, const char *way)
 {
     int status = -1, deaths = 0;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "deadly", "deadly", way);
-    stage_start(s, p, "honest", "beside", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "deadly", "deadly", way);
+    fixture_start(s, p, "honest", "beside", "1");
     pawl_close(p);
     while (status != 0) {
-        tmp_child child = stage_fork(s, live, NULL);
+        tmp_child child = fixture_fork(s, live, NULL);
         status = tmp_reap(&child);
         deaths += status != 0;
         assert_true(deaths <= 2 * POISON_DEATHS);
     }
     assert_int_equal(deaths, POISON_DEATHS);
-    assert_int_equal(stage_count(s, "dies"), POISON_DEATHS);
-    p = stage_open(s, NULL);
-    STAGE_HELD(s, p, "deadly", "5 times in a row the process died while it executed this run, in");
-    STAGE_HELD(s, p, "deadly", "in the workflow function deadly or in work that it calls: a crash");
-    STAGE_HELD(s, p, "deadly", "overflow of the stack (256 KiB of a workflow function)");
-    STAGE_DONE(s, p, "beside", "1");
+    assert_int_equal(fixture_count(s, "dies"), POISON_DEATHS);
+    p = fixture_open(s, NULL);
+    FIXTURE_HELD(s, p, "deadly",
+                 "5 times in a row the process died while it executed this run, in");
+    FIXTURE_HELD(s, p, "deadly",
+                 "in the workflow function deadly or in work that it calls: a crash");
+    FIXTURE_HELD(s, p, "deadly", "overflow of the stack (256 KiB of a workflow function)");
+    FIXTURE_DONE(s, p, "beside", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void by_a_wild_pointer(conf *c)
@@ -117,31 +117,31 @@ static void by_a_stack_that_is_too_small(conf *c)
 enum { CLAIM_MS = 100000 };
 
 /* The program of ten lines, which drives its run alone. */
-static void ten_lines(stage *s, void *arg)
+static void ten_lines(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, PAWL_OPTIONS(.claim_ms = CLAIM_MS));
-    STAGE_REGISTER(s, p, deadly);
-    stage_start(s, p, "deadly", "deadly", "9");
-    STAGE_CODE(s, p, pawl_finish(p, "deadly", PAWL_FOREVER, NULL), PAWL_HELD);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.claim_ms = CLAIM_MS));
+    FIXTURE_REGISTER(s, p, deadly);
+    fixture_start(s, p, "deadly", "deadly", "9");
+    FIXTURE_CODE(s, p, pawl_finish(p, "deadly", PAWL_FOREVER, NULL), PAWL_HELD);
     pawl_close(p);
 }
 
 static void a_program_of_ten_lines_dies(conf *c)
 {
     int status = -1, deaths = 0;
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     while (status != 0) {
-        tmp_child child = stage_fork(s, ten_lines, NULL);
+        tmp_child child = fixture_fork(s, ten_lines, NULL);
         status = tmp_reap(&child);
         deaths += status != 0;
         assert_true(deaths <= 2 * POISON_DEATHS);
-        stage_advance(s, CLAIM_MS + 1000);
+        fixture_advance(s, CLAIM_MS + 1000);
     }
     assert_int_equal(deaths, POISON_DEATHS);
-    assert_int_equal(stage_count(s, "dies"), POISON_DEATHS);
-    stage_free(s);
+    assert_int_equal(fixture_count(s, "dies"), POISON_DEATHS);
+    fixture_free(s);
 }
 
 int main(void)

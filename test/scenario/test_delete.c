@@ -48,13 +48,13 @@ static const char *waits_too(pawl_run *run, const char *input)
     return input;
 }
 
-static pawl *open_here(stage *s)
+static pawl *open_here(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, kid);
-    STAGE_REGISTER(s, p, parent);
-    STAGE_REGISTER(s, p, waits);
-    STAGE_REGISTER(s, p, waits_too);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, kid);
+    FIXTURE_REGISTER(s, p, parent);
+    FIXTURE_REGISTER(s, p, waits);
+    FIXTURE_REGISTER(s, p, waits_too);
     return p;
 }
 
@@ -75,69 +75,69 @@ static int64_t rows(conf *c)
     return count;
 }
 
-static void gone(stage *s, pawl *p, const char *id)
+static void gone(engine_fixture *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_NOTFOUND);
 }
 
 static void nothing_is_left(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "kid", "other", "1");
-    STAGE_DONE(s, p, "other", "1");
+    fixture_start(s, p, "kid", "other", "1");
+    FIXTURE_DONE(s, p, "other", "1");
     int64_t before = rows(c);
-    stage_start(s, p, "parent", "run", "1");
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k")), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "run", "unread", "1", NULL), PAWL_OK);
-    STAGE_DONE(s, p, "run", "2");
-    STAGE_DONE(s, p, "free", "2");
-    STAGE_CODE(s, p, pawl_delete(p, "kid", 0), PAWL_REFUSED);
-    STAGE_CODE(s, p, pawl_delete(p, "kid", 1), PAWL_REFUSED);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
+    fixture_start(s, p, "parent", "run", "1");
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", PAWL_SEND(.key = "k")), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "unread", "1", NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "2");
+    FIXTURE_DONE(s, p, "free", "2");
+    FIXTURE_CODE(s, p, pawl_delete(p, "kid", 0), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "kid", 1), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
     gone(s, p, "run");
     gone(s, p, "kid");
     gone(s, p, "run/3.8");
-    assert_int_equal(stage_phase(s, p, "free"), PAWL_RUN_DONE);
-    STAGE_CODE(s, p, pawl_delete(p, "free", 0), PAWL_OK);
+    assert_int_equal(fixture_phase(s, p, "free"), PAWL_RUN_DONE);
+    FIXTURE_CODE(s, p, pawl_delete(p, "free", 0), PAWL_OK);
     assert_int_equal(rows(c), before);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_NOTFOUND);
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, NULL), PAWL_NOTFOUND);
-    stage_start(s, p, "kid", "run", "9"); /* the id is free */
-    STAGE_DONE(s, p, "run", "9");
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, NULL), PAWL_NOTFOUND);
+    fixture_start(s, p, "kid", "run", "9"); /* the id is free */
+    FIXTURE_DONE(s, p, "run", "9");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void live_ones(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "waits", "run", "1");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_REFUSED);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
+    fixture_start(s, p, "waits", "run", "1");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
     gone(s, p, "run");
     gone(s, p, "below");
     for (int i = 0; i < 5; i++) {
-        stage_advance(s, PAWL_HOURS(1));
-        stage_poll(s, p);
+        fixture_advance(s, PAWL_HOURS(1));
+        fixture_poll(s, p);
     }
     assert_int_equal(rows(c), 0);
-    stage_start(s, p, "kid", "run", "9");
-    STAGE_DONE(s, p, "run", "9");
+    fixture_start(s, p, "kid", "run", "9");
+    FIXTURE_DONE(s, p, "run", "9");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* It is being executed; what it still writes reaches nobody. */
+/* It is being executed; what it still writes has no effect. */
 static const char *deletes(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    pawl *p = (pawl *)(uintptr_t)atomic_load(stage_number(s, 0));
-    STAGE_CODE(s, p, pawl_delete(p, pawl_work_run_id(work), 1), PAWL_OK);
-    stage_note(s, "deleted");
+    engine_fixture *s = pawl_work_arg(work);
+    pawl *p = (pawl *)(uintptr_t)atomic_load(fixture_number(s, 0));
+    FIXTURE_CODE(s, p, pawl_delete(p, pawl_work_run_id(work), 1), PAWL_OK);
+    fixture_note(s, "deleted");
     return input;
 }
 
@@ -150,93 +150,93 @@ static const char *is_deleted(pawl_run *run, const char *input)
 
 static void while_it_works(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    atomic_store(stage_number(s, 0), (int64_t)(uintptr_t)p);
-    STAGE_REGISTER(s, p, is_deleted);
-    STAGE_CODE(s, p, pawl_register_work(p, "deletes", deletes, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "after", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_start(s, p, "is_deleted", "run", "1");
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)p);
+    FIXTURE_REGISTER(s, p, is_deleted);
+    fixture_register_work(s, p, "deletes", deletes);
+    fixture_register_work(s, p, "after", fixture_echo);
+    fixture_start(s, p, "is_deleted", "run", "1");
     for (int i = 0; i < 5; i++) {
-        stage_poll(s, p);
-        stage_advance(s, 2000);
+        fixture_poll(s, p);
+        fixture_advance(s, 2000);
     }
     gone(s, p, "run");
-    STAGE_NOTES(s, "deleted"); /* and nothing after it */
+    FIXTURE_NOTES(s, "deleted"); /* and nothing after it */
     if (c->promises & DB_SHARED)
         assert_int_equal(rows(c), 0);
-    stage_start(s, p, "kid", "two", "9");
-    STAGE_DONE(s, p, "two", "9");
+    fixture_start(s, p, "kid", "two", "9");
+    FIXTURE_DONE(s, p, "two", "9");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Held ones are live. */
 static void held_ones(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "unknown", "run", "1");
-    STAGE_HELD(s, p, "run", "no node");
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_REFUSED);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
+    fixture_start(s, p, "unknown", "run", "1");
+    FIXTURE_HELD(s, p, "run", "no node");
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
     gone(s, p, "run");
     assert_int_equal(rows(c), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Its parent was deleted while it was being started: nobody else could delete it. */
+/* Its parent was deleted while it was being started: no other run could delete it. */
 static void an_orphan(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "kid", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
+    fixture_start(s, p, "kid", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     db *d = conf_open(c, NULL);
     conf_script(d, "UPDATE {runs} SET parent = 99999, parent_generation = 1, parent_op = 2");
     db_close(d);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
     gone(s, p, "run");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Another tenant's run is not there. */
 static void other_tenants(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    pawl *q = stage_open(
+    pawl *q = fixture_open(
         s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .tenant = "other"});
-    stage_start(s, p, "kid", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, q, pawl_delete(q, "run", 1), PAWL_NOTFOUND);
-    STAGE_CODE(s, q, pawl_delete(q, NULL, 1), PAWL_INVALID);
-    STAGE_CODE(s, q, pawl_delete(q, "", 1), PAWL_INVALID);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
+    fixture_start(s, p, "kid", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, q, pawl_delete(q, "run", 1), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, q, pawl_delete(q, NULL, 1), PAWL_INVALID);
+    FIXTURE_CODE(s, q, pawl_delete(q, "", 1), PAWL_INVALID);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
     pawl_close(q);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Nobody but pawl writes there; but if somebody does, nobody waits for ever. */
+/* Only pawl writes there; but if another program does, no run waits for ever. */
 static void their_own_ancestors(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "kid", "one", "1");
-    stage_start(s, p, "kid", "two", "1");
-    STAGE_DONE(s, p, "one", "1");
-    STAGE_DONE(s, p, "two", "1");
+    fixture_start(s, p, "kid", "one", "1");
+    fixture_start(s, p, "kid", "two", "1");
+    FIXTURE_DONE(s, p, "one", "1");
+    FIXTURE_DONE(s, p, "two", "1");
     conf_script(handle_db(p), "UPDATE {runs} SET parent = (SELECT r.run FROM {runs} r"
                               " WHERE r.id <> {runs}.id), parent_generation = 1, parent_op = 1;");
-    STAGE_CODE(s, p, pawl_delete(p, "one", 0), PAWL_REFUSED);
-    STAGE_CODE(s, p, pawl_delete(p, "two", 1), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "one", 0), PAWL_REFUSED);
+    FIXTURE_CODE(s, p, pawl_delete(p, "two", 1), PAWL_REFUSED);
     conf_script(handle_db(p), "UPDATE {runs} SET phase = 0, wake_at = 0 WHERE id = 'one';");
     pawl_finish(p, "one", 0, NULL); /* its family is looked for */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Who drives, from when to when: serve and stop, poll in a loop of the program's own, finish of
- * one run; and what is given back when they end. */
+/* Which threads drive, from when to when: serve and stop, poll in a loop of the program's own,
+ * finish of one run; and what is given back when they end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,36 +22,36 @@ enum { ENDLESS = 1000000, SLEEPERS = 50 };
 
 static const char *echo(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "echo", input);
 }
 
 /* Sleeps for its input. */
 static const char *sleeping(pawl_run *run, const char *input)
 {
     pawl_sleep(run, pawl_get_int(input, "", -1));
-    return pawl_step(run, "woken", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "woken", input);
 }
 
 static const char *standing(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    atomic_store(stage_number(s, INSIDE), 1);
-    while (!atomic_load(stage_number(s, LET_GO)))
+    engine_fixture *s = pawl_work_arg(work);
+    atomic_store(fixture_number(s, INSIDE), 1);
+    while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
     return input;
 }
 
 static const char *blocked(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "stand", standing, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "stand", standing, input);
 }
 
-static pawl *open_all(stage *s, int64_t threads)
+static pawl *open_all(engine_fixture *s, int64_t threads)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = threads));
-    STAGE_REGISTER(s, p, echo);
-    STAGE_REGISTER(s, p, sleeping);
-    STAGE_REGISTER(s, p, blocked);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = threads));
+    FIXTURE_REGISTER(s, p, echo);
+    FIXTURE_REGISTER(s, p, sleeping);
+    FIXTURE_REGISTER(s, p, blocked);
     return p;
 }
 
@@ -73,43 +73,43 @@ static void join_thread(pthread_t thread)
 
 static void served_until_stopped(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 2);
     for (int i = 0; i < 2; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "echo", id, "1");
-        pthread_t server = start_thread(stage_serve, p);
-        STAGE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        fixture_start(s, p, "echo", id, "1");
+        pthread_t server = start_thread(fixture_serve, p);
+        FIXTURE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
         if (i == 1) /* it was left, and is found */
-            STAGE_CODE(s, p, pawl_wait(p, "left", PAWL_FOREVER, NULL), PAWL_OK);
+            FIXTURE_CODE(s, p, pawl_wait(p, "left", PAWL_FOREVER, NULL), PAWL_OK);
         pawl_stop(p);
         join_thread(server);
-        stage_start(s, p, "echo", "left", "1");
-        STAGE_CODE(s, p, pawl_wait(p, "left", 0, NULL), i == 0 ? PAWL_TIMEOUT : PAWL_OK);
+        fixture_start(s, p, "echo", "left", "1");
+        FIXTURE_CODE(s, p, pawl_wait(p, "left", 0, NULL), i == 0 ? PAWL_TIMEOUT : PAWL_OK);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_stop_before_is_kept(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 1);
-    stage_start(s, p, "blocked", "run", "1");
+    fixture_start(s, p, "blocked", "run", "1");
     pawl_stop(p);
-    pawl_stop(p);                             /* as often as one likes */
-    STAGE_CODE(s, p, pawl_serve(p), PAWL_OK); /* and it comes back */
+    pawl_stop(p);                               /* as often as one likes */
+    FIXTURE_CODE(s, p, pawl_serve(p), PAWL_OK); /* and it comes back */
     pawl_stop(p);
-    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_CLOSED);
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_CLOSED);
     pawl_stop(p);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_CLOSED);
-    atomic_store(stage_number(s, LET_GO), 1);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_CLOSED);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Mutable on purpose: a signal handler can be told in no other way. */
@@ -124,19 +124,19 @@ static void on_signal(int signal_number)
 static void stopped_by_a_signal(conf *c)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 2);
     to_stop = p;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
-    stage_start(s, p, "echo", "run", "1");
-    pthread_t server = start_thread(stage_serve, p);
-    STAGE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_start(s, p, "echo", "run", "1");
+    pthread_t server = start_thread(fixture_serve, p);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     kill(getpid(), SIGUSR1);
     join_thread(server);
     sigaction(SIGUSR1, &before, NULL);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct waiter {
@@ -154,26 +154,26 @@ static void *wait_long(void *arg)
     return NULL;
 }
 
-/* Everything that waits on the handle returns. Who has not begun to wait yet hears the next one. */
-static void a_stop_is_for_all_who_wait(conf *c)
+/* Every wait on the handle returns. A thread that has not begun to wait yet hears the next stop. */
+static void a_stop_ends_every_wait(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 2);
-    stage_start(s, p, "blocked", "run", "1");
+    fixture_start(s, p, "blocked", "run", "1");
     waiter waits = {.p = p, .call = pawl_wait}, finishes = {.p = p, .call = pawl_finish};
-    pthread_t server = start_thread(stage_serve, p);
-    TMP_AWAIT(atomic_load(stage_number(s, INSIDE)) == 1);
+    pthread_t server = start_thread(fixture_serve, p);
+    TMP_AWAIT(atomic_load(fixture_number(s, INSIDE)) == 1);
     pthread_t one = start_thread(wait_long, &waits), two = start_thread(wait_long, &finishes);
     TMP_AWAIT((pawl_stop(p), atomic_load(&waits.done) && atomic_load(&finishes.done)));
     join_thread(one);
     join_thread(two);
     assert_int_equal(waits.rc, PAWL_CLOSED);
     assert_int_equal(finishes.rc, PAWL_CLOSED);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     join_thread(server);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Drain ---- */
@@ -181,19 +181,19 @@ static void a_stop_is_for_all_who_wait(conf *c)
 /* The first time it stands still until it is let go, whatever it is told. */
 static const char *stand_once(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "stand");
-    if (atomic_fetch_add(stage_number(s, ENTERED), 1) > 0)
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "stand");
+    if (atomic_fetch_add(fixture_number(s, ENTERED), 1) > 0)
         return input;
-    while (!atomic_load(stage_number(s, LET_GO)))
+    while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
-    atomic_store(stage_number(s, LATE), pawl_work_cancelled(work) ? 2 : 1);
+    atomic_store(fixture_number(s, LATE), pawl_work_cancelled(work) ? 2 : 1);
     return "\"nobody hears this\"";
 }
 
 static const char *once(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "stand", stand_once, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "stand", stand_once, input);
 }
 
 static void stop_it(pawl *p, pthread_t server)
@@ -206,139 +206,139 @@ static void stop_it(pawl *p, pthread_t server)
  * what it gives in the end is dropped. The handle is as good as before. */
 static void what_does_not_end_is_left(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
-    STAGE_REGISTER(s, p, once);
-    STAGE_REGISTER(s, p, echo);
-    pthread_t server = start_thread(stage_serve, p);
-    stage_start(s, p, "once", "run", "5");
-    TMP_AWAIT(atomic_load(stage_number(s, ENTERED)) == 1);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
+    FIXTURE_REGISTER(s, p, once);
+    FIXTURE_REGISTER(s, p, echo);
+    pthread_t server = start_thread(fixture_serve, p);
+    fixture_start(s, p, "once", "run", "5");
+    TMP_AWAIT(atomic_load(fixture_number(s, ENTERED)) == 1);
     stop_it(p, server);
-    assert_int_equal(atomic_load(stage_number(s, LATE)), 0);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    assert_int_equal(atomic_load(stage_number(s, LATE)), 0);
-    stage_start(s, p, "echo", "other", "1");
-    STAGE_CODE(s, p, pawl_finish(p, "other", PAWL_FOREVER, NULL), PAWL_OK);
-    atomic_store(stage_number(s, LET_GO), 1);
-    server = start_thread(stage_serve, p); /* which waits for it */
-    stage_start(s, p, "echo", "third", "1");
-    STAGE_CODE(s, p, pawl_wait(p, "third", PAWL_FOREVER, NULL), PAWL_OK);
-    assert_int_equal(atomic_load(stage_number(s, LATE)), 2);
+    assert_int_equal(atomic_load(fixture_number(s, LATE)), 0);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(atomic_load(fixture_number(s, LATE)), 0);
+    fixture_start(s, p, "echo", "other", "1");
+    FIXTURE_CODE(s, p, pawl_finish(p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    server = start_thread(fixture_serve, p); /* which waits for it */
+    fixture_start(s, p, "echo", "third", "1");
+    FIXTURE_CODE(s, p, pawl_wait(p, "third", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(atomic_load(fixture_number(s, LATE)), 2);
     stop_it(p, server);
-    STAGE_HISTORY(s, p, "run", "step:stand");
-    STAGE_NOTES(s, "stand stand echo echo");
+    FIXTURE_HISTORY(s, p, "run", "step:stand");
+    FIXTURE_NOTES(s, "stand stand echo echo");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void *let_go(void *arg)
 {
-    stage *s = arg;
-    TMP_AWAIT(atomic_load(stage_number(s, OVER)) == 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    engine_fixture *s = arg;
+    TMP_AWAIT(atomic_load(fixture_number(s, OVER)) == 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     return NULL;
 }
 
 /* So does closing wait for it. */
 static void a_close_waits_for_what_was_left(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
-    STAGE_REGISTER(s, p, once);
-    stage_start(s, p, "once", "run", "5");
-    pthread_t server = start_thread(stage_serve, p);
-    TMP_AWAIT(atomic_load(stage_number(s, ENTERED)) == 1);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
+    FIXTURE_REGISTER(s, p, once);
+    fixture_start(s, p, "once", "run", "5");
+    pthread_t server = start_thread(fixture_serve, p);
+    TMP_AWAIT(atomic_load(fixture_number(s, ENTERED)) == 1);
     stop_it(p, server);
     pthread_t other = start_thread(let_go, s);
-    atomic_store(stage_number(s, OVER), 1);
+    atomic_store(fixture_number(s, OVER), 1);
     pawl_close(p);
-    assert_int_equal(atomic_load(stage_number(s, LATE)), 2);
+    assert_int_equal(atomic_load(fixture_number(s, LATE)), 2);
     join_thread(other);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* For how long one of the nodes has been silent; 0 where none has to give signs of life. */
-static int64_t silence_ms(stage *s, pawl *p)
+static int64_t silence_ms(engine_fixture *s, pawl *p)
 {
     static const db_sql LAST = {"SELECT coalesce(min(at), $1) FROM {beats}", "i"};
-    const db_value now[] = {db_int(stage_now(s))};
-    return stage_now(s) - conf_number(handle_db(p), &LAST, now, 1);
+    const db_value now[] = {db_int(fixture_now(s))};
+    return fixture_now(s) - conf_number(handle_db(p), &LAST, now, 1);
 }
 
-/* While it drains a node is alive: nobody takes from it what is under way. Time goes on when both
- * nodes have given a sign of life, so that a busy machine does not make one of them silent. */
-static void who_drains_is_alive(conf *c)
+/* While it drains a node is alive: no other node takes over what is under way. Time goes on when
+ * both nodes have sent a heartbeat, so that a busy machine does not make one of them silent. */
+static void a_draining_node_is_alive(conf *c)
 {
-    STAGE_BY_HAND();
+    FIXTURE_BY_HAND();
     enum { CLAIM_MS = 60000 };
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p =
-        stage_open(s, PAWL_OPTIONS(.threads = 1, .claim_ms = CLAIM_MS, .drain_ms = PAWL_HOURS(1)));
-    pawl *other = stage_open(s, PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS));
-    STAGE_REGISTER(s, p, once);
-    STAGE_REGISTER(s, other, once);
-    stage_poll(s, other);
-    pthread_t server = start_thread(stage_serve, p);
-    stage_start(s, p, "once", "run", "5");
-    TMP_AWAIT(atomic_load(stage_number(s, ENTERED)) == 1);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(
+        s, PAWL_OPTIONS(.threads = 1, .claim_ms = CLAIM_MS, .drain_ms = PAWL_HOURS(1)));
+    pawl *other = fixture_open(s, PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS));
+    FIXTURE_REGISTER(s, p, once);
+    FIXTURE_REGISTER(s, other, once);
+    fixture_poll(s, other);
+    pthread_t server = start_thread(fixture_serve, p);
+    fixture_start(s, p, "once", "run", "5");
+    TMP_AWAIT(atomic_load(fixture_number(s, ENTERED)) == 1);
     pawl_stop(p);
     for (int i = 0; i < 40; i++) { /* four claims */
-        stage_advance(s, CLAIM_MS / 10);
-        TMP_AWAIT((stage_poll(s, other), silence_ms(s, other) < CLAIM_MS / 10));
+        fixture_advance(s, CLAIM_MS / 10);
+        TMP_AWAIT((fixture_poll(s, other), silence_ms(s, other) < CLAIM_MS / 10));
     }
-    assert_int_equal(atomic_load(stage_number(s, ENTERED)), 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    assert_int_equal(atomic_load(fixture_number(s, ENTERED)), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     join_thread(server);
-    STAGE_NOTES(s, "stand");
-    STAGE_CODE(s, other, pawl_wait(other, "run", 0, NULL), PAWL_OK);
+    FIXTURE_NOTES(s, "stand");
+    FIXTURE_CODE(s, other, pawl_wait(other, "run", 0, NULL), PAWL_OK);
     pawl_close(p);
     pawl_close(other);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *endless(pawl_run *run, const char *input)
 {
     for (int i = 0; i < ENDLESS; i++)
-        pawl_drop(run, pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run))));
+        pawl_drop(run, FIXTURE_ECHO(run, "echo", input));
     return input;
 }
 
-/* Where the storage does not answer, who is to stop does not wait for it for ever. */
+/* Where the storage does not answer, a stop does not wait for it for ever. */
 static void stopped_without_the_storage(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     db *d = conf_open(c, NULL);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 100, .busy_ms = 100));
-    STAGE_REGISTER(s, p, endless);
-    stage_start(s, p, "endless", "run", "1");
-    pthread_t server = start_thread(stage_serve, p);
-    TMP_AWAIT(stage_count(s, "echo") > 0);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 100, .busy_ms = 100));
+    FIXTURE_REGISTER(s, p, endless);
+    fixture_start(s, p, "endless", "run", "1");
+    pthread_t server = start_thread(fixture_serve, p);
+    TMP_AWAIT(fixture_count(s, "echo") > 0);
     db_conn *lock = conf_lock(d);
     stop_it(p, server);
     conf_unlock(lock);
     db_close(d);
     pawl_code rc; /* it can be gone on with, when the committer tries again */
     TMP_AWAIT((rc = pawl_finish(p, "run", 50, NULL)) != PAWL_BUSY);
-    STAGE_CODE(s, p, rc, PAWL_TIMEOUT);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_CODE(s, p, rc, PAWL_TIMEOUT);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void *hold_and_release(void *arg)
 {
-    stage *s = ((void **)arg)[0];
+    engine_fixture *s = ((void **)arg)[0];
     pawl *p = ((void **)arg)[1];
-    for (int i = 0; !atomic_load(stage_number(s, OVER)); i++) {
+    for (int i = 0; !atomic_load(fixture_number(s, OVER)); i++) {
         char id[32];
         snprintf(id, sizeof id, "sleeps-%d", i % SLEEPERS);
-        STAGE_CODE(s, p, pawl_hold(p, id, NULL), PAWL_OK);
-        STAGE_CODE(s, p, pawl_release(p, id), PAWL_OK);
-        STAGE_CODE(s, p, pawl_wait(p, id, 0, NULL), PAWL_TIMEOUT);
+        FIXTURE_CODE(s, p, pawl_hold(p, id, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_release(p, id), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_wait(p, id, 0, NULL), PAWL_TIMEOUT);
     }
     return NULL;
 }
@@ -346,53 +346,53 @@ static void *hold_and_release(void *arg)
 /* Clients look for runs while the node that has them goes, and comes again. */
 static void clients_beside_a_stop(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 2);
     void *arg[] = {s, p};
     for (int i = 0; i < SLEEPERS; i++) {
         char id[32];
         snprintf(id, sizeof id, "sleeps-%d", i);
-        stage_start(s, p, "sleeping", id, "3600000");
+        fixture_start(s, p, "sleeping", id, "3600000");
     }
     pthread_t client = start_thread(hold_and_release, arg);
     for (int i = 0; i < 30; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        pthread_t server = start_thread(stage_serve, p);
-        stage_start(s, p, "echo", id, "1");
-        STAGE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        pthread_t server = start_thread(fixture_serve, p);
+        fixture_start(s, p, "echo", id, "1");
+        FIXTURE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
         stop_it(p, server);
     }
-    atomic_store(stage_number(s, OVER), 1);
+    atomic_store(fixture_number(s, OVER), 1);
     join_thread(client);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- One at a time ---- */
 
 static void one_drives_at_a_time(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    stage_go(s);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 2);
-    stage_start(s, p, "blocked", "run", "1");
-    pthread_t server = start_thread(stage_serve, p);
-    TMP_AWAIT(atomic_load(stage_number(s, INSIDE)) == 1);
-    STAGE_CODE(s, p, pawl_serve(p), PAWL_MISUSE);
-    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_MISUSE);
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_TIMEOUT); /* its threads do that */
-    atomic_store(stage_number(s, LET_GO), 1);
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_start(s, p, "blocked", "run", "1");
+    pthread_t server = start_thread(fixture_serve, p);
+    TMP_AWAIT(atomic_load(fixture_number(s, INSIDE)) == 1);
+    FIXTURE_CODE(s, p, pawl_serve(p), PAWL_MISUSE);
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_MISUSE);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_TIMEOUT); /* its threads do that */
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     pawl_stop(p);
     join_thread(server);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_serve(p), PAWL_MISUSE); /* it has no threads */
+    p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_serve(p), PAWL_MISUSE); /* it has no threads */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct finisher {
@@ -414,13 +414,13 @@ static void several_finish_one_each(conf *c)
 {
     enum { COUNT = 5 };
     finisher all[COUNT];
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, 0);
     for (int i = 0; i < COUNT; i++) {
         all[i] = (finisher){.p = p, .rc = PAWL_INTERNAL};
         snprintf(all[i].id, sizeof all[i].id, "run-%d", i);
-        stage_start(s, p, "sleeping", all[i].id, "20");
+        fixture_start(s, p, "sleeping", all[i].id, "20");
     }
     for (int i = 0; i < COUNT; i++)
         all[i].thread = start_thread(finish_one, &all[i]);
@@ -428,9 +428,9 @@ static void several_finish_one_each(conf *c)
         join_thread(all[i].thread);
         assert_int_equal(all[i].rc, PAWL_OK);
     }
-    assert_int_equal(stage_count(s, "woken"), COUNT);
+    assert_int_equal(fixture_count(s, "woken"), COUNT);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- In a loop of the program's own ---- */
@@ -438,9 +438,9 @@ static void several_finish_one_each(conf *c)
 /* The descriptor and the time-out are enough: no poll is made too much, and none too little. */
 static void a_loop_of_its_own(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    stage_go(s);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, -1);
     int loops = 0;
     assert_int_equal(pawl_timeout(p), 0); /* before the first poll */
@@ -448,17 +448,17 @@ static void a_loop_of_its_own(conf *c)
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", 10 * i);
-        stage_start(s, p, "sleeping", id, input);
+        fixture_start(s, p, "sleeping", id, input);
     }
-    while (stage_count(s, "woken") < 5) {
+    while (fixture_count(s, "woken") < 5) {
         struct pollfd fd = {pawl_fd(p), POLLIN, 0};
         assert_true(poll(&fd, 1, pawl_timeout(p)) >= 0);
-        STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
         loops++;
     }
     assert_in_range(loops, 1, 200);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct client {
@@ -473,112 +473,112 @@ static void *start_from_a_thread(void *arg)
     return NULL;
 }
 
-/* Idle, and for a long time: then somebody else starts a run. */
+/* Idle, and for a long time: then another thread starts a run. */
 static void the_descriptor_tells_of_a_start(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_all(s, -1);
     client t = {p, PAWL_INTERNAL};
     struct pollfd fd = {pawl_fd(p), POLLIN, 0};
-    stage_poll(s, p);
+    fixture_poll(s, p);
     while (poll(&fd, 1, 0) > 0)
-        stage_poll(s, p);
+        fixture_poll(s, p);
     assert_true(pawl_timeout(p) > 0);
     pthread_t thread = start_thread(start_from_a_thread, &t);
     assert_int_equal(poll(&fd, 1, tmp_patience() * 1000), 1);
     join_thread(thread);
     assert_int_equal(t.rc, PAWL_OK);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Finish ---- */
 
 static void finish_drives_its_run_alone(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl_outcome *end = NULL;
     pawl *p = open_all(s, -1);
-    stage_start(s, p, "echo", "other", "1");
-    stage_start(s, p, "echo", "run", "[2]");
-    stage_start(s, p, "echo", "third", "3");
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, &end), PAWL_OK);
+    fixture_start(s, p, "echo", "other", "1");
+    fixture_start(s, p, "echo", "run", "[2]");
+    fixture_start(s, p, "echo", "third", "3");
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), "[2]");
     pawl_outcome_free(end);
-    STAGE_NOTES(s, "echo");
-    assert_int_equal(stage_phase(s, p, "other"), PAWL_RUN_LIVE);
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_OK); /* it has ended */
-    STAGE_CODE(s, p, pawl_finish(p, "third", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_DONE(s, p, "other", "1");
+    FIXTURE_NOTES(s, "echo");
+    assert_int_equal(fixture_phase(s, p, "other"), PAWL_RUN_LIVE);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_OK); /* it has ended */
+    FIXTURE_CODE(s, p, pawl_finish(p, "third", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "other", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Out of time, it gives the run back: another engine goes on at once, without a silence. */
 static void finish_gives_back(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_all(s, -1), *other = open_all(s, -1);
-    stage_start(s, p, "sleeping", "run", "1000");
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_TIMEOUT);
-    stage_advance(s, 1000);
-    STAGE_DONE(s, other, "run", "1000");
-    STAGE_HISTORY(s, p, "run", "sleep woken step:woken");
+    fixture_start(s, p, "sleeping", "run", "1000");
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, NULL), PAWL_TIMEOUT);
+    fixture_advance(s, 1000);
+    FIXTURE_DONE(s, other, "run", "1000");
+    FIXTURE_HISTORY(s, p, "run", "sleep woken step:woken");
     pawl_close(p);
     pawl_close(other);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A run that another node drives is waited for, not touched. */
 static void finish_waits_for_another_node(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_all(s, -1), *owner = open_all(s, 1);
-    stage_start(s, owner, "blocked", "run", "9");
-    pthread_t server = start_thread(stage_serve, owner);
-    TMP_AWAIT(atomic_load(stage_number(s, INSIDE)) == 1);
-    STAGE_CODE(s, p, pawl_finish(p, "run", 50, NULL), PAWL_TIMEOUT);
+    fixture_start(s, owner, "blocked", "run", "9");
+    pthread_t server = start_thread(fixture_serve, owner);
+    TMP_AWAIT(atomic_load(fixture_number(s, INSIDE)) == 1);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 50, NULL), PAWL_TIMEOUT);
     finisher f = {.p = p, .id = "run", .rc = PAWL_INTERNAL};
     f.thread = start_thread(finish_one, &f);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     join_thread(f.thread);
     assert_int_equal(f.rc, PAWL_OK);
-    STAGE_HISTORY(s, p, "run", "step:stand");
+    FIXTURE_HISTORY(s, p, "run", "step:stand");
     pawl_stop(owner);
     join_thread(server);
     pawl_close(owner);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A closed engine leaves its runs to others at once. */
 static void a_close_gives_back(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_all(s, -1), *other = open_all(s, -1);
-    stage_start(s, p, "sleeping", "run", "1000");
-    stage_poll(s, p);
-    stage_poll(s, other);
+    fixture_start(s, p, "sleeping", "run", "1000");
+    fixture_poll(s, p);
+    fixture_poll(s, other);
     pawl_close(p);
-    stage_advance(s, 1000);
-    STAGE_DONE(s, other, "run", "1000");
-    STAGE_NOTES(s, "woken");
+    fixture_advance(s, 1000);
+    FIXTURE_DONE(s, other, "run", "1000");
+    FIXTURE_NOTES(s, "woken");
     pawl_close(other);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {
     {"served until stopped", served_until_stopped, 0},
     {"a stop before is kept", a_stop_before_is_kept, 0},
     {"stopped by a signal", stopped_by_a_signal, 0},
-    {"a stop is for all who wait", a_stop_is_for_all_who_wait, 0},
+    {"a stop ends every wait", a_stop_ends_every_wait, 0},
     {"what does not end is left", what_does_not_end_is_left, 0},
     {"a close waits for what was left", a_close_waits_for_what_was_left, 0},
-    {"who drains is alive", who_drains_is_alive, DB_SHARED},
+    {"a draining node is alive", a_draining_node_is_alive, DB_SHARED},
     {"stopped without the storage", stopped_without_the_storage, DB_SHARED},
     {"clients beside a stop", clients_beside_a_stop, 0},
     {"one drives at a time", one_drives_at_a_time, 0},

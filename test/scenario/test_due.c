@@ -13,30 +13,31 @@
 /* More than become ready at a time (run_queue.c). */
 enum { PARENTS = 30, CHILDREN = 100, CROWD = PARENTS * CHILDREN, FEW = 20, SLEEP_MS = 5000 };
 
-/* Numbers of the stage: sleepers that have woken; how many had when the late one was executed. */
+/* Numbers of the fixture: sleepers that have woken; how many had when the late one was executed. */
 enum { WOKEN, BEFORE_LATE };
 
-typedef struct scene {
-    stage *stage;
+typedef struct due_fixture {
+    engine_fixture *fixture;
     pawl *p;
-} scene;
+} due_fixture;
 
 /* ---- Workflows ---- */
 
 static const char *late(pawl_run *run, const char *input)
 {
-    const scene *v = pawl_arg(run);
-    atomic_store(stage_number(v->stage, BEFORE_LATE), atomic_load(stage_number(v->stage, WOKEN)));
+    const due_fixture *v = pawl_arg(run);
+    atomic_store(fixture_number(v->fixture, BEFORE_LATE),
+                 atomic_load(fixture_number(v->fixture, WOKEN)));
     return input;
 }
 
-/* The first one that wakes is the reason for a run that nobody could know of before. */
+/* The first sleeper that wakes is the reason for a run that no look could have found before. */
 static const char *sleeper(pawl_run *run, const char *input)
 {
-    const scene *v = pawl_arg(run);
+    const due_fixture *v = pawl_arg(run);
     pawl_sleep_until(run, pawl_get_int(input, "", 0));
-    if (atomic_fetch_add(stage_number(v->stage, WOKEN), 1) == 0)
-        STAGE_CODE(v->stage, v->p, pawl_start(v->p, "late", "late", "1", NULL), PAWL_OK);
+    if (atomic_fetch_add(fixture_number(v->fixture, WOKEN), 1) == 0)
+        FIXTURE_CODE(v->fixture, v->p, pawl_start(v->p, "late", "late", "1", NULL), PAWL_OK);
     return input;
 }
 
@@ -50,7 +51,7 @@ static const char *starting(pawl_run *run, const char *input)
 static const char *noting(pawl_run *run, const char *input)
 {
     pawl_sleep_until(run, pawl_get_int(input, "/until", 0));
-    stage_note(pawl_arg(run), "%lld", (long long)pawl_get_int(input, "/number", -1));
+    fixture_note(pawl_arg(run), "%lld", (long long)pawl_get_int(input, "/number", -1));
     return input;
 }
 
@@ -59,52 +60,52 @@ static const char *noting(pawl_run *run, const char *input)
 /* The late run is done while most of the sleepers still wait for their turn. */
 static void a_new_run_does_not_wait_for_all(conf *c)
 {
-    STAGE_BY_HAND(); /* a thread that is not scheduled for a while may come behind all of them */
+    FIXTURE_BY_HAND(); /* a thread that is not scheduled for a while may come behind all of them */
     char input[32];
-    stage *s = stage_new(c);
-    scene v = {s, stage_open(s, NULL)};
+    engine_fixture *s = fixture_new(c);
+    due_fixture v = {s, fixture_open(s, NULL)};
     const pawl_workflow_options *o = PAWL_WORKFLOW(.arg = &v);
-    STAGE_CODE(s, v.p, pawl_register_workflow(v.p, "late", late, o), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_register_workflow(v.p, "sleeper", sleeper, o), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_register_workflow(v.p, "starting", starting, o), PAWL_OK);
-    snprintf(input, sizeof input, "%lld", (long long)stage_now(s) + SLEEP_MS);
+    FIXTURE_CODE(s, v.p, pawl_register_workflow(v.p, "late", late, o), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_register_workflow(v.p, "sleeper", sleeper, o), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_register_workflow(v.p, "starting", starting, o), PAWL_OK);
+    snprintf(input, sizeof input, "%lld", (long long)fixture_now(s) + SLEEP_MS);
     for (int i = 0; i < PARENTS; i++) {
         char id[32];
         snprintf(id, sizeof id, "parent-%d", i);
-        stage_start(s, v.p, "starting", id, input);
+        fixture_start(s, v.p, "starting", id, input);
     }
-    stage_poll(s, v.p);
-    assert_int_equal(atomic_load(stage_number(s, WOKEN)), 0);
-    stage_advance(s, SLEEP_MS);
-    stage_poll(s, v.p);
-    assert_int_equal(stage_phase(s, v.p, "late"), PAWL_RUN_DONE);
-    assert_true(atomic_load(stage_number(s, WOKEN)) >= CROWD);
-    assert_in_range(atomic_load(stage_number(s, BEFORE_LATE)), 1, CROWD - 1);
+    fixture_poll(s, v.p);
+    assert_int_equal(atomic_load(fixture_number(s, WOKEN)), 0);
+    fixture_advance(s, SLEEP_MS);
+    fixture_poll(s, v.p);
+    assert_int_equal(fixture_phase(s, v.p, "late"), PAWL_RUN_DONE);
+    assert_true(atomic_load(fixture_number(s, WOKEN)) >= CROWD);
+    assert_in_range(atomic_load(fixture_number(s, BEFORE_LATE)), 1, CROWD - 1);
     pawl_close(v.p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Those who are neighbours in the tables are read and written together. */
+/* Runs that are neighbours in the tables are read and written together. */
 static void neighbours_wake_together(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, noting);
-    int64_t until = stage_now(s) + SLEEP_MS;
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, noting);
+    int64_t until = fixture_now(s) + SLEEP_MS;
     for (int i = 0; i < FEW; i++) {
         char id[32], input[64];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "{\"until\":%lld,\"number\":%d}", (long long)until, 10 + i);
-        stage_start(s, p, "noting", id, input);
+        fixture_start(s, p, "noting", id, input);
     }
-    stage_poll(s, p);
-    STAGE_NOTES(s, "");
-    stage_advance(s, SLEEP_MS);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "");
+    fixture_advance(s, SLEEP_MS);
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

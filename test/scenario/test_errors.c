@@ -1,6 +1,6 @@
 /* What functions give back, and ask for, that makes no sense. A mistake of a work function fails
- * its call; a mistake of a workflow holds the run, so that a corrected build can go on; and nobody
- * else notices. */
+ * its call; a mistake of a workflow holds the run, so that a corrected build can go on; and other
+ * runs are not affected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,18 +28,18 @@ static char *repeat(const char *text, size_t times)
 enum { PLAIN = 12, TEXTS = PLAIN + 3 };
 
 typedef struct texts {
-    stage *stage;
+    engine_fixture *fixture;
     const char *at[TEXTS];
     char *made[TEXTS - PLAIN];
 } texts;
 
-static void make_texts(texts *t, stage *s)
+static void make_texts(texts *t, engine_fixture *s)
 {
     static const char *const ALL[PLAIN] = {
         "",    " ",  "{",  "[1,]",        "nul",         "1 2",
         "'a'", "01", "--", "\"\\u0000\"", "\"\\ud800\"", "\"\xff\"",
     };
-    *t = (texts){.stage = s};
+    *t = (texts){.fixture = s};
     t->made[0] = repeat("[", PAWL_MAX_DEPTH + 1);
     t->made[1] = repeat("[", 1000000);
     t->made[2] = repeat(" ", (size_t)PAWL_MAX_PAYLOAD + 2);
@@ -59,19 +59,19 @@ static void free_texts(texts *t)
 static const char *gives(pawl_work *work, const char *input)
 {
     const texts *t = pawl_work_arg(work);
-    stage_note(t->stage, "gives");
+    fixture_note(t->fixture, "gives");
     return t->at[pawl_get_int(input, "", 0)];
 }
 
 static const char *takes(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "gives", gives, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "gives", gives, input);
 }
 
-static pawl *open_with(stage *s, const char *name, pawl_workflow_fn *fn, void *arg)
+static pawl *open_with(engine_fixture *s, const char *name, pawl_workflow_fn *fn, void *arg)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = arg)), PAWL_OK);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = arg)), PAWL_OK);
     return p;
 }
 
@@ -79,26 +79,26 @@ static pawl *open_with(stage *s, const char *name, pawl_workflow_fn *fn, void *a
 static void a_result_that_is_no_json_fails_the_call(conf *c)
 {
     texts t;
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     make_texts(&t, s);
     pawl *p = open_with(s, "takes", takes, &t);
     for (int i = 0; i < TEXTS; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "takes", id, input);
-        stage_failed(s, p, id, "invalid", "not JSON, or too large", i);
-        STAGE_HISTORY(s, p, id, "step-failed:gives");
+        fixture_start(s, p, "takes", id, input);
+        fixture_failed(s, p, id, "invalid", "not JSON, or too large", i);
+        FIXTURE_HISTORY(s, p, id, "step-failed:gives");
     }
-    assert_int_equal(stage_count(s, "gives"), TEXTS);
+    assert_int_equal(fixture_count(s, "gives"), TEXTS);
     pawl_close(p);
     free_texts(&t);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *gives_nothing(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "nothing");
+    fixture_note(pawl_work_arg(work), "nothing");
     if (pawl_get_int(input, "", 0) == 5)
         return pawl_work_json(work, "[1,%j]", "x");
     return pawl_work_attempt(work) < pawl_get_int(input, "", 0) ? NULL : input;
@@ -106,26 +106,27 @@ static const char *gives_nothing(pawl_work *work, const char *input)
 
 static const char *wants_something(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "nothing", gives_nothing, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "nothing", gives_nothing, input);
 }
 
 /* NULL without a word is a failure that may pass. */
 static void nothing_at_all_is_tried_again(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, "w", wants_something, s);
-    stage_start(s, p, "w", "run", "3");
-    STAGE_DONE(s, p, "run", "3");
-    STAGE_HISTORY(s, p, "run", "step-again:nothing attempt done");
-    stage_start(s, p, "w", "other", "4");
-    STAGE_FAILED(s, p, "other", "null", "returned NULL");
-    STAGE_NOTES(s, "nothing nothing nothing nothing nothing nothing");
-    stage_start(s, p, "w", "json", "5");
-    STAGE_FAILED(s, p, "json", "null",
-                 "the work function returned NULL. A pawl_work_json() failed before: the argument "
-                 "of %j is not JSON, before byte 5 of the format");
+    fixture_start(s, p, "w", "run", "3");
+    FIXTURE_DONE(s, p, "run", "3");
+    FIXTURE_HISTORY(s, p, "run", "step-again:nothing attempt done");
+    fixture_start(s, p, "w", "other", "4");
+    FIXTURE_FAILED(s, p, "other", "null", "returned NULL");
+    FIXTURE_NOTES(s, "nothing nothing nothing nothing nothing nothing");
+    fixture_start(s, p, "w", "json", "5");
+    FIXTURE_FAILED(
+        s, p, "json", "null",
+        "the work function returned NULL. A pawl_work_json() failed before: the argument "
+        "of %j is not JSON, before byte 5 of the format");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What a workflow gives ---- */
@@ -134,7 +135,7 @@ static const char *ends_with(pawl_run *run, const char *input)
 {
     const texts *t = pawl_arg(run);
     int64_t which = pawl_get_int(input, "", 0);
-    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = t->stage));
+    pawl_step(run, "a", fixture_echo, "1", PAWL_CALL(.arg = t->fixture));
     return which < 0 ? NULL : t->at[which];
 }
 
@@ -142,38 +143,38 @@ static const char *ends_with(pawl_run *run, const char *input)
 static const char *ends_well(pawl_run *run, const char *input)
 {
     const texts *t = pawl_arg(run);
-    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = t->stage));
+    pawl_step(run, "a", fixture_echo, "1", PAWL_CALL(.arg = t->fixture));
     return input;
 }
 
 static void an_end_that_is_no_json_holds_the_run(conf *c)
 {
     texts t;
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     make_texts(&t, s);
     pawl *p = open_with(s, "w", ends_with, &t);
-    stage_start(s, p, "w", "none", "-1");
-    STAGE_FAILED(s, p, "none", "null", "returned NULL");
+    fixture_start(s, p, "w", "none", "-1");
+    FIXTURE_FAILED(s, p, "none", "null", "returned NULL");
     for (int i = 0; i < TEXTS; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "w", id, input);
-        stage_held(s, p, id, "result of the workflow", i);
-        STAGE_HISTORY(s, p, id, "step:a");
+        fixture_start(s, p, "w", id, input);
+        fixture_held(s, p, id, "result of the workflow", i);
+        FIXTURE_HISTORY(s, p, id, "step:a");
     }
     if (c->promises & DB_DURABLE) {
         pawl_close(p);
-        p = stage_open(s, PAWL_OPTIONS(.threads = -1, .build = "corrected"));
-        STAGE_CODE(s, p, pawl_register_workflow(p, "w", ends_well, PAWL_WORKFLOW(.arg = &t)),
-                   PAWL_OK);
-        STAGE_UNTIL(s, p, stage_phase(s, p, "run-0") == PAWL_RUN_DONE);
-        STAGE_DONE(s, p, "run-1", "1");
+        p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = "corrected"));
+        FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", ends_well, PAWL_WORKFLOW(.arg = &t)),
+                     PAWL_OK);
+        FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run-0") == PAWL_RUN_DONE);
+        FIXTURE_DONE(s, p, "run-1", "1");
     }
-    assert_int_equal(stage_count(s, "a"), TEXTS + 1);
+    assert_int_equal(fixture_count(s, "a"), TEXTS + 1);
     pawl_close(p);
     free_texts(&t);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- JSON that could not be written ---- */
@@ -181,7 +182,7 @@ static void an_end_that_is_no_json_holds_the_run(conf *c)
 /* Writes its end in a way that makes no JSON: each way is a mistake of the code. */
 static const char *ends_with_json(pawl_run *run, const char *input)
 {
-    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "a", "1");
     pawl_undo(run, "undo", input);
     switch (pawl_get_int(input, "", 0)) {
     case 0:
@@ -205,16 +206,16 @@ static const char *ends_with_json(pawl_run *run, const char *input)
 
 static const char *ends_with_good_json(pawl_run *run, const char *input)
 {
-    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "a", "1");
     pawl_undo(run, "undo", input);
     return pawl_json(run, "{'a':%j}", input);
 }
 
-static pawl *open_ends(stage *s, const char *build, pawl_workflow_fn *fn)
+static pawl *open_ends(engine_fixture *s, const char *build, pawl_workflow_fn *fn)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
-    STAGE_CODE(s, p, pawl_register_workflow(p, "w", fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "undo", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
+    fixture_register_work(s, p, "undo", fixture_echo);
     return p;
 }
 
@@ -230,29 +231,29 @@ static void json_that_fails_at_the_end_holds_the_run(conf *c)
                                         "the format is NULL",
                                         "%i is no conversion: write %lld with a cast"};
     enum { COUNT = sizeof WORDS / sizeof *WORDS };
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_ends(s, "wrong", ends_with_json);
     char id[32], input[32];
     for (int i = 0; i < COUNT; i++) {
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "w", id, input);
-        stage_held(s, p, id, "result of the workflow w is NULL", i);
-        stage_held(s, p, id, WORDS[i], i);
+        fixture_start(s, p, "w", id, input);
+        fixture_held(s, p, id, "result of the workflow w is NULL", i);
+        fixture_held(s, p, id, WORDS[i], i);
     }
-    assert_int_equal(stage_count(s, "undo"), 0);
-    stage_start(s, p, "w", "chosen", "99");
-    STAGE_FAILED(s, p, "chosen", "null", "returned NULL");
-    assert_int_equal(stage_count(s, "undo"), 1);
+    assert_int_equal(fixture_count(s, "undo"), 0);
+    fixture_start(s, p, "w", "chosen", "99");
+    FIXTURE_FAILED(s, p, "chosen", "null", "returned NULL");
+    assert_int_equal(fixture_count(s, "undo"), 1);
     if (c->promises & DB_DURABLE) {
         pawl_close(p);
         p = open_ends(s, "corrected", ends_with_good_json);
-        STAGE_UNTIL(s, p, stage_phase(s, p, "run-0") == PAWL_RUN_DONE);
-        STAGE_DONE(s, p, "run-1", "{\"a\":1}");
-        assert_int_equal(stage_count(s, "undo"), 1);
+        FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run-0") == PAWL_RUN_DONE);
+        FIXTURE_DONE(s, p, "run-1", "{\"a\":1}");
+        assert_int_equal(fixture_count(s, "undo"), 1);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What a workflow asks for ---- */
@@ -276,24 +277,24 @@ static const char *in_a_transaction(pawl_work *work, void *native, const char *i
     return input;
 }
 
-MISTAKE(step_without_name, pawl_step(run, NULL, stage_echo, "1", NULL))
-MISTAKE(step_of_no_text, pawl_step(run, "\xff", stage_echo, "1", NULL))
-MISTAKE(step_with_a_long_name, pawl_step(run, t->made[1], stage_echo, "1", NULL))
+MISTAKE(step_without_name, pawl_step(run, NULL, fixture_echo, "1", NULL))
+MISTAKE(step_of_no_text, pawl_step(run, "\xff", fixture_echo, "1", NULL))
+MISTAKE(step_with_a_long_name, pawl_step(run, t->made[1], fixture_echo, "1", NULL))
 MISTAKE(step_without_function, pawl_step(run, "x", NULL, "1", NULL))
-MISTAKE(step_with_an_empty_name, pawl_step(run, "", stage_echo, "1", NULL))
-MISTAKE(step_with_a_reserved_name, pawl_step(run, "pawl.x", stage_echo, "1", NULL))
-MISTAKE(later_with_an_empty_name, pawl_step_later(run, "", stage_echo, "1", NULL))
-MISTAKE(until_with_a_reserved_name, pawl_until(run, "pawl.", stage_echo, "1", 1, 1))
+MISTAKE(step_with_an_empty_name, pawl_step(run, "", fixture_echo, "1", NULL))
+MISTAKE(step_with_a_reserved_name, pawl_step(run, "pawl.x", fixture_echo, "1", NULL))
+MISTAKE(later_with_an_empty_name, pawl_step_later(run, "", fixture_echo, "1", NULL))
+MISTAKE(until_with_a_reserved_name, pawl_until(run, "pawl.", fixture_echo, "1", 1, 1))
 MISTAKE(transact_with_an_empty_name, pawl_transact(run, "", in_a_transaction, "1", NULL))
 MISTAKE(call_with_a_reserved_name, pawl_call(run, "pawl.x", "1", NULL))
 MISTAKE(call_with_an_empty_name, pawl_call(run, "", "1", NULL))
 MISTAKE(undo_with_a_reserved_name, pawl_undo(run, "pawl.x", "1"))
-MISTAKE(step_with_an_empty_undo, pawl_step(run, "x", stage_echo, "1", PAWL_CALL(.undo = "")))
+MISTAKE(step_with_an_empty_undo, pawl_step(run, "x", fixture_echo, "1", PAWL_CALL(.undo = "")))
 MISTAKE(patch_with_an_empty_name, pawl_patch(run, ""))
-MISTAKE(step_without_input, pawl_step(run, "x", stage_echo, NULL, NULL))
-MISTAKE(step_of_no_json, pawl_step(run, "x", stage_echo, "{", NULL))
-MISTAKE(step_too_deep, pawl_step(run, "x", stage_echo, t->made[0], NULL))
-MISTAKE(step_too_large, pawl_step(run, "x", stage_echo, t->made[2], NULL))
+MISTAKE(step_without_input, pawl_step(run, "x", fixture_echo, NULL, NULL))
+MISTAKE(step_of_no_json, pawl_step(run, "x", fixture_echo, "{", NULL))
+MISTAKE(step_too_deep, pawl_step(run, "x", fixture_echo, t->made[0], NULL))
+MISTAKE(step_too_large, pawl_step(run, "x", fixture_echo, t->made[2], NULL))
 MISTAKE(call_without_name, pawl_call(run, NULL, "1", NULL))
 MISTAKE(call_of_no_json, pawl_call(run, "x", "nul", NULL))
 MISTAKE(call_of_nothing, pawl_call(run, "x", NULL, NULL))
@@ -302,8 +303,8 @@ MISTAKE(undo_of_nothing, pawl_undo(run, "x", NULL))
 MISTAKE(tell_of_nothing, pawl_tell(run, "other", "box", NULL))
 MISTAKE(state_of_nothing, pawl_state_set(run, "key", NULL))
 MISTAKE(again_of_nothing, pawl_continue_as_new(run, NULL, NULL))
-MISTAKE(step_of_failed_json, pawl_step(run, "x", stage_echo, pawl_json(run, "{"), NULL))
-MISTAKE(until_without_input, pawl_until(run, "x", stage_echo, NULL, 1, 1))
+MISTAKE(step_of_failed_json, pawl_step(run, "x", fixture_echo, pawl_json(run, "{"), NULL))
+MISTAKE(until_without_input, pawl_until(run, "x", fixture_echo, NULL, 1, 1))
 MISTAKE(patch_without_name, pawl_patch(run, NULL))
 MISTAKE(patch_of_no_text, pawl_patch(run, "\xc3"))
 MISTAKE(fail_without_name, pawl_fail(run, NULL, "x"))
@@ -313,9 +314,10 @@ MISTAKE(status_of_no_json, pawl_set_status(run, "'x'"))
 MISTAKE(attribute_without_name, pawl_attr(run, NULL, "1"))
 MISTAKE(attribute_of_no_json, pawl_attr(run, "x", "{"))
 MISTAKE(attribute_of_nothing, pawl_attr(run, "x", NULL))
-MISTAKE(options_without_size, pawl_step(run, "x", stage_echo, "1", &(pawl_call_options){.size = 1}))
+MISTAKE(options_without_size,
+        pawl_step(run, "x", fixture_echo, "1", &(pawl_call_options){.size = 1}))
 
-#define STEP_WITH(option) pawl_step(run, "x", stage_echo, "1", PAWL_CALL(option))
+#define STEP_WITH(option) pawl_step(run, "x", fixture_echo, "1", PAWL_CALL(option))
 MISTAKE(step_with_a_queue, STEP_WITH(.queue = "fast"))
 MISTAKE(step_with_a_tag, STEP_WITH(.tag = "gpu"))
 MISTAKE(step_with_an_affinity, STEP_WITH(.affinity = "here"))
@@ -373,7 +375,7 @@ static const mistake MISTAKES[] = {
 static const char *mistaken(pawl_run *run, const char *input)
 {
     const texts *t = pawl_arg(run);
-    pawl_step(run, "a", stage_echo, "1", PAWL_CALL(.arg = t->stage));
+    pawl_step(run, "a", fixture_echo, "1", PAWL_CALL(.arg = t->fixture));
     pawl_now(run); /* a corrected build may not ask for it, so it is forgotten */
     MISTAKES[pawl_get_int(input, "", 0)].make(run, t);
     return "\"it came back\"";
@@ -382,7 +384,7 @@ static const char *mistaken(pawl_run *run, const char *input)
 static const char *right(pawl_run *run, const char *input)
 {
     const texts *t = pawl_arg(run);
-    return pawl_step(run, "b", stage_echo, input, PAWL_CALL(.arg = t->stage));
+    return pawl_step(run, "b", fixture_echo, input, PAWL_CALL(.arg = t->fixture));
 }
 
 /* Whatever is asked for in a wrong way: the run is held in words that say what, and none of it is
@@ -391,29 +393,30 @@ static void a_wrong_argument_holds_the_run(conf *c)
 {
     enum { COUNT = sizeof MISTAKES / sizeof *MISTAKES };
     texts t;
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     make_texts(&t, s);
     pawl *p = open_with(s, "w", mistaken, &t);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "right", right, PAWL_WORKFLOW(.arg = &t)), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "right", right, PAWL_WORKFLOW(.arg = &t)),
+                 PAWL_OK);
     for (int i = 0; i < COUNT; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "w", id, input);
+        fixture_start(s, p, "w", id, input);
     }
-    stage_start(s, p, "right", "beside", "7");
+    fixture_start(s, p, "right", "beside", "7");
     for (int i = 0; i < COUNT; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_held(s, p, id, MISTAKES[i].words, i);
-        stage_history(s, p, id, "step:a", i);
+        fixture_held(s, p, id, MISTAKES[i].words, i);
+        fixture_history(s, p, id, "step:a", i);
     }
-    STAGE_DONE(s, p, "beside", "7");
-    assert_int_equal(stage_count(s, "a"), COUNT);
-    assert_int_equal(stage_count(s, "b"), 1);
+    FIXTURE_DONE(s, p, "beside", "7");
+    assert_int_equal(fixture_count(s, "a"), COUNT);
+    assert_int_equal(fixture_count(s, "b"), 1);
     pawl_close(p);
     free_texts(&t);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

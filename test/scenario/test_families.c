@@ -1,5 +1,5 @@
-/* Families as they are driven: many children, on one node and on several; by pawl_finish(), also
- * after a crash; and children that are in trouble, for which their parent waits. */
+/* Parents and children as they are driven: many children, on one node and on several; by
+ * pawl_finish(), also after a crash; and children in trouble, for which their parent waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,23 +17,21 @@ static const int64_t SILENCE_MS = 60000;
 
 enum { STOP, DONE };
 
-static const char *deed(pawl_work *work, const char *input)
+static const char *counted_step(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
+    engine_fixture *s = pawl_work_arg(work);
     int64_t wanted = pawl_get_int(input, "", 0);
-    atomic_fetch_add(stage_number(s, DONE), 1);
-    stage_note(s, "%s-%s", pawl_work_name(work), input);
-    if (wanted && atomic_compare_exchange_strong(stage_number(s, STOP), &wanted, 0))
-        stage_meet(s, 'x');
+    atomic_fetch_add(fixture_number(s, DONE), 1);
+    fixture_note(s, "%s-%s", pawl_work_name(work), input);
+    if (wanted && atomic_compare_exchange_strong(fixture_number(s, STOP), &wanted, 0))
+        fixture_send_and_await(s, 'x');
     return input;
 }
-
-#define DEED(name, input) pawl_step(run, name, deed, input, PAWL_CALL(.arg = pawl_arg(run)))
 
 static const char *kid(pawl_run *run, const char *input)
 {
     pawl_sleep(run, 10);
-    return DEED("kid", input);
+    return FIXTURE_STEP(run, "kid", counted_step, input);
 }
 
 enum { MANY = 1000 };
@@ -51,10 +49,10 @@ static const char *many(pawl_run *run, const char *input)
     return pawl_json(run, "%" PRId64, sum);
 }
 
-static pawl *open_here(stage *s, const char *build)
+static pawl *open_here(engine_fixture *s, const char *build)
 {
-    pawl *p =
-        stage_open(s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    pawl *p = fixture_open(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
     return p;
 }
 
@@ -67,45 +65,45 @@ static int count_one(const pawl_info *info, void *arg)
 
 static void a_thousand(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     int count = 0;
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, kid);
-    STAGE_REGISTER(s, p, many);
-    stage_start(s, p, "many", "run", "null");
-    STAGE_DONE(s, p, "run", "499500");
-    assert_int_equal(atomic_load(stage_number(s, DONE)), MANY);
-    STAGE_CODE(s, p, pawl_tree(p, "run", count_one, &count), PAWL_OK);
+    FIXTURE_REGISTER(s, p, kid);
+    FIXTURE_REGISTER(s, p, many);
+    fixture_start(s, p, "many", "run", "null");
+    FIXTURE_DONE(s, p, "run", "499500");
+    assert_int_equal(atomic_load(fixture_number(s, DONE)), MANY);
+    FIXTURE_CODE(s, p, pawl_tree(p, "run", count_one, &count), PAWL_OK);
     assert_int_equal(count, MANY + 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The parent is driven by one of them, its children only by the other. */
 static void a_thousand_elsewhere(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a"), *q = open_here(s, "b");
-    STAGE_REGISTER(s, p, many);
-    STAGE_REGISTER(s, q, kid);
-    stage_start(s, p, "many", "run", "null");
-    for (int i = 0; i < 200 && stage_phase(s, p, "run") == PAWL_RUN_LIVE; i++) {
-        stage_poll(s, p);
-        stage_poll(s, q);
-        stage_advance(s, 500);
+    FIXTURE_REGISTER(s, p, many);
+    FIXTURE_REGISTER(s, q, kid);
+    fixture_start(s, p, "many", "run", "null");
+    for (int i = 0; i < 200 && fixture_phase(s, p, "run") == PAWL_RUN_LIVE; i++) {
+        fixture_poll(s, p);
+        fixture_poll(s, q);
+        fixture_advance(s, 500);
     }
-    STAGE_DONE(s, p, "run", "499500");
-    assert_int_equal(atomic_load(stage_number(s, DONE)), MANY);
+    FIXTURE_DONE(s, p, "run", "499500");
+    assert_int_equal(atomic_load(fixture_number(s, DONE)), MANY);
     pawl_close(q);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- By pawl_finish() ---- */
 
 static const char *one(pawl_run *run, const char *input)
 {
-    const char *a = DEED("one", input);
+    const char *a = FIXTURE_STEP(run, "one", counted_step, input);
     const char *b = pawl_child(run, "two", input, PAWL_CHILD(.id = "two"));
     return pawl_json(run, "[%j,%j]", a, b);
 }
@@ -116,68 +114,68 @@ static const char *two(pawl_run *run, const char *input)
     return pawl_json(run, "[%j]", a);
 }
 
-static pawl *open_three(stage *s, const char *build)
+static pawl *open_three(engine_fixture *s, const char *build)
 {
     pawl *p = open_here(s, build);
-    STAGE_REGISTER(s, p, kid);
-    STAGE_REGISTER(s, p, one);
-    STAGE_REGISTER(s, p, two);
+    FIXTURE_REGISTER(s, p, kid);
+    FIXTURE_REGISTER(s, p, one);
+    FIXTURE_REGISTER(s, p, two);
     return p;
 }
 
-static void finish(stage *s, pawl *p, const char *id, const char *value)
+static void finish(engine_fixture *s, pawl *p, const char *id, const char *value)
 {
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_finish(p, id, PAWL_FOREVER, &end), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_finish(p, id, PAWL_FOREVER, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), value);
     pawl_outcome_free(end);
 }
 
 static void finish_drives_children(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     pawl *p = open_three(s, "a");
-    stage_start(s, p, "kid", "unrelated", "99");
-    stage_start(s, p, "one", "run", "5");
+    fixture_start(s, p, "kid", "unrelated", "99");
+    fixture_start(s, p, "one", "run", "5");
     finish(s, p, "run", "[5,[5]]");
-    STAGE_NOTES(s, "one-5 kid-5");
-    assert_int_equal(stage_phase(s, p, "unrelated"), PAWL_RUN_LIVE);
+    FIXTURE_NOTES(s, "one-5 kid-5");
+    assert_int_equal(fixture_phase(s, p, "unrelated"), PAWL_RUN_LIVE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void finishing(stage *s, void *arg)
+static void finishing(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_three(s, "a");
-    stage_start(s, p, "one", "run", "5");
+    fixture_start(s, p, "one", "run", "5");
     finish(s, p, "run", "[5,[5]]");
     pawl_close(p);
 }
 
 static void finish_after_a_crash(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     for (int stop = 5; stop <= 5; stop++) {
-        atomic_store(stage_number(s, STOP), 0);
-        atomic_store(stage_number(s, DONE), 0);
-        atomic_store(stage_number(s, STOP), stop);
-        tmp_child first = stage_fork(s, finishing, NULL);
+        atomic_store(fixture_number(s, STOP), 0);
+        atomic_store(fixture_number(s, DONE), 0);
+        atomic_store(fixture_number(s, STOP), stop);
+        tmp_child first = fixture_fork(s, finishing, NULL);
         tmp_expect(&first, 'x');
         tmp_kill(&first);
-        stage_advance(s, SILENCE_MS);
-        atomic_store(stage_number(s, STOP), 5); /* and once more, in the child */
-        tmp_child second = stage_fork(s, finishing, NULL);
+        fixture_advance(s, SILENCE_MS);
+        atomic_store(fixture_number(s, STOP), 5); /* and once more, in the child */
+        tmp_child second = fixture_fork(s, finishing, NULL);
         tmp_expect(&second, 'x');
         tmp_kill(&second);
-        stage_advance(s, SILENCE_MS);
-        tmp_child third = stage_fork(s, finishing, NULL);
+        fixture_advance(s, SILENCE_MS);
+        tmp_child third = fixture_fork(s, finishing, NULL);
         tmp_join(&third);
     }
-    assert_true(stage_count(s, "kid-5") >= 1);
-    stage_free(s);
+    assert_true(fixture_count(s, "kid-5") >= 1);
+    fixture_free(s);
 }
 
 /* ---- Children in trouble ---- */
@@ -192,71 +190,71 @@ static const char *asks(pawl_run *run, const char *input)
     return pawl_child(run, pawl_text(run, input, "", ""), "7", PAWL_CHILD(.id = "child"));
 }
 
-static void expect_why(stage *s, pawl *p, const char *id, const char *words)
+static void expect_why(engine_fixture *s, pawl *p, const char *id, const char *words)
 {
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
     if (!strstr(why, words))
-        stage_fail(s, __LINE__, "expected '%s' in '%s'", words, why);
+        fixture_fail(s, __LINE__, "expected '%s' in '%s'", words, why);
     pawl_free(why);
 }
 
 static void a_child_that_is_held(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, needs_work);
-    STAGE_REGISTER(s, p, asks);
-    stage_start(s, p, "asks", "run", "\"needs_work\"");
-    STAGE_HELD(s, p, "child", "missing");
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_REGISTER(s, p, needs_work);
+    FIXTURE_REGISTER(s, p, asks);
+    fixture_start(s, p, "asks", "run", "\"needs_work\"");
+    FIXTURE_HELD(s, p, "child", "missing");
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     expect_why(s, p, "run", "child \"needs_work\"");
-    STAGE_CODE(s, p, pawl_register_work(p, "missing", deed, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_DONE(s, p, "run", "7");
+    fixture_register_work(s, p, "missing", counted_step);
+    FIXTURE_DONE(s, p, "run", "7");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* The next build has what the child lacked: who finishes the parent finishes both. */
+/* The next build has what the child lacked: finishing the parent finishes both. */
 static void finish_with_a_child_that_is_held(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, needs_work);
-    STAGE_REGISTER(s, p, asks);
-    stage_start(s, p, "asks", "run", "\"needs_work\"");
-    STAGE_HELD(s, p, "child", "missing");
+    FIXTURE_REGISTER(s, p, needs_work);
+    FIXTURE_REGISTER(s, p, asks);
+    fixture_start(s, p, "asks", "run", "\"needs_work\"");
+    FIXTURE_HELD(s, p, "child", "missing");
     pawl_close(p);
-    stage_go(s);
+    fixture_run_clock(s);
     p = open_here(s, "b");
-    STAGE_REGISTER(s, p, needs_work);
-    STAGE_REGISTER(s, p, asks);
-    STAGE_CODE(s, p, pawl_register_work(p, "missing", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    FIXTURE_REGISTER(s, p, needs_work);
+    FIXTURE_REGISTER(s, p, asks);
+    fixture_register_work(s, p, "missing", counted_step);
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, &end), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", PAWL_FOREVER, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), "7");
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Who cancels the parent of one that is held gets rid of both. */
+/* Cancelling the parent of a child that is held ends both. */
 static void the_parent_of_one_that_is_held(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, needs_work);
-    STAGE_REGISTER(s, p, asks);
-    stage_start(s, p, "asks", "run", "\"needs_work\"");
-    STAGE_HELD(s, p, "child", "missing");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "no more"), PAWL_OK);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_CANCELLED);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "child") == PAWL_RUN_CANCELLED);
+    FIXTURE_REGISTER(s, p, needs_work);
+    FIXTURE_REGISTER(s, p, asks);
+    fixture_start(s, p, "asks", "run", "\"needs_work\"");
+    FIXTURE_HELD(s, p, "child", "missing");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "no more"), PAWL_OK);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_CANCELLED);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "child") == PAWL_RUN_CANCELLED);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* A workflow that nobody has, in a version that nobody has. */
+/* A workflow that no engine has, in a version that no engine has. */
 static const char *asks_for_version(pawl_run *run, const char *input)
 {
     return pawl_child(run, "pinned", input,
@@ -269,33 +267,33 @@ static const char *says_version(pawl_run *run, const char *input)
     return pawl_json(run, "%s", pawl_run_version(run));
 }
 
-static void register_version(stage *s, pawl *p, const char *version)
+static void register_version(engine_fixture *s, pawl *p, const char *version)
 {
-    STAGE_CODE(s, p,
-               pawl_register_workflow(p, "pinned", says_version,
-                                      PAWL_WORKFLOW(.arg = s, .version = version)),
-               PAWL_OK);
+    FIXTURE_CODE(s, p,
+                 pawl_register_workflow(p, "pinned", says_version,
+                                        PAWL_WORKFLOW(.arg = s, .version = version)),
+                 PAWL_OK);
 }
 
 static void versions_of_children(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
-    STAGE_REGISTER(s, p, asks_for_version);
+    FIXTURE_REGISTER(s, p, asks_for_version);
     register_version(s, p, "1.0");
     register_version(s, p, "2.0");
-    stage_start(s, p, "asks_for_version", "newest", "null");
-    STAGE_DONE(s, p, "newest", "\"2.0\"");
-    STAGE_CODE(s, p, pawl_delete(p, "newest", 0), PAWL_OK);
-    stage_start(s, p, "asks_for_version", "exact", "\"1.0\"");
-    STAGE_DONE(s, p, "exact", "\"1.0\"");
-    STAGE_CODE(s, p, pawl_delete(p, "exact", 0), PAWL_OK);
-    stage_start(s, p, "asks_for_version", "later", "\"3.0\"");
-    STAGE_HELD(s, p, "child", "3.0");
+    fixture_start(s, p, "asks_for_version", "newest", "null");
+    FIXTURE_DONE(s, p, "newest", "\"2.0\"");
+    FIXTURE_CODE(s, p, pawl_delete(p, "newest", 0), PAWL_OK);
+    fixture_start(s, p, "asks_for_version", "exact", "\"1.0\"");
+    FIXTURE_DONE(s, p, "exact", "\"1.0\"");
+    FIXTURE_CODE(s, p, pawl_delete(p, "exact", 0), PAWL_OK);
+    fixture_start(s, p, "asks_for_version", "later", "\"3.0\"");
+    FIXTURE_HELD(s, p, "child", "3.0");
     register_version(s, p, "3.0");
-    STAGE_DONE(s, p, "later", "\"3.0\"");
+    FIXTURE_DONE(s, p, "later", "\"3.0\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

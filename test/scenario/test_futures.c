@@ -75,15 +75,15 @@ static const char *tree_awaited(pawl_run *run, const char *input)
     return pawl_await(run, grow(run, input));
 }
 
-static pawl *open_trees(stage *s)
+static pawl *open_trees(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     const pawl_work_options *with = PAWL_WORK(.arg = s);
-    STAGE_CODE(s, p, pawl_register_work(p, "echo", stage_echo, with), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "fail", fail_now, with), PAWL_OK);
-    STAGE_CODE(s, p, pawl_register_work(p, "fail-late", fail_late, with), PAWL_OK);
-    STAGE_REGISTER(s, p, tree);
-    STAGE_REGISTER(s, p, tree_awaited);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "echo", fixture_echo, with), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "fail", fail_now, with), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_register_work(p, "fail-late", fail_late, with), PAWL_OK);
+    FIXTURE_REGISTER(s, p, tree);
+    FIXTURE_REGISTER(s, p, tree_awaited);
     return p;
 }
 
@@ -130,73 +130,73 @@ static const char *quoted(char *out, const char *text)
 
 static void trees_give_what_they_say(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
     for (size_t i = 0; i < CONF_COUNT(TREES); i++) {
         char id[32], input[512];
-        int64_t began = stage_now(s);
+        int64_t began = fixture_now(s);
         snprintf(id, sizeof id, "run-%zu", i);
-        stage_start(s, p, "tree", id, quoted(input, TREES[i].tree));
-        stage_done(s, p, id, TREES[i].gives, (int)i);
-        if (stage_now(s) - began != TREES[i].after_ms)
-            fail_msg("tree %zu took %lld ms", i, (long long)(stage_now(s) - began));
+        fixture_start(s, p, "tree", id, quoted(input, TREES[i].tree));
+        fixture_done(s, p, id, TREES[i].gives, (int)i);
+        if (fixture_now(s) - began != TREES[i].after_ms)
+            fail_msg("tree %zu took %lld ms", i, (long long)(fixture_now(s) - began));
     }
-    stage_advance(s, PAWL_DAYS(1)); /* nobody is left who wants something */
-    stage_forget(s);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "");
+    fixture_advance(s, PAWL_DAYS(1)); /* no future is left that wants something */
+    fixture_clear_notes(s);
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The same, by an engine that begins anew after each turn. */
 static void trees_outlive_engines(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (size_t i = 0; i < CONF_COUNT(TREES); i++) {
         char id[32], input[512];
         pawl *p = open_trees(s);
         snprintf(id, sizeof id, "run-%zu", i);
-        stage_start(s, p, "tree", id, quoted(input, TREES[i].tree));
-        for (int rounds = 0; stage_phase(s, p, id) == PAWL_RUN_LIVE; rounds++) {
+        fixture_start(s, p, "tree", id, quoted(input, TREES[i].tree));
+        for (int rounds = 0; fixture_phase(s, p, id) == PAWL_RUN_LIVE; rounds++) {
             assert_in_range(rounds, 0, 50);
-            stage_poll(s, p);
+            fixture_poll(s, p);
             pawl_close(p);
             p = open_trees(s);
-            stage_advance(s, 7);
-            stage_poll(s, p);
+            fixture_advance(s, 7);
+            fixture_poll(s, p);
         }
-        stage_done(s, p, id, TREES[i].gives, (int)i);
+        fixture_done(s, p, id, TREES[i].gives, (int)i);
         pawl_close(p);
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_failure_leaves_the_function(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
-    stage_start(s, p, "tree_awaited", "one", "{\"all\":[{\"sleep\":9},{\"fail\":\"x\"}]}");
-    stage_start(s, p, "tree_awaited", "two", "{\"any\":[{\"fail\":\"y\"},{\"sleep\":9}]}");
-    STAGE_FAILED(s, p, "one", "x", "on purpose");
-    STAGE_FAILED(s, p, "two", "y", "on purpose");
+    fixture_start(s, p, "tree_awaited", "one", "{\"all\":[{\"sleep\":9},{\"fail\":\"x\"}]}");
+    fixture_start(s, p, "tree_awaited", "two", "{\"any\":[{\"fail\":\"y\"},{\"sleep\":9}]}");
+    FIXTURE_FAILED(s, p, "one", "x", "on purpose");
+    FIXTURE_FAILED(s, p, "two", "y", "on purpose");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- One function at a time ---- */
 
 static void one_run(conf *c, pawl_workflow_fn *fn, const char *gives, const char *history)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
-    stage_register(s, p, "workflow", fn);
-    stage_start(s, p, "workflow", "run", "1");
-    STAGE_DONE(s, p, "run", gives);
+    fixture_register(s, p, "workflow", fn);
+    fixture_start(s, p, "workflow", "run", "1");
+    FIXTURE_DONE(s, p, "run", gives);
     if (history)
-        STAGE_HISTORY(s, p, "run", history);
+        FIXTURE_HISTORY(s, p, "run", history);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *joining(pawl_run *run, const char *input)
@@ -254,7 +254,7 @@ static const char *recovering(pawl_run *run, const char *input)
     if (first != 0 || pawl_value(some[0]) || pawl_outcome_code(lost) != PAWL_CANCELLED ||
         o != pawl_try(run, some[0]))
         return "false";
-    pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "after", input);
     return pawl_json(run, "%s", pawl_outcome_name(o));
 }
 
@@ -263,7 +263,8 @@ static void a_failure_is_dealt_with(conf *c)
     one_run(c, recovering, "\"rejected\"", "call:fail sleep failed abandon step:after");
 }
 
-/* Who has come with the winner has not lost: its answer is there, and stays. */
+/* A future that was answered together with the winner has not lost: its answer is there, and
+ * stays. */
 static const char *dead_heat(pawl_run *run, const char *input)
 {
     pawl_future *some[] = {pawl_sleep_later(run, 50), pawl_sleep_later(run, 5),
@@ -277,7 +278,7 @@ static const char *dead_heat(pawl_run *run, const char *input)
     return pawl_value(same[0]) && pawl_value(same[1]) ? input : "false";
 }
 
-static void who_comes_with_the_winner_stays(conf *c)
+static void a_future_answered_with_the_winner_stays(conf *c)
 {
     one_run(c, dead_heat, "1", "sleep sleep sleep woken woken abandon sleep sleep woken woken");
 }
@@ -298,16 +299,16 @@ static const char *sleeper(pawl_run *run, const char *input)
 
 static void what_a_loser_says_is_not_recorded(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
-    STAGE_REGISTER(s, p, lost_child);
-    STAGE_REGISTER(s, p, sleeper);
-    stage_start(s, p, "lost_child", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    assert_int_equal(stage_phase(s, p, "run/1.2"), PAWL_RUN_CANCELLED);
-    STAGE_HISTORY(s, p, "run", "child:sleeper sleep woken abandon sleep woken");
+    FIXTURE_REGISTER(s, p, lost_child);
+    FIXTURE_REGISTER(s, p, sleeper);
+    fixture_start(s, p, "lost_child", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    assert_int_equal(fixture_phase(s, p, "run/1.2"), PAWL_RUN_CANCELLED);
+    FIXTURE_HISTORY(s, p, "run", "child:sleeper sleep woken abandon sleep woken");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *slow_loses(pawl_run *run, const char *input)
@@ -326,22 +327,22 @@ static const char *slow_loses(pawl_run *run, const char *input)
 /* And nothing is left of it: no timer, no attempt, and the run sleeps until its own time. */
 static void a_loser_leaves_nothing(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
-    STAGE_REGISTER(s, p, slow_loses);
-    stage_start(s, p, "slow_loses", "run", "1");
-    stage_poll(s, p);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
-    assert_int_equal(stage_wakes(s, p, "run"), stage_now(s) + PAWL_MINUTES(10));
+    FIXTURE_REGISTER(s, p, slow_loses);
+    fixture_start(s, p, "slow_loses", "run", "1");
+    fixture_poll(s, p);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_wake_at(s, p, "run"), fixture_now(s) + PAWL_MINUTES(10));
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
     assert_null(strstr(why, "fail-late"));
     pawl_free(why);
-    STAGE_DONE(s, p, "run", "\"timeout\"");
-    STAGE_HISTORY(s, p, "run", "call:fail-late sleep attempt woken abandon now sleep woken now");
+    FIXTURE_DONE(s, p, "run", "\"timeout\"");
+    FIXTURE_HISTORY(s, p, "run", "call:fail-late sleep attempt woken abandon now sleep woken now");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *sharing(pawl_run *run, const char *input)
@@ -403,7 +404,7 @@ static void they_go_in_any_order(conf *c)
     one_run(c, dropping, "1", "sleep call:fail failed woken sleep abandon");
 }
 
-/* What is given back is still there for those who are made of it. */
+/* A future that was given back is still there for the composites that are made of it. */
 static const char *returning(pawl_run *run, const char *input)
 {
     pawl_future *two[] = {pawl_call_later(run, "echo", input, NULL), pawl_sleep_later(run, 10)};
@@ -456,33 +457,33 @@ static const char *giving_up(pawl_run *run, const char *input)
     if (pawl_outcome_code(pawl_try(run, f)) != PAWL_CANCELLED ||
         pawl_outcome_code(pawl_try(run, done)) != PAWL_OK)
         return "1";
-    pawl_sleep_later(run, PAWL_DAYS(1)); /* nobody ever asks for it */
+    pawl_sleep_later(run, PAWL_DAYS(1)); /* it is never asked for */
     pawl_call_later(run, "echo", "8", NULL);
     return pawl_json(run, "%j", input);
 }
 
-static void who_is_not_asked_for_holds_up_nobody(conf *c)
+static void a_future_that_is_not_asked_for_holds_up_no_other(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
-    STAGE_REGISTER(s, p, giving_up);
-    stage_start(s, p, "giving_up", "run", "1");
-    int64_t began = stage_now(s);
-    STAGE_DONE(s, p, "run", "1");
-    assert_int_equal(stage_now(s), began);
-    STAGE_HISTORY(s, p, "run", "sleep call:echo done abandon sleep call:echo");
-    stage_advance(s, PAWL_DAYS(2));
-    stage_poll(s, p);
-    STAGE_NOTES(s, "echo"); /* the second was never called */
+    FIXTURE_REGISTER(s, p, giving_up);
+    fixture_start(s, p, "giving_up", "run", "1");
+    int64_t began = fixture_now(s);
+    FIXTURE_DONE(s, p, "run", "1");
+    assert_int_equal(fixture_now(s), began);
+    FIXTURE_HISTORY(s, p, "run", "sleep call:echo done abandon sleep call:echo");
+    fixture_advance(s, PAWL_DAYS(2));
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "echo"); /* the second was never called */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *glancing(pawl_run *run, const char *input)
 {
     pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 10)};
     pawl_future *message = pawl_receive_later(run, "box", PAWL_FOREVER);
-    pawl_any(run, two, 2, 0); /* both are there: nobody is abandoned, and there is no row of it */
+    pawl_any(run, two, 2, 0); /* both are there: none is abandoned, and there is no row of it */
     int there = pawl_value(message) != NULL;
     pawl_await(run, message);
     pawl_sleep(run, 1000);
@@ -492,22 +493,22 @@ static const char *glancing(pawl_run *run, const char *input)
 /* What came later is not there at a replay either. */
 static void a_replay_is_told_nothing_earlier(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, glancing);
-    stage_start(s, p, "glancing", "run", "7");
-    stage_poll(s, p);
-    stage_advance(s, 10);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, glancing);
+    fixture_start(s, p, "glancing", "run", "7");
+    fixture_poll(s, p);
+    fixture_advance(s, 10);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "1", NULL), PAWL_OK);
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, glancing);
-    STAGE_DONE(s, p, "run", "7");
-    STAGE_HISTORY(s, p, "run", "sleep sleep receive:box woken woken message sleep woken");
+    p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, glancing);
+    FIXTURE_DONE(s, p, "run", "7");
+    FIXTURE_HISTORY(s, p, "run", "sleep sleep receive:box woken woken message sleep woken");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {
@@ -519,14 +520,15 @@ static const conf_case CASES[] = {
     {"dx-futures kept ones come one by one", kept_ones_come_one_by_one, 0},
     {"dx-X25 dx-X26 a failure is dealt with", a_failure_is_dealt_with, 0},
     {"dx-X5 dx-races a loser leaves nothing", a_loser_leaves_nothing, 0},
-    {"dx-races who comes with the winner stays", who_comes_with_the_winner_stays, 0},
+    {"dx-races a future answered with the winner stays", a_future_answered_with_the_winner_stays,
+     0},
     {"dx-Y8 dx-Y15 what a loser says is not recorded", what_a_loser_says_is_not_recorded, 0},
     {"one may be in many", one_may_be_in_many, 0},
     {"they go in any order", they_go_in_any_order, 0},
     {"losers with an answer go", losers_with_an_answer_go, 0},
     {"values are given back", values_are_given_back, 0},
-    {"dx-Y5 dx-futures who is not asked for holds up nobody", who_is_not_asked_for_holds_up_nobody,
-     0},
+    {"dx-Y5 dx-futures a future that is not asked for holds up no other",
+     a_future_that_is_not_asked_for_holds_up_no_other, 0},
 };
 
 int main(void)

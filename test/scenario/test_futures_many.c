@@ -35,13 +35,13 @@ static const char *deep(pawl_run *run, const char *input)
 /* Also where one is lost: all of them are looked at one after the other, on a small stack. */
 static void deep_ones_need_no_stack(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, deep);
-    stage_start(s, p, "deep", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, deep);
+    fixture_start(s, p, "deep", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Mistakes ---- */
@@ -62,15 +62,15 @@ static pawl_future *spent(pawl_run *run)
 
 static const char *mistaken(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     pawl_future *f = pawl_sleep_later(run, 1), *none = NULL;
     switch (pawl_get_int(input, "", 0)) {
-    case 0: /* it is somebody else's from here on */
-        atomic_store(stage_number(s, 0), (int64_t)(intptr_t)f);
+    case 0: /* another engine owns it from here on */
+        atomic_store(fixture_number(s, 0), (int64_t)(intptr_t)f);
         pawl_sleep(run, 60000);
         return "0";
     case 1:
-        f = (pawl_future *)(intptr_t)atomic_load(stage_number(s, 0)); // NOLINT
+        f = (pawl_future *)(intptr_t)atomic_load(fixture_number(s, 0)); // NOLINT
         return pawl_await(run, f);
     case 2:
         return pawl_await(run, NULL);
@@ -115,22 +115,27 @@ static const char *mistaken(pawl_run *run, const char *input)
 
 static void mistakes_hold_the_run(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, mistaken);
-    stage_start(s, p, "mistaken", "owner", "0");
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, mistaken);
+    fixture_start(s, p, "mistaken", "owner", "0");
+    fixture_poll(s, p);
     for (int i = 1; i <= 14; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "mistaken", id, input);
-        stage_held(s, p, id, i == 14 ? "more than 100000 futures" : i > 10 ? "given back" : "", i);
+        fixture_start(s, p, "mistaken", id, input);
+        fixture_held(s, p, id,
+                     i == 14  ? "more than 100000 futures"
+                     : i > 10 ? "given back"
+                              : "",
+                     i);
     }
-    assert_int_equal(stage_phase(s, p, "owner"), PAWL_RUN_LIVE); /* it has nothing to do with it */
-    STAGE_DONE(s, p, "owner", "0");
+    assert_int_equal(fixture_phase(s, p, "owner"),
+                     PAWL_RUN_LIVE); /* it has nothing to do with it */
+    FIXTURE_DONE(s, p, "owner", "0");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Many ---- */
@@ -149,26 +154,26 @@ static const char *fan_out(pawl_run *run, const char *input)
     return input;
 }
 
-static double cpu_of(stage *s, pawl *p, const char *id, const char *count)
+static double cpu_of(engine_fixture *s, pawl *p, const char *id, const char *count)
 {
     clock_t began = clock();
-    stage_start(s, p, "fan_out", id, count);
-    stage_done(s, p, id, count, __LINE__);
+    fixture_start(s, p, "fan_out", id, count);
+    fixture_done(s, p, id, count, __LINE__);
     return (double)(clock() - began) / CLOCKS_PER_SEC;
 }
 
 /* Ten times as many may cost ten times as much; a square would be a hundred. */
 static void many_do_not_cost_more_each(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, fan_out);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, fan_out);
     cpu_of(s, p, "warm", "1000");
     double some = cpu_of(s, p, "some", "1000"), many = cpu_of(s, p, "many", "10000");
     if (many > 30 * some + 0.1)
         fail_msg("1000 took %.3f s, 10000 took %.3f s", some, many);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Crashes ---- */
@@ -199,8 +204,8 @@ static const char *watching(pawl_run *run, const char *input)
     return pawl_json(run, "%s", seen);
 }
 
-/* After a crash it may see something else; but what the journal has is what the end says, whoever
- * reads it again. */
+/* After a crash it may see something else; but what the journal has is what the end says, whichever
+ * process reads it again. */
 static const char *reading(pawl_run *run, const char *input)
 {
     const char *seen = watching(run, input);

@@ -17,36 +17,36 @@
 
 enum { INSIDE, MOST, LET_GO, LET_FIRST_GO };
 
-static int64_t number(stage *s, int which)
+static int64_t number(engine_fixture *s, int which)
 {
-    return atomic_load(stage_number(s, which));
+    return atomic_load(fixture_number(s, which));
 }
 
-static void enter(stage *s)
+static void enter(engine_fixture *s)
 {
-    int64_t inside = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    int64_t inside = atomic_fetch_add(fixture_number(s, INSIDE), 1) + 1;
     int64_t most = number(s, MOST);
-    while (inside > most && !atomic_compare_exchange_weak(stage_number(s, MOST), &most, inside))
+    while (inside > most && !atomic_compare_exchange_weak(fixture_number(s, MOST), &most, inside))
         continue;
 }
 
 /* Stays in the function until the test lets it go, deaf to everything else. */
 static const char *stand(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%s", pawl_work_name(work));
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%s", pawl_work_name(work));
     enter(s);
     while (!number(s, LET_GO))
         poll(NULL, 0, 1);
-    atomic_fetch_sub(stage_number(s, INSIDE), 1);
+    atomic_fetch_sub(fixture_number(s, INSIDE), 1);
     return input;
 }
 
 /* The same; it is let go by itself. */
 static const char *stand_first(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%s", pawl_work_name(work));
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%s", pawl_work_name(work));
     while (!number(s, LET_FIRST_GO))
         poll(NULL, 0, 1);
     return input;
@@ -62,11 +62,11 @@ static const char *three(pawl_run *run, const char *input)
     return input;
 }
 
-static void expect_once(stage *s, const char *names)
+static void expect_once(engine_fixture *s, const char *names)
 {
     for (; *names; names++) {
         char name[] = {*names, '\0'};
-        int count = stage_count(s, name);
+        int count = fixture_count(s, name);
         if (count != 1)
             fail_msg("%s was executed %d times", name, count);
     }
@@ -79,13 +79,13 @@ static const char *nothing(pawl_run *run, const char *input)
     return input;
 }
 
-static void let_others_go_on(served *v, const char *prefix)
+static void let_others_go_on(served_fixture *v, const char *prefix)
 {
     for (int i = 0; i < 20; i++) {
         char id[32];
         snprintf(id, sizeof id, "%s-%d", prefix, i);
-        stage_start(v->stage, v->p, "nothing", id, "1");
-        STAGE_CODE(v->stage, v->p, pawl_wait(v->p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        fixture_start(v->fixture, v->p, "nothing", id, "1");
+        FIXTURE_CODE(v->fixture, v->p, pawl_wait(v->p, id, PAWL_FOREVER, NULL), PAWL_OK);
     }
 }
 
@@ -93,9 +93,9 @@ static void let_others_go_on(served *v, const char *prefix)
 
 static const char *takes_long(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%s", pawl_work_name(work));
-    stage_advance(s, 150);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%s", pawl_work_name(work));
+    fixture_advance(s, 150);
     return input;
 }
 
@@ -110,60 +110,60 @@ static const char *three_long(pawl_run *run, const char *input)
 /* Each call executes what it has begun, records it, and begins with nothing else. */
 static void finish_records_what_has_returned(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, three_long);
-    stage_start(s, p, "three_long", "run", "7");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, three_long);
+    fixture_start(s, p, "three_long", "run", "7");
     int rounds = 0;
     while (pawl_finish(p, "run", 100, NULL) == PAWL_TIMEOUT && ++rounds < 20)
         continue;
     expect_once(s, "abc");
     assert_in_range(rounds, 1, 4);
-    STAGE_DONE(s, p, "run", "7");
+    FIXTURE_DONE(s, p, "run", "7");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- A hold ---- */
 
 static void a_release_waits_for_jobs(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 8));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, three);
-    STAGE_REGISTER(s, v.p, nothing);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 8));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, three);
+    FIXTURE_REGISTER(s, v.p, nothing);
     served_begin(&v);
-    stage_start(s, v.p, "three", "run", "7");
+    fixture_start(s, v.p, "three", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 3);
-    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
     let_others_go_on(&v, "held");
-    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
     let_others_go_on(&v, "released");
-    atomic_store(stage_number(s, LET_GO), 1);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "abc");
     assert_int_equal(number(s, MOST), 3);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
     served_end(&v);
 }
 
-/* It stays this node's until then, and is nobody's afterwards. */
+/* It stays this node's until then, and has no owner afterwards. */
 static void a_hold_waits_for_jobs(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 4));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, three);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 4));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, three);
     served_begin(&v);
-    stage_start(s, v.p, "three", "run", "7");
+    fixture_start(s, v.p, "three", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 3);
-    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
-    atomic_store(stage_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     served_stop(&v);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
-    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step-later:b step-later:c done done done");
+    FIXTURE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "abc");
     served_end(&v);
 }
@@ -172,14 +172,14 @@ static void a_hold_waits_for_jobs(conf *c)
 static const char *note_position(pawl_work *work, const char *input)
 {
     const char *position = strrchr(pawl_work_key(work), '.');
-    stage_note(pawl_work_arg(work), "%s%s-%lld", pawl_work_name(work), position ? position : "",
-               (long long)pawl_work_attempt(work));
+    fixture_note(pawl_work_arg(work), "%s%s-%lld", pawl_work_name(work), position ? position : "",
+                 (long long)pawl_work_attempt(work));
     return input;
 }
 
 static const char *between(pawl_run *run, const char *input)
 {
-    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_future *f = LATER("a", fixture_echo, input);
     pawl_step(run, "f", stand_first, input, ARG);
     pawl_step(run, "b", note_position, input, ARG);
     return pawl_await(run, f);
@@ -189,25 +189,25 @@ static const char *between(pawl_run *run, const char *input)
  * is recorded behind a row for that one, whose key and number of attempts stay what they are. */
 static void a_hold_between_steps(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, between);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, between);
     served_begin(&v);
-    stage_start(s, v.p, "between", "run", "7");
-    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
-    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
-    atomic_store(stage_number(s, LET_FIRST_GO), 1);
-    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    fixture_start(s, v.p, "between", "run", "7");
+    TMP_AWAIT(fixture_count(s, "a") == 1 && fixture_count(s, "f") == 1);
+    FIXTURE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_FIRST_GO), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "run") == PAWL_RUN_HELD);
     served_stop(&v);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f step-again:b done");
-    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step:f step-again:b done");
+    FIXTURE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "af");
-    assert_int_equal(stage_count(s, "b.4-1"), 1);
-    stage_start(s, v.p, "between", "other", "7"); /* as it is without a hold */
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
-    assert_int_equal(stage_count(s, "b.4-1"), 2);
+    assert_int_equal(fixture_count(s, "b.4-1"), 1);
+    fixture_start(s, v.p, "between", "other", "7"); /* as it is without a hold */
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(fixture_count(s, "b.4-1"), 2);
     served_end(&v);
 }
 
@@ -215,20 +215,20 @@ static const char *in_transaction(pawl_work *work, void *native, const char *inp
 {
     (void)native;
     (void)input;
-    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    fixture_note(pawl_work_arg(work), "%s", pawl_work_name(work));
     return "\"given\"";
 }
 
 static const char *undo(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "undo-%s",
-               pawl_work_text(work, input, "/result", "without a result"));
+    fixture_note(pawl_work_arg(work), "undo-%s",
+                 pawl_work_text(work, input, "/result", "without a result"));
     return "null";
 }
 
 static const char *undone(pawl_run *run, const char *input)
 {
-    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_future *f = LATER("a", fixture_echo, input);
     pawl_step(run, "f", stand_first, input, ARG);
     pawl_transact(run, "t", in_transaction, input, PAWL_CALL(.arg = pawl_arg(run), .undo = "undo"));
     pawl_await(run, f);
@@ -239,23 +239,23 @@ static const char *undone(pawl_run *run, const char *input)
  * returned comes between the row that says how to undo it and its own. */
 static void a_hold_before_a_transaction(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, undone);
-    STAGE_CODE(s, v.p, pawl_register_work(v.p, "undo", undo, PAWL_WORK(.arg = s)), PAWL_OK);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, undone);
+    fixture_register_work(s, v.p, "undo", undo);
     served_begin(&v);
-    stage_start(s, v.p, "undone", "run", "7");
-    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
-    STAGE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
-    atomic_store(stage_number(s, LET_FIRST_GO), 1);
-    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    fixture_start(s, v.p, "undone", "run", "7");
+    TMP_AWAIT(fixture_count(s, "a") == 1 && fixture_count(s, "f") == 1);
+    FIXTURE_CODE(s, v.p, pawl_hold(v.p, "run", NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_FIRST_GO), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "run") == PAWL_RUN_HELD);
     served_stop(&v);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f undo-of:undo done");
-    STAGE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step:f undo-of:undo done");
+    FIXTURE_CODE(s, v.p, pawl_release(v.p, "run"), PAWL_OK);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
     expect_once(s, "aft");
-    assert_int_equal(stage_count(s, "undo-given"), 1);
+    assert_int_equal(fixture_count(s, "undo-given"), 1);
     served_end(&v);
 }
 
@@ -265,45 +265,46 @@ static const char *receiving(pawl_run *run, const char *input)
     pawl_future *f = LATER("a", stand, input);
     for (int i = 0; i < 3; i++)
         pawl_receive(run, "box", PAWL_FOREVER, &message);
-    stage_note(pawl_arg(run), "received");
+    fixture_note(pawl_arg(run), "received");
     return pawl_await(run, f);
 }
 
-/* Somebody else holds the run, and its owner learns of it by a park. */
+/* Another engine holds the run, and its owner learns of it by a park. */
 static void a_hold_from_elsewhere(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
-    stage *s = v.stage;
-    pawl *other = stage_open(s, NULL);
-    STAGE_REGISTER(s, v.p, receiving);
-    STAGE_REGISTER(s, v.p, nothing);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *other = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, v.p, receiving);
+    FIXTURE_REGISTER(s, v.p, nothing);
     served_begin(&v);
-    stage_start(s, v.p, "receiving", "run", "7");
+    fixture_start(s, v.p, "receiving", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    STAGE_CODE(s, other, pawl_hold(other, "run", NULL), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_send(v.p, "run", "box", "1", NULL), PAWL_OK); /* it wakes, and parks */
+    FIXTURE_CODE(s, other, pawl_hold(other, "run", NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_send(v.p, "run", "box", "1", NULL),
+                 PAWL_OK); /* it wakes, and parks */
     let_others_go_on(&v, "held");
-    STAGE_CODE(s, other, pawl_release(other, "run"), PAWL_OK);
+    FIXTURE_CODE(s, other, pawl_release(other, "run"), PAWL_OK);
     let_others_go_on(&v, "released");
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     for (int i = 0; i < 2; i++)
-        STAGE_CODE(s, other, pawl_send(other, "run", "box", "1", NULL), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+        FIXTURE_CODE(s, other, pawl_send(other, "run", "box", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "a");
     pawl_close(other);
     served_end(&v);
 }
 
 typedef struct inside {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *p;
 } inside;
 
 static const char *hold_and_release(pawl_work *work, const char *input)
 {
     const inside *in = pawl_work_arg(work);
-    STAGE_CODE(in->stage, in->p, pawl_hold(in->p, "run", NULL), PAWL_OK);
-    STAGE_CODE(in->stage, in->p, pawl_release(in->p, "run"), PAWL_OK);
+    FIXTURE_CODE(in->fixture, in->p, pawl_hold(in->p, "run", NULL), PAWL_OK);
+    FIXTURE_CODE(in->fixture, in->p, pawl_release(in->p, "run"), PAWL_OK);
     return input;
 }
 
@@ -317,33 +318,33 @@ static const char *sleeps_long(pawl_run *run, const char *input)
     return message;
 }
 
-static pawl *open_sleeper(stage *s, inside *in)
+static pawl *open_sleeper(engine_fixture *s, inside *in)
 {
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     *in = (inside){s, p};
-    STAGE_CODE(s, p,
-               pawl_register_workflow(p, "sleeps_long", sleeps_long, PAWL_WORKFLOW(.arg = in)),
-               PAWL_OK);
+    FIXTURE_CODE(s, p,
+                 pawl_register_workflow(p, "sleeps_long", sleeps_long, PAWL_WORKFLOW(.arg = in)),
+                 PAWL_OK);
     return p;
 }
 
-/* It was driven, and a message wakes it, whoever drives it next. */
+/* It was driven, and a message wakes it, whichever node drives it next. */
 static void a_release_in_a_step(conf *c)
 {
     inside in;
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_sleeper(s, &in);
-    stage_poll(s, p); /* a node from here on: it owns what it starts */
-    stage_start(s, p, "sleeps_long", "run", "null");
-    STAGE_UNTIL(s, p, stage_wakes(s, p, "run") > stage_now(s) + 3600000);
+    fixture_poll(s, p); /* a node from here on: it owns what it starts */
+    fixture_start(s, p, "sleeps_long", "run", "null");
+    FIXTURE_UNTIL(s, p, fixture_wake_at(s, p, "run") > fixture_now(s) + 3600000);
     pawl_close(p);
     p = open_sleeper(s, &in);
-    int64_t began = stage_now(s);
-    STAGE_CODE(s, p, pawl_send(p, "run", "box", "8", NULL), PAWL_OK);
-    STAGE_DONE(s, p, "run", "8");
-    assert_in_range(stage_now(s) - began, 0, 60000);
+    int64_t began = fixture_now(s);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "8", NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "8");
+    assert_in_range(fixture_now(s) - began, 0, 60000);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Trouble of the function ---- */
@@ -358,21 +359,20 @@ static const char *lacking(pawl_run *run, const char *input)
 
 static void trouble_waits_for_jobs(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 3));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, lacking);
-    STAGE_REGISTER(s, v.p, nothing);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 3));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, lacking);
+    FIXTURE_REGISTER(s, v.p, nothing);
     served_begin(&v);
-    stage_start(s, v.p, "lacking", "run", "7");
-    TMP_AWAIT(number(s, INSIDE) == 1 && stage_count(s, "f") == 1);
-    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    fixture_start(s, v.p, "lacking", "run", "7");
+    TMP_AWAIT(number(s, INSIDE) == 1 && fixture_count(s, "f") == 1);
+    atomic_store(fixture_number(s, LET_FIRST_GO), 1);
     let_others_go_on(&v, "lacks");
-    atomic_store(stage_number(s, LET_GO), 1);
-    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_HELD);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step:f done");
-    STAGE_CODE(s, v.p, pawl_register_work(v.p, "missing", stage_echo, PAWL_WORK(.arg = s)),
-               PAWL_OK);
-    TMP_AWAIT(stage_phase(s, v.p, "run") == PAWL_RUN_DONE);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "run") == PAWL_RUN_HELD);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step:f done");
+    fixture_register_work(s, v.p, "missing", fixture_echo);
+    TMP_AWAIT(fixture_phase(s, v.p, "run") == PAWL_RUN_DONE);
     expect_once(s, "af");
     served_end(&v);
 }
@@ -381,25 +381,25 @@ static void trouble_waits_for_jobs(conf *c)
 
 static const char *two_more(pawl_run *run, const char *input)
 {
-    pawl_future *f = LATER("a", stage_echo, input);
+    pawl_future *f = LATER("a", fixture_echo, input);
     pawl_step(run, "f", stand_first, input, ARG);
-    pawl_step(run, "b", stage_echo, input, ARG);
+    pawl_step(run, "b", fixture_echo, input, ARG);
     return pawl_await(run, f);
 }
 
 /* The later step had returned long before the stop; the function had not come to wait for it. */
 static void a_stop_records_what_has_returned(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 60000));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, two_more);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 60000));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, two_more);
     served_begin(&v);
-    stage_start(s, v.p, "two_more", "run", "7");
-    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    fixture_start(s, v.p, "two_more", "run", "7");
+    TMP_AWAIT(fixture_count(s, "a") == 1 && fixture_count(s, "f") == 1);
     served_stop_and_set(&v, LET_FIRST_GO);
-    assert_int_equal(stage_count(s, "b"), 0);
+    assert_int_equal(fixture_count(s, "b"), 0);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "afb");
     served_end(&v);
 }
@@ -408,54 +408,54 @@ static void a_stop_records_what_has_returned(conf *c)
  * beside it. */
 static void a_stop_that_leaves_something(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 1));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, two_more);
-    STAGE_REGISTER(s, v.p, nothing);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2, .drain_ms = 1));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, two_more);
+    FIXTURE_REGISTER(s, v.p, nothing);
     served_begin(&v);
-    stage_start(s, v.p, "two_more", "run", "7");
-    TMP_AWAIT(stage_count(s, "a") == 1 && stage_count(s, "f") == 1);
+    fixture_start(s, v.p, "two_more", "run", "7");
+    TMP_AWAIT(fixture_count(s, "a") == 1 && fixture_count(s, "f") == 1);
     let_others_go_on(&v, "beside"); /* on the thread that was in a: that has returned */
     served_stop(&v);
-    STAGE_HISTORY(s, v.p, "run", "step-later:a step-again:f done");
-    atomic_store(stage_number(s, LET_FIRST_GO), 1);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:a step-again:f done");
+    atomic_store(fixture_number(s, LET_FIRST_GO), 1);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_once(s, "ab");
-    assert_int_equal(stage_count(s, "f"), 2);
+    assert_int_equal(fixture_count(s, "f"), 2);
     served_end(&v);
 }
 
 static const char *spinning(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
-    pawl_step(run, "f", stage_echo, input, ARG);
+    engine_fixture *s = pawl_arg(run);
+    pawl_step(run, "f", fixture_echo, input, ARG);
     pawl_future *child = pawl_child_later(run, "nothing", input, NULL);
-    atomic_fetch_add(stage_number(s, INSIDE), 1);
+    atomic_fetch_add(fixture_number(s, INSIDE), 1);
     while (!number(s, LET_GO))
         poll(NULL, 0, 1);
-    pawl_step(run, "b", stage_echo, input, ARG);
+    pawl_step(run, "b", fixture_echo, input, ARG);
     return pawl_await(run, child);
 }
 
-/* The function executes code of its own, for ever as far as anybody knows, and a child of it is
- * about to be started. The engine stops without it. When it comes back nobody waits for it: it
- * writes nothing, and the run goes on anew. */
+/* The function executes code of its own, for an unknown time, and a child of it is about to be
+ * started. The engine stops without it. When it comes back no thread waits for it: it writes
+ * nothing, and the run goes on anew. */
 static void a_stop_leaves_a_function_that_spins(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 10));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, spinning);
-    STAGE_REGISTER(s, v.p, nothing);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 10));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, spinning);
+    FIXTURE_REGISTER(s, v.p, nothing);
     served_begin(&v);
-    stage_start(s, v.p, "spinning", "run", "7");
+    fixture_start(s, v.p, "spinning", "run", "7");
     TMP_AWAIT(number(s, INSIDE) == 1);
     served_stop(&v);
-    assert_int_equal(stage_phase(s, v.p, "run"), PAWL_RUN_LIVE);
-    atomic_store(stage_number(s, LET_GO), 1);
+    assert_int_equal(fixture_phase(s, v.p, "run"), PAWL_RUN_LIVE);
+    atomic_store(fixture_number(s, LET_GO), 1);
     served_begin(&v); /* it waits for the thread that was left */
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    assert_int_equal(stage_count(s, "b"), 1);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(fixture_count(s, "b"), 1);
     served_end(&v);
 }
 

@@ -20,16 +20,16 @@
  * come late. */
 enum { CLAIM_MS = 8000, SHORT_CLAIM_MS = 2000, LOOKS_MS = 2500, PAUSE_MS = 20 };
 
-typedef struct play {
+typedef struct fixture {
     conf *conf;
     atomic_int executions;
-    atomic_int inside; /* somebody is in the step */
+    atomic_int inside; /* a process is in the step */
     atomic_int over;   /* the other node may go */
     pthread_t other;
     pawl *looks_on; /* its engine */
-} play;
+} fixture;
 
-static int claim_ms(const play *v)
+static int claim_ms(const fixture *v)
 {
     return v->conf->promises & DB_FILE ? SHORT_CLAIM_MS : CLAIM_MS;
 }
@@ -42,7 +42,7 @@ static void take_ms(int ms)
 
 static const char *take_long(pawl_work *work, const char *input)
 {
-    play *v = pawl_work_arg(work);
+    fixture *v = pawl_work_arg(work);
     atomic_fetch_add(&v->executions, 1);
     atomic_store(&v->inside, 1);
     take_ms(claim_ms(v) + LOOKS_MS);
@@ -54,7 +54,7 @@ static const char *flow(pawl_run *run, const char *input)
     return pawl_step(run, "long", take_long, input, PAWL_CALL(.arg = pawl_arg(run)));
 }
 
-static pawl *open_engine(play *v)
+static pawl *open_engine(fixture *v)
 {
     pawl *p = NULL;
     assert_int_equal(
@@ -66,7 +66,7 @@ static pawl *open_engine(play *v)
 /* The other node: it would take over if it could. */
 static void *look_on(void *arg)
 {
-    play *v = arg;
+    fixture *v = arg;
     while (!atomic_load(&v->inside))
         take_ms(PAUSE_MS);
     while (!atomic_load(&v->over)) {
@@ -76,7 +76,7 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-static pawl *begin(play *v, conf *c)
+static pawl *begin(fixture *v, conf *c)
 {
     v->conf = c;
     v->looks_on = open_engine(v);
@@ -86,7 +86,7 @@ static pawl *begin(play *v, conf *c)
     return p;
 }
 
-static void end(play *v, pawl *p)
+static void end(fixture *v, pawl *p)
 {
     atomic_store(&v->over, 1);
     assert_int_equal(pthread_join(v->other, NULL), 0);
@@ -97,7 +97,7 @@ static void end(play *v, pawl *p)
 
 static void a_long_step_under_finish(conf *c)
 {
-    play v = {0};
+    fixture v = {0};
     pawl *p = begin(&v, c);
     assert_int_equal(pawl_finish(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     end(&v, p);
@@ -105,7 +105,7 @@ static void a_long_step_under_finish(conf *c)
 
 static void a_long_step_under_poll(conf *c)
 {
-    play v = {0};
+    fixture v = {0};
     pawl *p = begin(&v, c);
     TMP_AWAIT((pawl_poll(p, NULL), pawl_wait(p, "run", 0, NULL) == PAWL_OK));
     end(&v, p);

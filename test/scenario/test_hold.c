@@ -1,5 +1,5 @@
-/* Holds: who holds a run and why, and that it goes on when, and only when, its reason is gone. What
- * was done before is not done again. */
+/* Holds: why a run is held, and that it goes on when, and only when, the reason is gone. What was
+ * done before is not done again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,41 +13,38 @@
 #include "support/engine_fixture.h"
 
 /* An engine of this build, driven by hand. */
-static pawl *open_build(stage *s, const char *build)
+static pawl *open_build(engine_fixture *s, const char *build)
 {
-    return stage_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
+    return fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
 }
-
-/* A step with the stage as its arg. */
-#define STEP(name) pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)))
 
 static const char *two_steps(pawl_run *run, const char *input)
 {
     (void)input;
-    STEP("first");
+    FIXTURE_ECHO(run, "first", "1");
     pawl_sleep(run, 1000);
-    return STEP("second");
+    return FIXTURE_ECHO(run, "second", "1");
 }
 
 /* Let time pass for some engines. */
-static void live_on(stage *s, pawl *const *engines, int count, int64_t ms)
+static void live_on(engine_fixture *s, pawl *const *engines, int count, int64_t ms)
 {
     for (int64_t passed = 0; passed <= ms; passed += 500) {
         for (int i = 0; i < count; i++)
-            stage_poll(s, engines[i]);
-        stage_advance(s, 500);
+            fixture_poll(s, engines[i]);
+        fixture_advance(s, 500);
     }
 }
 
-static void live_on_alone(stage *s, pawl *p, int64_t ms)
+static void live_on_alone(engine_fixture *s, pawl *p, int64_t ms)
 {
     live_on(s, &p, 1, ms);
 }
 
-static void expect_why(stage *s, pawl *p, const char *id, const char *words)
+static void expect_why(engine_fixture *s, pawl *p, const char *id, const char *words)
 {
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
     if (!strstr(why, words))
         fail_msg("expected '%s' in '%s'", words, why);
     pawl_free(why);
@@ -57,76 +54,76 @@ static void expect_why(stage *s, pawl *p, const char *id, const char *words)
 
 static void by_hand_before_it_begins(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, two_steps);
-    stage_start(s, p, "two_steps", "run", "null");
-    STAGE_CODE(s, p, pawl_hold(p, "run", "let me look first"), PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, two_steps);
+    fixture_start(s, p, "two_steps", "run", "null");
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "let me look first"), PAWL_OK);
     live_on_alone(s, p, 60000);
-    STAGE_NOTES(s, "");
-    STAGE_HELD(s, p, "run", "let me look first");
+    FIXTURE_NOTES(s, "");
+    FIXTURE_HELD(s, p, "run", "let me look first");
     expect_why(s, p, "run", "It goes on when it is released.");
-    STAGE_CODE(s, p, pawl_hold(p, "run", "another reason"), PAWL_OK);
-    STAGE_HELD(s, p, "run", "another reason");
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "another reason"), PAWL_OK);
+    FIXTURE_HELD(s, p, "run", "another reason");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void by_hand_while_it_sleeps(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, two_steps);
-    stage_poll(s, p); /* a node from here on: it owns what it starts */
-    stage_start(s, p, "two_steps", "run", "null");
-    stage_poll(s, p);
-    STAGE_NOTES(s, "first");
-    STAGE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, two_steps);
+    fixture_poll(s, p); /* a node from here on: it owns what it starts */
+    fixture_start(s, p, "two_steps", "run", "null");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
     live_on_alone(s, p, 60000);
-    STAGE_HELD(s, p, "run", "by hand");
-    STAGE_NOTES(s, "first");
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
-    STAGE_HISTORY(s, p, "run", "step:first sleep woken step:second");
+    FIXTURE_HELD(s, p, "run", "by hand");
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
+    FIXTURE_HISTORY(s, p, "run", "step:first sleep woken step:second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Of two engines one owns the run and the other one's user holds it. */
 static void by_hand_from_elsewhere(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p[] = {stage_open(s, NULL), stage_open(s, NULL)};
-    STAGE_REGISTER(s, p[0], two_steps);
-    stage_poll(s, p[0]);
-    stage_start(s, p[0], "two_steps", "run", "null");
-    stage_poll(s, p[0]);
-    STAGE_NOTES(s, "first");
-    STAGE_CODE(s, p[1], pawl_hold(p[1], "run", "stop it"), PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p[] = {fixture_open(s, NULL), fixture_open(s, NULL)};
+    FIXTURE_REGISTER(s, p[0], two_steps);
+    fixture_poll(s, p[0]);
+    fixture_start(s, p[0], "two_steps", "run", "null");
+    fixture_poll(s, p[0]);
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_CODE(s, p[1], pawl_hold(p[1], "run", "stop it"), PAWL_OK);
     live_on_alone(s, p[0], 60000);
-    STAGE_NOTES(s, "first");
-    STAGE_CODE(s, p[1], pawl_release(p[1], "run"), PAWL_OK);
-    STAGE_DONE(s, p[0], "run", "1");
-    STAGE_NOTES(s, "first second");
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_CODE(s, p[1], pawl_release(p[1], "run"), PAWL_OK);
+    FIXTURE_DONE(s, p[0], "run", "1");
+    FIXTURE_NOTES(s, "first second");
     pawl_close(p[0]);
     pawl_close(p[1]);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct inside {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *p;
 } inside;
 
 static const char *hold_my_run(pawl_work *work, const char *input)
 {
     const inside *in = pawl_work_arg(work);
-    stage_note(in->stage, "holding");
-    STAGE_CODE(in->stage, in->p, pawl_hold(in->p, "run", "in its step"), PAWL_OK);
+    fixture_note(in->fixture, "holding");
+    FIXTURE_CODE(in->fixture, in->p, pawl_hold(in->p, "run", "in its step"), PAWL_OK);
     return input;
 }
 
@@ -135,205 +132,207 @@ static const char *holds_itself(pawl_run *run, const char *input)
     inside *in = pawl_arg(run);
     (void)input;
     pawl_step(run, "hold", hold_my_run, "1", PAWL_CALL(.arg = in));
-    return pawl_step(run, "after", stage_echo, "2", PAWL_CALL(.arg = in->stage));
+    return pawl_step(run, "after", fixture_echo, "2", PAWL_CALL(.arg = in->fixture));
 }
 
 /* The step that is under way ends and is recorded; the next one is not called. */
 static void by_hand_while_a_step_runs(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     inside in = {s, p};
-    STAGE_CODE(s, p, pawl_register_workflow(p, "w", holds_itself, PAWL_WORKFLOW(.arg = &in)),
-               PAWL_OK);
-    stage_start(s, p, "w", "run", "null");
-    STAGE_HELD(s, p, "run", "in its step");
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", holds_itself, PAWL_WORKFLOW(.arg = &in)),
+                 PAWL_OK);
+    fixture_start(s, p, "w", "run", "null");
+    FIXTURE_HELD(s, p, "run", "in its step");
     live_on_alone(s, p, 60000);
-    STAGE_NOTES(s, "holding");
-    STAGE_HISTORY(s, p, "run", "step:hold");
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "2");
-    STAGE_NOTES(s, "holding after");
+    FIXTURE_NOTES(s, "holding");
+    FIXTURE_HISTORY(s, p, "run", "step:hold");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "2");
+    FIXTURE_NOTES(s, "holding after");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void what_cannot_be_held(conf *c)
 {
     static char large[PAWL_MAX_ID + 2];
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     memset(large, 'x', sizeof large - 1);
-    STAGE_REGISTER(s, p, two_steps);
-    STAGE_CODE(s, p, pawl_hold(p, "nobody", "x"), PAWL_NOTFOUND);
-    STAGE_CODE(s, p, pawl_release(p, "nobody"), PAWL_NOTFOUND);
-    stage_start(s, p, "two_steps", "run", "null");
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK); /* it was not held, and is not */
-    STAGE_CODE(s, p, pawl_hold(p, "run", "\xff"), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_hold(p, "run", large), PAWL_LIMIT);
-    STAGE_CODE(s, p, pawl_hold(p, NULL, "x"), PAWL_INVALID);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, p, pawl_hold(p, "run", "too late"), PAWL_ENDED);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_ENDED);
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_REGISTER(s, p, two_steps);
+    FIXTURE_CODE(s, p, pawl_hold(p, "nobody", "x"), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_release(p, "nobody"), PAWL_NOTFOUND);
+    fixture_start(s, p, "two_steps", "run", "null");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK); /* it was not held, and is not */
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "\xff"), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", large), PAWL_LIMIT);
+    FIXTURE_CODE(s, p, pawl_hold(p, NULL, "x"), PAWL_INVALID);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "too late"), PAWL_ENDED);
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_ENDED);
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- A workflow that no node has ---- */
 
-static void start_version(stage *s, pawl *p, const char *workflow, const char *version,
+static void start_version(engine_fixture *s, pawl *p, const char *workflow, const char *version,
                           const char *id)
 {
-    STAGE_CODE(s, p, pawl_start(p, workflow, id, "null", PAWL_START(.version = version)), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, workflow, id, "null", PAWL_START(.version = version)),
+                 PAWL_OK);
 }
 
-/* It is held after two seconds, and not before; whoever registers it has it at once. */
+/* It is held after two seconds, and not before; an engine that registers the work function has it
+ * at once. */
 static void a_workflow_that_is_missing(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     start_version(s, p, "checkout", NULL, "any");
     start_version(s, p, "checkout", "1.2", "old");
-    stage_poll(s, p);
+    fixture_poll(s, p);
     for (int i = 0; i < 19; i++) {
-        stage_advance(s, 100);
-        stage_poll(s, p);
+        fixture_advance(s, 100);
+        fixture_poll(s, p);
     }
-    assert_int_equal(stage_phase(s, p, "any"), PAWL_RUN_LIVE);
-    stage_advance(s, 1100); /* and until it looks again */
-    stage_poll(s, p);
-    STAGE_HELD(s, p, "any", "no node has checkout");
-    STAGE_HELD(s, p, "old", "no node has checkout 1.2");
+    assert_int_equal(fixture_phase(s, p, "any"), PAWL_RUN_LIVE);
+    fixture_advance(s, 1100); /* and until it looks again */
+    fixture_poll(s, p);
+    FIXTURE_HELD(s, p, "any", "no node has checkout");
+    FIXTURE_HELD(s, p, "old", "no node has checkout 1.2");
     expect_why(s, p, "old", "a node comes that has workflow");
-    STAGE_CODE(
+    FIXTURE_CODE(
         s, p,
         pawl_register_workflow(p, "checkout", two_steps, PAWL_WORKFLOW(.version = "2", .arg = s)),
         PAWL_OK);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "first");
-    STAGE_DONE(s, p, "any", "1");
-    assert_int_equal(stage_phase(s, p, "old"), PAWL_RUN_HELD);
-    STAGE_CODE(
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_DONE(s, p, "any", "1");
+    assert_int_equal(fixture_phase(s, p, "old"), PAWL_RUN_HELD);
+    FIXTURE_CODE(
         s, p,
         pawl_register_workflow(p, "checkout", two_steps, PAWL_WORKFLOW(.version = "1.2", .arg = s)),
         PAWL_OK);
-    STAGE_DONE(s, p, "old", "1");
+    FIXTURE_DONE(s, p, "old", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The version that it got there stays its own. */
 static void a_run_gets_the_version_of_the_first_that_has_one(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     pawl_info *info = NULL;
     start_version(s, p, "w", NULL, "run");
-    STAGE_CODE(s, p,
-               pawl_register_workflow(p, "w", two_steps, PAWL_WORKFLOW(.version = "7", .arg = s)),
-               PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
+    FIXTURE_CODE(s, p,
+                 pawl_register_workflow(p, "w", two_steps, PAWL_WORKFLOW(.version = "7", .arg = s)),
+                 PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
     assert_string_equal(pawl_info_version(info), "7");
     pawl_info_free(info);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A node that has it may be slow; that is no reason to hold. */
 static void not_while_a_live_node_has_it(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    pawl *slow = stage_open(s, NULL), *other = stage_open(s, NULL);
-    STAGE_REGISTER(s, slow, two_steps);
-    stage_poll(s, slow);
-    stage_poll(s, other);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *slow = fixture_open(s, NULL), *other = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, slow, two_steps);
+    fixture_poll(s, slow);
+    fixture_poll(s, other);
     start_version(s, other, "two_steps", NULL, "run");
     for (int i = 0; i < 4; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, other);
+        fixture_advance(s, 1000);
+        fixture_poll(s, other);
     }
-    assert_int_equal(stage_phase(s, other, "run"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_phase(s, other, "run"), PAWL_RUN_LIVE);
     pawl_close(slow);
-    stage_advance(s, 1000);
-    stage_poll(s, other);
-    STAGE_HELD(s, other, "run", "no node has two_steps");
+    fixture_advance(s, 1000);
+    fixture_poll(s, other);
+    FIXTURE_HELD(s, other, "run", "no node has two_steps");
     pawl_close(other);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A node that comes later, with the workflow, finds what is held. */
 static void the_next_node_has_it(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     start_version(s, p, "two_steps", NULL, "run");
     start_version(s, p, "nobody's", NULL, "other");
-    STAGE_HELD(s, p, "run", "no node has");
-    pawl *q = stage_open(s, NULL);
-    STAGE_REGISTER(s, q, two_steps);
-    STAGE_DONE(s, q, "run", "1");
-    STAGE_HELD(s, q, "other", "no node has nobody's");
+    FIXTURE_HELD(s, p, "run", "no node has");
+    pawl *q = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, q, two_steps);
+    FIXTURE_DONE(s, q, "run", "1");
+    FIXTURE_HELD(s, q, "other", "no node has nobody's");
     pawl_close(p);
     pawl_close(q);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* B4: what nobody can drive does not stand before what can be driven. */
-static void behind_a_thousand_that_nobody_has(conf *c)
+/* B4: runs that no node can drive do not stand before runs that can be driven. */
+static void behind_a_thousand_that_no_node_has(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < 1000; i++) {
         char id[32];
         snprintf(id, sizeof id, "stuck-%d", i);
         start_version(s, p, "unknown", NULL, id);
     }
-    STAGE_REGISTER(s, p, two_steps);
-    stage_advance(s, 1);
-    stage_start(s, p, "two_steps", "run", "null");
-    stage_poll(s, p);
-    STAGE_NOTES(s, "first");
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_REGISTER(s, p, two_steps);
+    fixture_advance(s, 1);
+    fixture_start(s, p, "two_steps", "run", "null");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "first");
+    FIXTURE_DONE(s, p, "run", "1");
     live_on_alone(s, p, 4000);
-    assert_int_equal(stage_phase(s, p, "stuck-0"), PAWL_RUN_HELD);
-    assert_int_equal(stage_phase(s, p, "stuck-999"), PAWL_RUN_HELD);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "unknown", two_steps, PAWL_WORKFLOW(.arg = s)),
-               PAWL_OK);
+    assert_int_equal(fixture_phase(s, p, "stuck-0"), PAWL_RUN_HELD);
+    assert_int_equal(fixture_phase(s, p, "stuck-999"), PAWL_RUN_HELD);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "unknown", two_steps, PAWL_WORKFLOW(.arg = s)),
+                 PAWL_OK);
     live_on_alone(s, p, 4000);
-    assert_int_equal(stage_count(s, "second"), 1001);
-    assert_int_equal(stage_phase(s, p, "stuck-0"), PAWL_RUN_DONE);
-    assert_int_equal(stage_phase(s, p, "stuck-999"), PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "second"), 1001);
+    assert_int_equal(fixture_phase(s, p, "stuck-0"), PAWL_RUN_DONE);
+    assert_int_equal(fixture_phase(s, p, "stuck-999"), PAWL_RUN_DONE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- A work function that is not there ---- */
 
 static const char *calls(pawl_run *run, const char *input)
 {
-    STEP("first");
+    FIXTURE_ECHO(run, "first", "1");
     return pawl_call(run, "charge", input, NULL);
 }
 
 static void a_work_function_that_is_missing(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, calls);
-    stage_start(s, p, "calls", "run", "7");
-    STAGE_HELD(s, p, "run", "does not have the work function charge");
-    STAGE_CODE(s, p, pawl_register_work(p, "refund", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, calls);
+    fixture_start(s, p, "calls", "run", "7");
+    FIXTURE_HELD(s, p, "run", "does not have the work function charge");
+    fixture_register_work(s, p, "refund", fixture_echo);
     live_on_alone(s, p, 60000);
-    STAGE_HELD(s, p, "run", "does not have the work function charge");
-    STAGE_CODE(s, p, pawl_register_work(p, "charge", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_poll(s, p); /* at once */
-    STAGE_DONE(s, p, "run", "7");
-    STAGE_NOTES(s, "first charge");
+    FIXTURE_HELD(s, p, "run", "does not have the work function charge");
+    fixture_register_work(s, p, "charge", fixture_echo);
+    fixture_poll(s, p); /* at once */
+    FIXTURE_DONE(s, p, "run", "7");
+    FIXTURE_NOTES(s, "first charge");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Code that does not follow the journal ---- */
@@ -341,156 +340,156 @@ static void a_work_function_that_is_missing(conf *c)
 static const char *another_step(pawl_run *run, const char *input)
 {
     (void)input;
-    STEP("other");
+    FIXTURE_ECHO(run, "other", "1");
     return "2";
 }
 
 /* Begun by one build, with the code of two_steps. */
-static void begin_run(stage *s)
+static void begin_run(engine_fixture *s)
 {
     pawl *p = open_build(s, "right");
-    stage_register(s, p, "w", two_steps);
-    stage_start(s, p, "w", "run", "null");
-    stage_poll(s, p);
-    STAGE_NOTES(s, "first");
+    fixture_register(s, p, "w", two_steps);
+    fixture_start(s, p, "w", "run", "null");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "first");
     pawl_close(p);
 }
 
-static void expect_stuck(stage *s, const char *build)
+static void expect_stuck(engine_fixture *s, const char *build)
 {
     pawl *p = open_build(s, build);
-    stage_register(s, p, "w", another_step);
-    STAGE_HELD(s, p, "run", "other");
+    fixture_register(s, p, "w", another_step);
+    FIXTURE_HELD(s, p, "run", "other");
     live_on_alone(s, p, 30000);
     pawl_close(p);
 }
 
 static void another_build_goes_on(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     begin_run(s);
     expect_stuck(s, "wrong");
     expect_stuck(s, "wrong");
     pawl *p = open_build(s, "right");
-    stage_register(s, p, "w", two_steps);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
+    fixture_register(s, p, "w", two_steps);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Each of them tries once: nobody hands a run to and fro. A release lets all try again. */
+/* Each node tries once: no run is handed to and fro. A release lets all nodes try again. */
 static void builds_that_cannot_go_on_try_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     begin_run(s);
     pawl *p[] = {open_build(s, "wrong"), open_build(s, "worse")};
     for (int i = 0; i < 2; i++)
-        stage_register(s, p[i], "w", another_step);
+        fixture_register(s, p[i], "w", another_step);
     live_on(s, p, 2, 60000);
-    STAGE_HELD(s, p[0], "run", "other");
+    FIXTURE_HELD(s, p[0], "run", "other");
     pawl_info *before = NULL, *after = NULL;
-    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &before), PAWL_OK);
+    FIXTURE_CODE(s, p[0], pawl_inspect(p[0], "run", &before), PAWL_OK);
     live_on(s, p, 2, 60000);
-    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
+    FIXTURE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
     assert_int_equal(pawl_info_updated_ms(before), pawl_info_updated_ms(after));
     pawl_info_free(before);
     pawl_info_free(after);
-    STAGE_CODE(s, p[0], pawl_release(p[0], "run"), PAWL_OK);
+    FIXTURE_CODE(s, p[0], pawl_release(p[0], "run"), PAWL_OK);
     live_on(s, p, 2, 60000);
-    STAGE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
-    assert_true(pawl_info_updated_ms(after) > stage_now(s) - 60000);
+    FIXTURE_CODE(s, p[0], pawl_inspect(p[0], "run", &after), PAWL_OK);
+    assert_true(pawl_info_updated_ms(after) > fixture_now(s) - 60000);
     assert_int_equal(pawl_info_phase(after), PAWL_RUN_HELD);
     pawl_info_free(after);
     pawl_close(p[0]);
     pawl_close(p[1]);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A build that is there already goes on with what an older one has held. */
 static void the_other_build_is_there_already(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     begin_run(s);
     pawl *old = open_build(s, "wrong"), *new = open_build(s, "right");
-    stage_register(s, new, "w", two_steps);
-    stage_register(s, old, "w", another_step);
-    stage_poll(s, new);
-    stage_start(s, old, "w", "unrelated", "null");
-    STAGE_HELD(s, old, "run", "other");
-    for (int i = 0; i < 15 && stage_phase(s, new, "run") != PAWL_RUN_DONE; i++)
+    fixture_register(s, new, "w", two_steps);
+    fixture_register(s, old, "w", another_step);
+    fixture_poll(s, new);
+    fixture_start(s, old, "w", "unrelated", "null");
+    FIXTURE_HELD(s, old, "run", "other");
+    for (int i = 0; i < 15 && fixture_phase(s, new, "run") != PAWL_RUN_DONE; i++)
         live_on(s, (pawl *[]){new, old}, 2, 1000);
-    assert_int_equal(stage_phase(s, new, "run"), PAWL_RUN_DONE);
+    assert_int_equal(fixture_phase(s, new, "run"), PAWL_RUN_DONE);
     pawl_close(old);
     pawl_close(new);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A wrong argument is a mistake in the workflow: a corrected build goes on. */
 static const char *wrong_argument(pawl_run *run, const char *input)
 {
     (void)input;
-    STEP("first");
+    FIXTURE_ECHO(run, "first", "1");
     pawl_sleep(run, -1);
-    return STEP("second");
+    return FIXTURE_ECHO(run, "second", "1");
 }
 
 static void a_wrong_argument(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "wrong");
-    stage_register(s, p, "w", wrong_argument);
-    stage_start(s, p, "w", "run", "null");
-    STAGE_HELD(s, p, "run", "negative duration");
+    fixture_register(s, p, "w", wrong_argument);
+    fixture_start(s, p, "w", "run", "null");
+    FIXTURE_HELD(s, p, "run", "negative duration");
     pawl_close(p);
     p = open_build(s, "right");
-    stage_register(s, p, "w", two_steps);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
+    fixture_register(s, p, "w", two_steps);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* What people hold stays held, whatever else is the matter with it. */
 static void by_hand_is_stronger(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     begin_run(s);
     expect_stuck(s, "wrong");
     pawl *p = open_build(s, "right");
-    STAGE_CODE(s, p, pawl_hold(p, "run", "not yet"), PAWL_OK);
-    stage_register(s, p, "w", two_steps);
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", "not yet"), PAWL_OK);
+    fixture_register(s, p, "w", two_steps);
     live_on_alone(s, p, 30000);
-    STAGE_HELD(s, p, "run", "not yet");
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_HELD(s, p, "run", "not yet");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- The ten-line program ---- */
 
 static void finish_goes_on_with_what_it_can_drive(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     begin_run(s);
     expect_stuck(s, "wrong");
     pawl *p = open_build(s, "wrong");
-    stage_register(s, p, "w", another_step);
+    fixture_register(s, p, "w", another_step);
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, &end), PAWL_HELD);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, &end), PAWL_HELD);
     pawl_outcome_free(end);
     pawl_close(p);
     p = open_build(s, "right");
-    stage_register(s, p, "w", two_steps);
-    stage_advance(s, 10000);
-    STAGE_CODE(s, p, pawl_finish(p, "run", 0, &end), PAWL_OK);
+    fixture_register(s, p, "w", two_steps);
+    fixture_advance(s, 10000);
+    FIXTURE_CODE(s, p, pawl_finish(p, "run", 0, &end), PAWL_OK);
     assert_string_equal(pawl_outcome_value(end), "1");
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -506,7 +505,7 @@ int main(void)
          a_run_gets_the_version_of_the_first_that_has_one, 0},
         {"dx-unregistered not while a live node has it", not_while_a_live_node_has_it, DB_SHARED},
         {"dx-unregistered the next node has it", the_next_node_has_it, DB_SHARED},
-        {"behind a thousand that nobody has", behind_a_thousand_that_nobody_has, 0},
+        {"behind a thousand that no node has", behind_a_thousand_that_no_node_has, 0},
         {"dx-unregistered a work function that is missing", a_work_function_that_is_missing, 0},
         {"another build goes on", another_build_goes_on, DB_SHARED},
         {"builds that cannot go on try once", builds_that_cannot_go_on_try_once, DB_SHARED},

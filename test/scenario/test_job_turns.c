@@ -17,21 +17,21 @@ enum { DONE, JOB_AT };
 
 static const char *step(pawl_work *work, const char *input)
 {
-    atomic_fetch_add(stage_number(pawl_work_arg(work), DONE), 1);
+    atomic_fetch_add(fixture_number(pawl_work_arg(work), DONE), 1);
     return input;
 }
 
 static const char *busy(pawl_run *run, const char *input)
 {
     for (int i = 0; i < STEPS; i++)
-        pawl_step(run, "step", step, input, PAWL_CALL(.arg = pawl_arg(run)));
+        FIXTURE_STEP(run, "step", step, input);
     return input;
 }
 
 static const char *job(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    atomic_store(stage_number(s, JOB_AT), atomic_load(stage_number(s, DONE)) + 1);
+    engine_fixture *s = pawl_work_arg(work);
+    atomic_store(fixture_number(s, JOB_AT), atomic_load(fixture_number(s, DONE)) + 1);
     return input;
 }
 
@@ -43,23 +43,23 @@ static const char *beside(pawl_run *run, const char *input)
 
 static void a_job_is_not_kept_waiting(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = -1));
-    STAGE_REGISTER(s, p, busy);
-    STAGE_REGISTER(s, p, beside);
-    stage_start(s, p, "beside", "beside", "1");
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = -1));
+    FIXTURE_REGISTER(s, p, busy);
+    FIXTURE_REGISTER(s, p, beside);
+    fixture_start(s, p, "beside", "beside", "1");
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "busy-%d", i);
-        stage_start(s, p, "busy", id, "1");
+        fixture_start(s, p, "busy", id, "1");
     }
-    stage_poll(s, p);
-    int64_t at = atomic_load(stage_number(s, JOB_AT)) - 1;
-    assert_int_equal(atomic_load(stage_number(s, DONE)), RUNS * STEPS);
+    fixture_poll(s, p);
+    int64_t at = atomic_load(fixture_number(s, JOB_AT)) - 1;
+    assert_int_equal(atomic_load(fixture_number(s, DONE)), RUNS * STEPS);
     assert_in_range(at, RUNS, RUNS + TURNS); /* after a round of steps, not behind the next one */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

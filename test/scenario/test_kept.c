@@ -1,4 +1,4 @@
-/* Storage that fails under load, with threads: what was done is recorded when the storage works
+/* Storage that fails under load, with threads: what was executed is recorded when the storage works
  * again, and no step is executed twice by a process that lives. Executions are lines of the side
  * file. */
 #include <setjmp.h>
@@ -17,9 +17,9 @@
 enum { RUNS = 100, STEPS = 9, ROUNDS = 5 };
 enum { DONE, TROUBLE, INSIDE, LET_GO };
 
-static int64_t number(stage *s, int which)
+static int64_t number(engine_fixture *s, int which)
 {
-    return atomic_load(stage_number(s, which));
+    return atomic_load(fixture_number(s, which));
 }
 
 static void hear(int level, const char *event, const char *fields, void *arg)
@@ -27,14 +27,14 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     (void)level;
     (void)fields;
     if (strcmp(event, "record-kept") == 0 || strcmp(event, "commit-undecided") == 0)
-        atomic_fetch_add(stage_number(arg, TROUBLE), 1);
+        atomic_fetch_add(fixture_number(arg, TROUBLE), 1);
 }
 
 static const char *work(pawl_work *w, const char *input)
 {
-    stage *s = pawl_work_arg(w);
-    stage_note(s, "%s.%s", pawl_work_run_id(w), pawl_work_name(w));
-    atomic_fetch_add(stage_number(s, DONE), 1);
+    engine_fixture *s = pawl_work_arg(w);
+    fixture_note(s, "%s.%s", pawl_work_run_id(w), pawl_work_name(w));
+    atomic_fetch_add(fixture_number(s, DONE), 1);
     if (strcmp(pawl_work_run_id(w), "gated") == 0)
         while (!number(s, LET_GO))
             poll(NULL, 0, 1);
@@ -44,7 +44,7 @@ static const char *work(pawl_work *w, const char *input)
 /* Plain steps, later steps, time and randomness between them: what is kept is more than results. */
 static const char *many_steps(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     for (int i = 0; i < STEPS; i++) {
         char name[32];
         snprintf(name, sizeof name, "s%d", i);
@@ -61,24 +61,24 @@ static const char *many_steps(pawl_run *run, const char *input)
     return input;
 }
 
-static served open_served(conf *c)
+static served_fixture open_served(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage_go(v.stage);
-    v.p = stage_open(v.stage, PAWL_OPTIONS(.threads = 4, .log = hear, .log_arg = v.stage));
+    served_fixture v = {.fixture = fixture_new(c)};
+    fixture_run_clock(v.fixture);
+    v.p = fixture_open(v.fixture, PAWL_OPTIONS(.threads = 4, .log = hear, .log_arg = v.fixture));
     return v;
 }
 
-static void start_all(stage *s, pawl *p)
+static void start_all(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "r%d", i);
-        stage_start(s, p, "many_steps", id, "1");
+        fixture_start(s, p, "many_steps", id, "1");
     }
 }
 
-static void each_step_was_executed_once(stage *s, pawl *p)
+static void each_step_was_executed_once(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < RUNS; i++) {
         char id[32];
@@ -87,12 +87,12 @@ static void each_step_was_executed_once(stage *s, pawl *p)
         do /* a session that was ended is found out by the next call */
             rc = pawl_wait(p, id, PAWL_FOREVER, NULL);
         while (pawl_code_retryable(rc));
-        STAGE_CODE(s, p, rc, PAWL_OK);
+        FIXTURE_CODE(s, p, rc, PAWL_OK);
         for (int j = 0; j < STEPS; j++) {
             char line[64];
             snprintf(line, sizeof line, "%s.s%d", id, j);
-            if (stage_count(s, line) != 1)
-                fail_msg("%s was executed %d times", line, stage_count(s, line));
+            if (fixture_count(s, line) != 1)
+                fail_msg("%s was executed %d times", line, fixture_count(s, line));
         }
     }
 }
@@ -103,25 +103,25 @@ static void each_step_was_executed_once(stage *s, pawl *p)
 static void a_full_disk_under_load(conf *c)
 {
     static const int64_t ALL = (int64_t)(RUNS + 1) * STEPS;
-    served v = open_served(c);
-    STAGE_REGISTER(v.stage, v.p, many_steps);
+    served_fixture v = open_served(c);
+    FIXTURE_REGISTER(v.fixture, v.p, many_steps);
     full_disk_prepare(c);
     served_begin(&v);
-    stage_start(v.stage, v.p, "many_steps", "gated", "1");
-    start_all(v.stage, v.p);
-    TMP_AWAIT(stage_count(v.stage, "gated.s0") == 1);
-    for (int i = 0; i < ROUNDS && number(v.stage, DONE) < ALL; i++) {
-        int64_t before = number(v.stage, TROUBLE);
+    fixture_start(v.fixture, v.p, "many_steps", "gated", "1");
+    start_all(v.fixture, v.p);
+    TMP_AWAIT(fixture_count(v.fixture, "gated.s0") == 1);
+    for (int i = 0; i < ROUNDS && number(v.fixture, DONE) < ALL; i++) {
+        int64_t before = number(v.fixture, TROUBLE);
         full_disk_set(c, 1);
-        atomic_store(stage_number(v.stage, LET_GO), 1);
-        TMP_AWAIT(number(v.stage, TROUBLE) > before || number(v.stage, DONE) == ALL);
+        atomic_store(fixture_number(v.fixture, LET_GO), 1);
+        TMP_AWAIT(number(v.fixture, TROUBLE) > before || number(v.fixture, DONE) == ALL);
         full_disk_set(c, 0);
-        int64_t done = number(v.stage, DONE); /* what was kept goes on */
-        TMP_AWAIT(number(v.stage, DONE) >= done + RUNS || number(v.stage, DONE) == ALL);
+        int64_t done = number(v.fixture, DONE); /* what was kept goes on */
+        TMP_AWAIT(number(v.fixture, DONE) >= done + RUNS || number(v.fixture, DONE) == ALL);
     }
-    each_step_was_executed_once(v.stage, v.p);
-    STAGE_CODE(v.stage, v.p, pawl_wait(v.p, "gated", PAWL_FOREVER, NULL), PAWL_OK);
-    assert_true(number(v.stage, TROUBLE) > 0);
+    each_step_was_executed_once(v.fixture, v.p);
+    FIXTURE_CODE(v.fixture, v.p, pawl_wait(v.p, "gated", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_true(number(v.fixture, TROUBLE) > 0);
     served_end(&v);
 }
 
@@ -135,21 +135,21 @@ static int count_event(const pawl_event *e, void *arg)
 }
 
 /* Rows of its journal, without the start. */
-static int rows_of(stage *s, pawl *p, const char *id)
+static int rows_of(engine_fixture *s, pawl *p, const char *id)
 {
     int rows = 0;
-    STAGE_CODE(s, p, pawl_history(p, id, 0, 0, count_event, &rows), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_history(p, id, 0, 0, count_event, &rows), PAWL_OK);
     return rows - 1;
 }
 
 /* One place, in which they stand until they are let go: the how-manieth may leave. */
 static const char *stand(pawl_work *w, const char *input)
 {
-    stage *s = pawl_work_arg(w);
-    int64_t turn = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    engine_fixture *s = pawl_work_arg(w);
+    int64_t turn = atomic_fetch_add(fixture_number(s, INSIDE), 1) + 1;
     while (number(s, LET_GO) < turn)
         poll(NULL, 0, 1);
-    stage_note(s, "%s", pawl_work_run_id(w));
+    fixture_note(s, "%s", pawl_work_run_id(w));
     return input;
 }
 
@@ -158,34 +158,48 @@ static const char *stands(pawl_run *run, const char *input)
     return pawl_call(run, "stand", input, NULL);
 }
 
+/* A server that is full says so only after a while when it is asked with a probe: long enough for
+ * work to be begun meanwhile. */
+static void answer_probes_late(const conf *c)
+{
+    if (c->server)
+        pgserver_exec(c->server, c->database,
+                      "CREATE FUNCTION public.late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                      " IF to_regclass('public.full_disk') IS NOT NULL THEN"
+                      " PERFORM pg_sleep(0.5); END IF;"
+                      " RETURN NEW; END $$;"
+                      " CREATE TRIGGER before_fill BEFORE INSERT OR UPDATE ON pawl.meta"
+                      " FOR EACH ROW EXECUTE FUNCTION public.late()");
+}
+
 /* The first comes back when nothing can be recorded any more. The second may have been asked in by
  * then; the third finds the place free, and has nothing to record before it. */
 static void nothing_is_begun_while_commits_fail(conf *c)
 {
-    served v = open_served(c);
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, stands);
-    STAGE_CODE(s, v.p, pawl_register_work(v.p, "stand", stand, PAWL_WORK(.arg = s, .at_most = 1)),
-               PAWL_OK);
+    served_fixture v = open_served(c);
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, stands);
+    fixture_register_limited(s, v.p, "stand", stand, 1);
     full_disk_prepare(c);
+    answer_probes_late(c);
     served_begin(&v);
     for (int i = 0; i < 3; i++)
-        stage_start(s, v.p, "stands", (const char *[]){"a", "b", "c"}[i], "1");
+        fixture_start(s, v.p, "stands", (const char *[]){"a", "b", "c"}[i], "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
     for (int i = 0; i < 3; i++)
         TMP_AWAIT(rows_of(s, v.p, (const char *[]){"a", "b", "c"}[i]) == 1);
     full_disk_set(c, 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, TROUBLE) >= 1);
-    atomic_store(stage_number(s, LET_GO), 3);
-    for (int i = 0; i < 50; i++) /* would it, if it could? */
+    atomic_store(fixture_number(s, LET_GO), 3);
+    for (int i = 0; i < 200; i++) /* would it, if it could? */
         poll(NULL, 0, 1);
     assert_true(number(s, INSIDE) < 3);
     full_disk_set(c, 0);
     for (int i = 0; i < 3; i++) {
         const char *id = (const char *[]){"a", "b", "c"}[i];
-        STAGE_CODE(s, v.p, pawl_wait(v.p, id, PAWL_FOREVER, NULL), PAWL_OK);
-        assert_int_equal(stage_count(s, id), 1);
+        FIXTURE_CODE(s, v.p, pawl_wait(v.p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        assert_int_equal(fixture_count(s, id), 1);
     }
     served_end(&v);
 }
@@ -197,18 +211,18 @@ static void sessions_end_under_load(conf *c)
     static const int64_t ALL = (int64_t)RUNS * STEPS, SOME = RUNS / 4;
     if (!c->server)
         skip();
-    served v = served_open(c, PAWL_OPTIONS(.threads = 4));
-    STAGE_REGISTER(v.stage, v.p, many_steps);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 4));
+    FIXTURE_REGISTER(v.fixture, v.p, many_steps);
     served_begin(&v);
-    start_all(v.stage, v.p);
-    for (int64_t done; (done = number(v.stage, DONE)) < ALL;) {
+    start_all(v.fixture, v.p);
+    for (int64_t done; (done = number(v.fixture, DONE)) < ALL;) {
         pgserver_exec(c->server, c->database,
                       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                       " WHERE datname = current_database() AND pid <> pg_backend_pid()");
         int64_t until = done + SOME < ALL ? done + SOME : ALL; /* a slow machine gets on, too */
-        TMP_AWAIT(number(v.stage, DONE) >= until);
+        TMP_AWAIT(number(v.fixture, DONE) >= until);
     }
-    each_step_was_executed_once(v.stage, v.p);
+    each_step_was_executed_once(v.fixture, v.p);
     served_end(&v);
 }
 

@@ -27,11 +27,11 @@ typedef struct outside {
     pawl *engine;
 } outside;
 
-typedef struct bench {
+typedef struct fixture {
     pawl *p;
     pawl_test *t;
     outside out;
-} bench;
+} fixture;
 
 /* ---- A workflow ---- */
 
@@ -69,7 +69,7 @@ static const char *trial(pawl_run *run, const char *input)
     return pawl_step(run, "ship", ship, paid, PAWL_CALL(.arg = o));
 }
 
-static void open_bench(bench *b)
+static void open_fixture(fixture *b)
 {
     memset(b, 0, sizeof *b);
     assert_int_equal(pawl_test_open(&b->p, &b->t), PAWL_OK);
@@ -79,18 +79,18 @@ static void open_bench(bench *b)
                      PAWL_OK);
 }
 
-static void close_bench(bench *b)
+static void close_fixture(fixture *b)
 {
     pawl_test_close(b->t);
     pawl_close(b->p);
 }
 
-static void start(bench *b, const char *id)
+static void start(fixture *b, const char *id)
 {
     assert_int_equal(pawl_start(b->p, "trial", id, "7", NULL), PAWL_OK);
 }
 
-static void finish(bench *b, const char *id, const char *value)
+static void finish(fixture *b, const char *id, const char *value)
 {
     pawl_outcome *end = NULL;
     pawl_code rc = pawl_test_finish(b->p, id, &end);
@@ -110,7 +110,7 @@ static int add_event(const pawl_event *e, void *arg)
     return 0;
 }
 
-static void read_journal(bench *b, const char *id, char *text)
+static void read_journal(fixture *b, const char *id, char *text)
 {
     text[0] = '\0';
     assert_int_equal(pawl_history(b->p, id, 0, 0, add_event, text), PAWL_OK);
@@ -120,9 +120,9 @@ static void read_journal(bench *b, const char *id, char *text)
 
 static void a_month_takes_no_time(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     int64_t began = pawl_test_now(b.t);
     assert_int_equal(began, INT64_C(978307200000));
     start(&b, "t-1");
@@ -130,24 +130,24 @@ static void a_month_takes_no_time(void **state)
     assert_int_equal(pawl_test_now(b.t), began + PAWL_DAYS(30));
     assert_int_equal(b.out.charged, 1);
     assert_int_equal(b.out.shipped, 1);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 static void the_journal_is_the_same_each_time(void **state)
 {
     char first[TEXT], second[TEXT];
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     start(&b, "t-1");
     finish(&b, "t-1", "{\"sent\":7}");
     read_journal(&b, "t-1", first);
-    close_bench(&b);
-    open_bench(&b);
+    close_fixture(&b);
+    open_fixture(&b);
     start(&b, "t-1");
     finish(&b, "t-1", "{\"sent\":7}");
     read_journal(&b, "t-1", second);
-    close_bench(&b);
+    close_fixture(&b);
     assert_true(strlen(first) > 100);
     assert_string_equal(first, second);
 }
@@ -163,9 +163,9 @@ static pawl_phase phase_of(pawl *p, const char *id)
 
 static void advancing_does_what_is_due(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     int64_t began = pawl_test_now(b.t);
     start(&b, "t-1");
     assert_int_equal(pawl_test_advance(b.t, 0), PAWL_OK);
@@ -177,7 +177,7 @@ static void advancing_does_what_is_due(void **state)
     assert_int_equal(b.out.shipped, 1);
     assert_int_equal(phase_of(b.p, "t-1"), PAWL_RUN_DONE);
     assert_int_equal(pawl_test_now(b.t), began + PAWL_DAYS(30));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* Each hour, for a day: at its own time, and not later because the clock was moved further. */
@@ -194,35 +194,35 @@ static const char *hourly(pawl_run *run, const char *input)
 
 static void what_is_due_on_the_way_has_its_own_time(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_register_workflow(b.p, "hourly", hourly, NULL), PAWL_OK);
     assert_int_equal(pawl_start(b.p, "hourly", "h", "null", PAWL_START(.delay_ms = 90)), PAWL_OK);
     assert_int_equal(pawl_test_advance(b.t, PAWL_DAYS(3)), PAWL_OK);
     finish(&b, "h", "0");
     assert_int_equal(pawl_test_now(b.t), INT64_C(978307200000) + PAWL_DAYS(3));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 static void a_delayed_start_is_jumped_to(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     int64_t began = pawl_test_now(b.t);
     assert_int_equal(pawl_start(b.p, "trial", "t-1", "7", PAWL_START(.delay_ms = PAWL_DAYS(400))),
                      PAWL_OK);
     finish(&b, "t-1", "{\"sent\":7}");
     assert_int_equal(pawl_test_now(b.t), began + PAWL_DAYS(430));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 static void plain_finish_jumps_up_to_its_time_out(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     int64_t began = pawl_test_now(b.t);
     start(&b, "t-1");
     assert_int_equal(pawl_finish(b.p, "t-1", PAWL_DAYS(3), NULL), PAWL_TIMEOUT);
@@ -231,7 +231,7 @@ static void plain_finish_jumps_up_to_its_time_out(void **state)
     assert_int_equal(pawl_test_now(b.t), began + PAWL_DAYS(4));
     assert_int_equal(pawl_finish(b.p, "t-1", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(pawl_test_now(b.t), began + PAWL_DAYS(30));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* ---- What no clock brings ---- */
@@ -244,47 +244,47 @@ static const char *for_ever(pawl_run *run, const char *input)
 
 static void waiting_for_ever_is_told(void **state)
 {
-    bench b;
+    fixture b;
     pawl_outcome *end = NULL;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     int64_t began = pawl_test_now(b.t);
     assert_int_equal(pawl_register_workflow(b.p, "for_ever", for_ever, NULL), PAWL_OK);
     assert_int_equal(pawl_start(b.p, "for_ever", "f", "null", NULL), PAWL_OK);
     assert_int_equal(pawl_test_finish(b.p, "f", &end), PAWL_TIMEOUT);
     assert_null(end);
     assert_int_equal(pawl_test_now(b.t), began);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 static void a_workflow_that_is_not_there_is_held(void **state)
 {
-    bench b;
+    fixture b;
     pawl_outcome *end = NULL;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_start(b.p, "forgotten", "f", "null", NULL), PAWL_OK);
     assert_int_equal(pawl_test_finish(b.p, "f", &end), PAWL_HELD);
     pawl_outcome_free(end);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* ---- Crashes ---- */
 
 static void a_crash_at_each_write(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     start(&b, "t-1");
     finish(&b, "t-1", "{\"sent\":7}");
     int64_t writes = pawl_test_writes(b.t);
-    close_bench(&b);
+    close_fixture(&b);
     assert_in_range(writes, 4, 40);
 
     int charged_twice = 0, shipped_twice = 0;
     for (int64_t n = 1; n <= writes + 1; n++) {
-        open_bench(&b);
+        open_fixture(&b);
         assert_int_equal(pawl_test_crash_at(b.t, n), PAWL_OK);
         start(&b, "t-1");
         finish(&b, "t-1", "{\"sent\":7}");
@@ -294,7 +294,7 @@ static void a_crash_at_each_write(void **state)
         charged_twice += b.out.charged == 2;
         shipped_twice += b.out.shipped == 2;
         assert_int_equal(pawl_test_now(b.t), INT64_C(978307200000) + PAWL_DAYS(30));
-        close_bench(&b);
+        close_fixture(&b);
     }
     assert_int_equal(charged_twice, 1);
     assert_int_equal(shipped_twice, 1);
@@ -303,11 +303,11 @@ static void a_crash_at_each_write(void **state)
 /* Two runs at a time: what is dead begins nothing for the other one either. */
 static void two_crashes_and_two_runs(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
     for (int64_t first = 1; first <= 10; first++) {
         for (int64_t second = 1; second <= 5; second++) {
-            open_bench(&b);
+            open_fixture(&b);
             assert_int_equal(pawl_test_crash_at(b.t, first), PAWL_OK);
             start(&b, "t-1");
             start(&b, "t-2");
@@ -316,16 +316,16 @@ static void two_crashes_and_two_runs(void **state)
             finish(&b, "t-1", "{\"sent\":7}");
             finish(&b, "t-2", "{\"sent\":7}");
             assert_in_range(b.out.charged, 2, 6);
-            close_bench(&b);
+            close_fixture(&b);
         }
     }
 }
 
 static void a_crash_drops_what_is_in_memory(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     start(&b, "t-1");
     assert_int_equal(pawl_test_advance(b.t, PAWL_DAYS(1)), PAWL_OK);
     int deferred = b.out.deferred;
@@ -334,22 +334,22 @@ static void a_crash_drops_what_is_in_memory(void **state)
     assert_true(b.out.deferred > deferred);
     assert_int_equal(b.out.charged, 1);
     assert_in_range(b.out.shipped, 1, 2);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* The test's own calls are not struck. */
 static void the_outside_does_not_crash(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_test_crash_at(b.t, 1), PAWL_OK);
     start(&b, "t-1");
     start(&b, "t-2");
     assert_int_equal(pawl_test_writes(b.t), 0);
     assert_int_equal(phase_of(b.p, "t-2"), PAWL_RUN_LIVE);
     finish(&b, "t-2", "{\"sent\":7}");
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* A work function that starts another run is struck in the middle of it: it hears an error, and is
@@ -370,10 +370,10 @@ static const char *starting(pawl_run *run, const char *input)
 
 static void a_call_from_work_is_struck_too(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
     for (int64_t n = 1; n <= 12; n++) {
-        open_bench(&b);
+        open_fixture(&b);
         assert_int_equal(
             pawl_register_workflow(b.p, "starting", starting, PAWL_WORKFLOW(.arg = &b.out)),
             PAWL_OK);
@@ -384,7 +384,7 @@ static void a_call_from_work_is_struck_too(void **state)
         finish(&b, "t-1", "{\"sent\":7}");
         finish(&b, "t-other", "{\"sent\":7}");
         assert_int_equal(b.out.ghosts, 0);
-        close_bench(&b);
+        close_fixture(&b);
     }
 }
 
@@ -406,17 +406,17 @@ static const char *changing(pawl_run *run, const char *input)
 
 static pawl_code try_changing(int always)
 {
-    bench b;
+    fixture b;
     int times = 0;
     pawl_outcome *end = NULL;
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_test_always_replay(b.t, always), PAWL_OK);
     assert_int_equal(
         pawl_register_workflow(b.p, "changing", changing, PAWL_WORKFLOW(.arg = &times)), PAWL_OK);
     assert_int_equal(pawl_start(b.p, "changing", "c", "1", NULL), PAWL_OK);
     pawl_code rc = pawl_test_finish(b.p, "c", &end);
     pawl_outcome_free(end);
-    close_bench(&b);
+    close_fixture(&b);
     return rc;
 }
 
@@ -433,7 +433,7 @@ static void always_replay_finds_what_changes(void **state)
 
 static void arguments(void **state)
 {
-    bench b;
+    fixture b;
     pawl *p = NULL;
     pawl_outcome *end = NULL;
     (void)state;
@@ -453,7 +453,7 @@ static void arguments(void **state)
     assert_int_equal(pawl_test_finish(p, "id", &end), PAWL_MISUSE);
     pawl_close(p);
 
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_test_advance(b.t, -1), PAWL_INVALID);
     assert_int_equal(pawl_test_advance(b.t, PAWL_FOREVER), PAWL_LIMIT);
     assert_int_equal(pawl_test_advance(b.t, PAWL_DAYS(365) * 250), PAWL_OK);
@@ -481,14 +481,14 @@ static const char *nested(pawl_run *run, const char *input)
 
 static void not_from_a_work_function(void **state)
 {
-    bench b;
+    fixture b;
     (void)state;
-    open_bench(&b);
+    open_fixture(&b);
     assert_int_equal(pawl_register_workflow(b.p, "nested", nested, PAWL_WORKFLOW(.arg = &b.out)),
                      PAWL_OK);
     assert_int_equal(pawl_start(b.p, "nested", "n", "1", NULL), PAWL_OK);
     finish(&b, "n", "true");
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 int main(void)

@@ -31,12 +31,12 @@ static int64_t rows(pawl *p)
     return count;
 }
 
-/* Somebody else deletes the run while its work function is being called. */
+/* Another engine deletes the run while its work function is being called. */
 static const char *is_deleted(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    pawl *other = (pawl *)(uintptr_t)atomic_load(stage_number(s, 0));
-    STAGE_CODE(s, other, pawl_delete(other, pawl_work_run_id(work), 1), PAWL_OK);
+    engine_fixture *s = pawl_work_arg(work);
+    pawl *other = (pawl *)(uintptr_t)atomic_load(fixture_number(s, 0));
+    FIXTURE_CODE(s, other, pawl_delete(other, pawl_work_run_id(work), 1), PAWL_OK);
     return input;
 }
 
@@ -65,24 +65,24 @@ static const char *below(pawl_run *run, const char *input)
 static const char *goes_on(pawl_run *run, const char *input)
 {
     pawl_child_later(run, "sleeps", input, NULL);
-    pawl_step(run, "delete", is_deleted, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "delete", is_deleted, input);
     pawl_attr(run, "colour", "\"red\"");
     pawl_state_set(run, "key", "1");
     pawl_child_later(run, "sleeps", input, PAWL_CHILD(.id = "late"));
     pawl_child_later(run, "sleeps", input, NULL);
     for (int i = 0; i < 5; i++)
-        pawl_step(run, "step", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+        FIXTURE_ECHO(run, "step", input);
     pawl_sleep(run, PAWL_HOURS(1));
     return input;
 }
 
-static pawl *open_here(stage *s)
+static pawl *open_here(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, sleeps);
-    STAGE_REGISTER(s, p, below);
-    STAGE_REGISTER(s, p, forever);
-    STAGE_REGISTER(s, p, goes_on);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, sleeps);
+    FIXTURE_REGISTER(s, p, below);
+    FIXTURE_REGISTER(s, p, forever);
+    FIXTURE_REGISTER(s, p, goes_on);
     return p;
 }
 
@@ -90,25 +90,27 @@ static pawl *open_here(stage *s)
  * look, while the walk rests. */
 static void what_is_refused_is_noted(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = open_here(s), *other = stage_open(s, NULL);
-    atomic_store(stage_number(s, 0), (int64_t)(uintptr_t)other);
-    stage_start(s, p, "below", "before", "1");
-    stage_poll(s, p); /* it is a node, and has walked through all tables */
-    STAGE_CODE(s, p, pawl_delete(p, "before", 1), PAWL_OK);
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_here(s), *other = fixture_open(s, NULL);
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)other);
+    fixture_start(s, p, "below", "before", "1");
+    fixture_poll(s, p);
+    fixture_advance(s, 5000); /* a new node claims first */
+    fixture_poll(s, p);       /* it is a node, and has walked through all tables */
+    FIXTURE_CODE(s, p, pawl_delete(p, "before", 1), PAWL_OK);
+    fixture_poll(s, p);
     assert_int_equal(rows(p), 0);
-    stage_start(s, p, "goes_on", "run", "1");
-    int64_t from = stage_now(s);
-    STAGE_UNTIL(s, p, rows(p) == 0);
-    assert_in_range(stage_now(s) - from, 0, 60000);
+    fixture_start(s, p, "goes_on", "run", "1");
+    int64_t from = fixture_now(s);
+    FIXTURE_UNTIL(s, p, rows(p) == 0);
+    assert_in_range(fixture_now(s) - from, 0, 60000);
     /* The case is what it says; threads may hear of the deletion before the next step. */
-    assert_in_range(stage_count(s, "step"), STAGE_WARM && !stage_serves(), 5);
-    stage_start(s, p, "below", "run", "9"); /* the id is free, and its rows stay */
-    STAGE_DONE(s, p, "run", "9");
+    assert_in_range(fixture_count(s, "step"), FIXTURE_WARM && !fixture_serves(), 5);
+    fixture_start(s, p, "below", "run", "9"); /* the id is free, and its rows stay */
+    FIXTURE_DONE(s, p, "run", "9");
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* It starts children and does steps, for long. */
@@ -116,7 +118,7 @@ static const char *busy(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 1000; i++) {
         pawl_child_later(run, "forever", input, NULL);
-        pawl_step(run, "step", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+        FIXTURE_ECHO(run, "step", input);
         pawl_sleep(run, 1);
     }
     return input;
@@ -128,23 +130,23 @@ static void while_threads_drive_it(conf *c)
     enum { RUNS = 4, ROUNDS = 3 };
     pthread_t thread;
     void *wrong;
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 2));
-    pawl *other = stage_open(s, PAWL_OPTIONS(.threads = 1));
-    STAGE_REGISTER(s, p, busy);
-    STAGE_REGISTER(s, p, forever);
-    assert_int_equal(pthread_create(&thread, NULL, stage_serve, p), 0);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
+    pawl *other = fixture_open(s, PAWL_OPTIONS(.threads = 1));
+    FIXTURE_REGISTER(s, p, busy);
+    FIXTURE_REGISTER(s, p, forever);
+    assert_int_equal(pthread_create(&thread, NULL, fixture_serve, p), 0);
     for (int i = 0; i < RUNS * ROUNDS; i++) {
         char id[16];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, other, "busy", id, "1");
+        fixture_start(s, other, "busy", id, "1");
         if (i % RUNS != RUNS - 1)
             continue;
         TMP_AWAIT(rows(other) > 40);
         for (int j = i - RUNS + 1; j <= i; j++) {
             snprintf(id, sizeof id, "run-%d", j);
-            STAGE_CODE(s, other, pawl_delete(other, id, 1), PAWL_OK);
+            FIXTURE_CODE(s, other, pawl_delete(other, id, 1), PAWL_OK);
         }
     }
     TMP_AWAIT(rows(other) == 0);
@@ -153,16 +155,16 @@ static void while_threads_drive_it(conf *c)
     assert_null(wrong);
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A child that is started while its parent is being deleted: the trigger stands for the driver. */
 static void what_is_started_meanwhile(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "forever", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "forever", "run", "1");
+    fixture_poll(s, p);
     if (strcmp(c->backend, "postgres") != 0)
         conf_script(handle_db(p),
                     "CREATE TRIGGER starts AFTER DELETE ON {runs} WHEN old.id IN ('run', 'late')"
@@ -170,21 +172,21 @@ static void what_is_started_meanwhile(conf *c)
                     " updated_at, parent, parent_generation, parent_op) VALUES (old.run + 100000,"
                     " '', CASE old.id WHEN 'run' THEN 'late' ELSE 'last' END, 'forever', '1', 0, 0,"
                     " old.run, 1, 2); END");
-    STAGE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 1), PAWL_OK);
     assert_int_equal(rows(p), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Families with rows in every table, children of children, and more than two pages of them. */
 static void what_older_versions_have_left(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "sleeps", "good", "1");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_send(p, "good", "box", "1", PAWL_SEND(.key = "k")), PAWL_OK);
-    stage_poll(s, p);
+    fixture_start(s, p, "sleeps", "good", "1");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_send(p, "good", "box", "1", PAWL_SEND(.key = "k")), PAWL_OK);
+    fixture_poll(s, p);
     int64_t before = rows(p);
     static const char *const LEFT[] = {
         "{journal} (run, generation, seq, kind, op, name, at) SELECT n, 1, 2, 8, 0, '', 0",
@@ -215,49 +217,49 @@ static void what_older_versions_have_left(conf *c)
         conf_script(handle_db(p), text);
     }
     assert_int_equal(rows(p), before + 10 * 80);
-    stage_advance(s, 600000); /* the walk has rested enough */
-    STAGE_UNTIL(s, p, rows(p) == before);
-    STAGE_CODE(s, p, pawl_release(p, "good"), PAWL_OK);
-    assert_int_equal(stage_phase(s, p, "good"), PAWL_RUN_LIVE);
+    fixture_advance(s, 600000); /* the walk has rested enough */
+    FIXTURE_UNTIL(s, p, rows(p) == before);
+    FIXTURE_CODE(s, p, pawl_release(p, "good"), PAWL_OK);
+    assert_int_equal(fixture_phase(s, p, "good"), PAWL_RUN_LIVE);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* More rows than are deleted at once. */
 static void a_long_journal(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
     conf_script(handle_db(p),
                 "INSERT INTO {journal} (run, generation, seq, kind, op, name, at)"
                 " SELECT 900001, 1, n, 8, 0, '', 0 FROM (WITH RECURSIVE c (n) AS (SELECT 2 UNION"
                 " ALL SELECT n + 1 FROM c WHERE n < 12000) SELECT n FROM c) x");
-    int64_t from = stage_now(s);
-    STAGE_UNTIL(s, p, rows(p) == 0);
-    assert_in_range(stage_now(s) - from, 0, 60000); /* and not with the next walk */
+    int64_t from = fixture_now(s);
+    FIXTURE_UNTIL(s, p, rows(p) == 0);
+    assert_in_range(fixture_now(s) - from, 0, 60000); /* and not with the next walk */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* What belongs to a run is not touched, however long the node lives. */
 static void what_is_not_left_over(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
     for (int i = 0; i < 20; i++) {
         char id[16];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "sleeps", id, "1");
+        fixture_start(s, p, "sleeps", id, "1");
     }
-    stage_poll(s, p);
+    fixture_poll(s, p);
     int64_t before = rows(p);
     for (int i = 0; i < 300; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, p);
+        fixture_advance(s, 1000);
+        fixture_poll(s, p);
     }
     assert_int_equal(rows(p), before);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

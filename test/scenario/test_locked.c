@@ -1,8 +1,8 @@
-/* Somebody else's transaction keeps the row of one run locked, on a server. The other runs of the
- * node go on meanwhile, and the run itself does when the lock is gone; nothing is executed twice.
+/* Another transaction keeps the row of one run locked, on a server. The other runs of the node go
+ * on meanwhile, and the run itself does when the lock is gone; nothing is executed twice.
  *
- * Where one transaction writes at a time there is no lock of one row: who has the database has all
- * of it. So this is about PostgreSQL only. */
+ * Where one transaction writes at a time there is no lock of one row: a transaction has the whole
+ * database. So this is about PostgreSQL only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +21,10 @@ enum { OTHERS = 30, GO = 0, WAITED = 1, ENDED = 2, PASSED = 3, MOVED = 4 };
 /* Notes what it was given, and for the run that is to be locked waits until that is so. */
 static const char *note_input(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%s", input);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%s", input);
     if (strstr(input, "victim"))
-        TMP_AWAIT(atomic_load(stage_number(s, GO)));
+        TMP_AWAIT(atomic_load(fixture_number(s, GO)));
     return input;
 }
 
@@ -32,7 +32,7 @@ static const char *walk(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 3; i++) {
         const char *what = pawl_json(run, "{'of':%j,'step':%d}", input, i);
-        pawl_step(run, "note", note_input, what, PAWL_CALL(.arg = pawl_arg(run)));
+        FIXTURE_STEP(run, "note", note_input, what);
     }
     return input;
 }
@@ -41,15 +41,15 @@ static const char *walk(pawl_run *run, const char *input)
 static void listen(int level, const char *event, const char *fields, void *arg)
 {
     (void)level;
-    stage *s = arg;
+    engine_fixture *s = arg;
     if (strcmp(event, "lock-wait") == 0 && strstr(fields, "run=victim"))
-        atomic_fetch_add(stage_number(s, WAITED), 1);
+        atomic_fetch_add(fixture_number(s, WAITED), 1);
     if (strcmp(event, "lock-wait-ended") == 0 && strstr(fields, "run=victim"))
-        atomic_fetch_add(stage_number(s, ENDED), 1);
+        atomic_fetch_add(fixture_number(s, ENDED), 1);
     if (strcmp(event, "outbox-waits") == 0 && strstr(fields, "run=victim"))
-        atomic_fetch_add(stage_number(s, PASSED), 1);
+        atomic_fetch_add(fixture_number(s, PASSED), 1);
     if (strcmp(event, "outbox-waits-ended") == 0 && strstr(fields, "run=victim"))
-        atomic_fetch_add(stage_number(s, MOVED), 1);
+        atomic_fetch_add(fixture_number(s, MOVED), 1);
 }
 
 static app *lock_victim(const conf *c)
@@ -66,36 +66,36 @@ static void unlock(app *a)
     app_close(a);
 }
 
-static void start_others(stage *s, pawl *p)
+static void start_others(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < OTHERS; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "other-%d", i);
         snprintf(input, sizeof input, "\"other-%d\"", i);
-        stage_start(s, p, "walk", id, input);
+        fixture_start(s, p, "walk", id, input);
     }
 }
 
-static int others_are_done(stage *s, pawl *p)
+static int others_are_done(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < OTHERS; i++) {
         char id[32];
         snprintf(id, sizeof id, "other-%d", i);
-        if (stage_phase(s, p, id) != PAWL_RUN_DONE)
+        if (fixture_phase(s, p, id) != PAWL_RUN_DONE)
             return 0;
     }
     return 1;
 }
 
-static void expect_once(stage *s)
+static void expect_once(engine_fixture *s)
 {
     for (int i = -1; i < OTHERS; i++) {
         for (int step = 0; step < 3; step++) {
             char line[64], id[32];
             snprintf(id, sizeof id, i < 0 ? "victim" : "other-%d", i);
             snprintf(line, sizeof line, "{\"of\":\"%s\",\"step\":%d}", id, step);
-            if (stage_count(s, line) != 1)
-                fail_msg("%s: executed %d times", line, stage_count(s, line));
+            if (fixture_count(s, line) != 1)
+                fail_msg("%s: executed %d times", line, fixture_count(s, line));
         }
     }
 }
@@ -103,48 +103,49 @@ static void expect_once(stage *s)
 /* The run is being executed when its row is locked: what it has done cannot be recorded. */
 static void a_run_that_is_being_executed(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage *s = v.stage;
-    stage_go(s);
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
-    STAGE_REGISTER(s, v.p, walk);
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
+    FIXTURE_REGISTER(s, v.p, walk);
     served_begin(&v);
-    stage_start(s, v.p, "walk", "victim", "\"victim\"");
-    TMP_AWAIT(stage_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
+    fixture_start(s, v.p, "walk", "victim", "\"victim\"");
+    TMP_AWAIT(fixture_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
     app *a = lock_victim(c);
-    atomic_store(stage_number(s, GO), 1);
+    atomic_store(fixture_number(s, GO), 1);
     start_others(s, v.p);
     TMP_AWAIT(others_are_done(s, v.p));
-    assert_int_equal(stage_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
-    TMP_AWAIT(atomic_load(stage_number(s, WAITED)) == 1);
-    assert_int_equal(atomic_load(stage_number(s, ENDED)), 0);
+    assert_int_equal(fixture_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
+    TMP_AWAIT(atomic_load(fixture_number(s, WAITED)) == 1);
+    assert_int_equal(atomic_load(fixture_number(s, ENDED)), 0);
     unlock(a);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
-    assert_int_equal(atomic_load(stage_number(s, WAITED)), 1);
-    TMP_AWAIT(atomic_load(stage_number(s, ENDED)) == 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    assert_int_equal(atomic_load(fixture_number(s, WAITED)), 1);
+    TMP_AWAIT(atomic_load(fixture_number(s, ENDED)) == 1);
     expect_once(s);
     served_end(&v);
 }
 
-/* The run is nobody's, and its claim meets the lock: the node goes on claiming others. */
+/* The run has no owner, and its claim meets the lock: the node goes on claiming others. */
 static void a_run_that_is_to_be_claimed(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
-    stage *s = v.stage;
-    pawl *client = stage_open(s, NULL);
-    STAGE_REGISTER(s, v.p, walk);
-    atomic_store(stage_number(s, GO), 1);
-    stage_start(s, client, "walk", "victim", "\"victim\"");
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *client = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, v.p, walk);
+    atomic_store(fixture_number(s, GO), 1);
+    fixture_start(s, client, "walk", "victim", "\"victim\"");
     app *a = lock_victim(c);
     start_others(s, client);
     served_begin(&v);
     TMP_AWAIT(others_are_done(s, v.p));
-    stage_start(s, client, "walk", "late", "\"late\""); /* the keeper still looks for what is due */
-    TMP_AWAIT(stage_phase(s, v.p, "late") == PAWL_RUN_DONE);
-    assert_int_equal(stage_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
-    assert_int_equal(stage_count(s, "{\"of\":\"victim\",\"step\":0}"), 0);
+    fixture_start(s, client, "walk", "late",
+                  "\"late\""); /* the keeper still looks for what is due */
+    TMP_AWAIT(fixture_phase(s, v.p, "late") == PAWL_RUN_DONE);
+    assert_int_equal(fixture_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_count(s, "{\"of\":\"victim\",\"step\":0}"), 0);
     unlock(a);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
     expect_once(s);
     pawl_close(client);
     served_end(&v);
@@ -153,37 +154,37 @@ static void a_run_that_is_to_be_claimed(conf *c)
 /* A client's message to the run is told BUSY; one to another run is not held up. */
 static void messages_to_it_and_to_others(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .busy_ms = 200));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, walk);
-    stage_start(s, v.p, "walk", "victim", "\"victim\"");
-    stage_start(s, v.p, "walk", "friend", "\"friend\"");
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .busy_ms = 200));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, walk);
+    fixture_start(s, v.p, "walk", "victim", "\"victim\"");
+    fixture_start(s, v.p, "walk", "friend", "\"friend\"");
     app *a = lock_victim(c);
     served_begin(&v);
-    STAGE_CODE(s, v.p, pawl_send(v.p, "victim", "box", "1", NULL), PAWL_BUSY);
-    TMP_AWAIT(stage_phase(s, v.p, "friend") == PAWL_RUN_DONE);
+    FIXTURE_CODE(s, v.p, pawl_send(v.p, "victim", "box", "1", NULL), PAWL_BUSY);
+    TMP_AWAIT(fixture_phase(s, v.p, "friend") == PAWL_RUN_DONE);
     unlock(a);
-    atomic_store(stage_number(s, GO), 1);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    atomic_store(fixture_number(s, GO), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
     served_end(&v);
 }
 
 /* The lock is there until the stop has returned, so that it is not the lock's end that ends it. */
 static void stopping_while_it_is_locked(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 200));
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, walk);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 200));
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, walk);
     served_begin(&v);
-    stage_start(s, v.p, "walk", "victim", "\"victim\"");
-    TMP_AWAIT(stage_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
+    fixture_start(s, v.p, "walk", "victim", "\"victim\"");
+    TMP_AWAIT(fixture_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
     app *a = lock_victim(c);
-    atomic_store(stage_number(s, GO), 1);
+    atomic_store(fixture_number(s, GO), 1);
     served_stop(&v);
-    assert_int_equal(stage_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
     unlock(a);
     served_begin(&v);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
     served_end(&v);
 }
 
@@ -196,17 +197,17 @@ static int why_tells(pawl *p, const char *id)
     return tells;
 }
 
-/* pawl_why() tells of the lock whoever asks, and only while it is there. */
+/* pawl_why() tells every caller of the lock, and only while it is there. */
 static void why_tells_of_it(conf *c)
 {
-    served v = served_open(c, PAWL_OPTIONS(.threads = 2));
-    stage *s = v.stage;
-    pawl *client = stage_open(s, PAWL_OPTIONS(.look_only = 1));
-    STAGE_REGISTER(s, v.p, walk);
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *client = fixture_open(s, PAWL_OPTIONS(.look_only = 1));
+    FIXTURE_REGISTER(s, v.p, walk);
     served_begin(&v);
-    stage_start(s, v.p, "walk", "victim", "\"victim\"");
-    stage_start(s, v.p, "walk", "friend", "\"victim's friend\"");
-    TMP_AWAIT(stage_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
+    fixture_start(s, v.p, "walk", "victim", "\"victim\"");
+    fixture_start(s, v.p, "walk", "friend", "\"victim's friend\"");
+    TMP_AWAIT(fixture_count(s, "{\"of\":\"victim\",\"step\":0}") == 1);
     assert_false(why_tells(v.p, "victim"));
     app *a = lock_victim(c);
     TMP_AWAIT(why_tells(v.p, "victim"));
@@ -214,8 +215,8 @@ static void why_tells_of_it(conf *c)
     assert_false(why_tells(client, "friend"));
     unlock(a);
     TMP_AWAIT(!why_tells(client, "victim"));
-    atomic_store(stage_number(s, GO), 1);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    atomic_store(fixture_number(s, GO), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
     pawl_close(client);
     served_end(&v);
 }
@@ -234,16 +235,16 @@ static const char *receiver(pawl_run *run, const char *input)
 /* A node passes over what is for the locked run, and tries it again. Everything else is moved. */
 static void a_node_moves_what_is_for_others(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage *s = v.stage;
-    stage_go(s);
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
-    STAGE_REGISTER(s, v.p, receiver);
-    STAGE_REGISTER(s, v.p, walk);
-    stage_start(s, v.p, "receiver", "victim", "1");
-    stage_start(s, v.p, "receiver", "friend", "1");
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
+    FIXTURE_REGISTER(s, v.p, receiver);
+    FIXTURE_REGISTER(s, v.p, walk);
+    fixture_start(s, v.p, "receiver", "victim", "1");
+    fixture_start(s, v.p, "receiver", "friend", "1");
     app *locker = lock_victim(c);
-    scene x = {s, v.p, app_open(c)};
+    outbox_fixture x = {s, v.p, app_open(c)};
     served_begin(&v);
     BEGIN(x);
     SEND_IN(x, "victim", "1", NULL, PAWL_OK);
@@ -252,40 +253,40 @@ static void a_node_moves_what_is_for_others(conf *c)
     SEND_IN(x, "friend", "2", NULL, PAWL_OK);
     START_IN(x, "walk", "new", "\"new\"", PAWL_OK);
     COMMIT(x);
-    TMP_AWAIT(stage_phase(s, v.p, "friend") == PAWL_RUN_DONE);
-    TMP_AWAIT(LEFT(x) == 2 && stage_phase(s, v.p, "new") == PAWL_RUN_DONE);
-    TMP_AWAIT(atomic_load(stage_number(s, PASSED)) == 1);
-    assert_int_equal(atomic_load(stage_number(s, MOVED)), 0);
+    TMP_AWAIT(fixture_phase(s, v.p, "friend") == PAWL_RUN_DONE);
+    TMP_AWAIT(LEFT(x) == 2 && fixture_phase(s, v.p, "new") == PAWL_RUN_DONE);
+    TMP_AWAIT(atomic_load(fixture_number(s, PASSED)) == 1);
+    assert_int_equal(atomic_load(fixture_number(s, MOVED)), 0);
     unlock(locker);
-    TMP_AWAIT(stage_phase(s, v.p, "victim") == PAWL_RUN_DONE);
-    TMP_AWAIT(atomic_load(stage_number(s, MOVED)) == 1);
-    assert_int_equal(atomic_load(stage_number(s, PASSED)), 1);
+    TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
+    TMP_AWAIT(atomic_load(fixture_number(s, MOVED)) == 1);
+    assert_int_equal(atomic_load(fixture_number(s, PASSED)), 1);
     app_close(x.a);
     served_stop(&v);
-    STAGE_DONE(s, v.p, "victim", "[1,2]");
-    STAGE_DONE(s, v.p, "friend", "[1,2]");
+    FIXTURE_DONE(s, v.p, "victim", "[1,2]");
+    FIXTURE_DONE(s, v.p, "friend", "[1,2]");
     pawl_close(v.p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* The log is told of the end also when it was somebody else who has moved the rows. */
+/* The log is told of the end also when another engine has moved the rows. */
 static void another_mover_takes_them(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage *s = v.stage;
-    stage_go(s);
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
-    STAGE_REGISTER(s, v.p, receiver);
-    stage_start(s, v.p, "receiver", "victim", "1");
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 2, .log = listen, .log_arg = s));
+    FIXTURE_REGISTER(s, v.p, receiver);
+    fixture_start(s, v.p, "receiver", "victim", "1");
     app *locker = lock_victim(c);
-    scene x = {s, v.p, app_open(c)};
+    outbox_fixture x = {s, v.p, app_open(c)};
     served_begin(&v);
     BEGIN(x);
     SEND_IN(x, "victim", "1", NULL, PAWL_OK);
     COMMIT(x);
-    TMP_AWAIT(atomic_load(stage_number(s, PASSED)) == 1);
+    TMP_AWAIT(atomic_load(fixture_number(s, PASSED)) == 1);
     conf_script(handle_db(v.p), "DELETE FROM {outbox}");
-    TMP_AWAIT(atomic_load(stage_number(s, MOVED)) == 1);
+    TMP_AWAIT(atomic_load(fixture_number(s, MOVED)) == 1);
     unlock(locker);
     app_close(x.a);
     served_end(&v);
@@ -293,7 +294,7 @@ static void another_mover_takes_them(conf *c)
 
 enum { LETTERS = 1100 };
 
-static void send_letters(scene *x)
+static void send_letters(outbox_fixture *x)
 {
     char text[16];
     app_do(x->a, "BEGIN");
@@ -310,14 +311,14 @@ static void send_letters(scene *x)
  * left. */
 static void a_kick_leaves_what_is_locked(conf *c)
 {
-    scene x = {.s = stage_new(c), .a = app_open(c)};
-    stage_go(x.s);
-    x.p = stage_open(x.s, PAWL_OPTIONS(.threads = 1));
-    stage_start(x.s, x.p, "receiver", "victim", "1");
-    stage_start(x.s, x.p, "receiver", "friend", "1");
+    outbox_fixture x = {.s = fixture_new(c), .a = app_open(c)};
+    fixture_run_clock(x.s);
+    x.p = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
+    fixture_start(x.s, x.p, "receiver", "victim", "1");
+    fixture_start(x.s, x.p, "receiver", "friend", "1");
     send_letters(&x);
     app *locker = lock_victim(c);
-    STAGE_CODE(x.s, x.p, pawl_outbox_flush(x.p), PAWL_BUSY);
+    FIXTURE_CODE(x.s, x.p, pawl_outbox_flush(x.p), PAWL_BUSY);
     assert_non_null(strstr(pawl_errdetail(x.p), "victim"));
     assert_int_equal(LEFT(x), LETTERS);
     assert_int_equal(MESSAGES(x), LETTERS / 100);
@@ -331,7 +332,7 @@ static void a_kick_leaves_what_is_locked(conf *c)
         LETTERS);
     app_close(x.a);
     pawl_close(x.p);
-    stage_free(x.s);
+    fixture_free(x.s);
 }
 
 int main(void)

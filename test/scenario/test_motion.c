@@ -1,5 +1,5 @@
-/* Motion: of a process that is there it is said that it is alive only while it moves. On a file a
- * stopped process keeps its lock, so that nothing but the time of its last move tells. */
+/* Motion: a process counts as alive only while it moves. On a file a stopped process keeps its
+ * lock, so that only the time of its last move tells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,101 +13,101 @@
 #include "db/inflight_file.h"
 #include "support/engine_fixture.h"
 
-/* Numbers of the stage: 1: the step ends. */
+/* Numbers of the fixture: 1: the step ends. */
 enum { LET_GO };
 
 static const char *hang(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "hang");
-    while (!atomic_load(stage_number(s, LET_GO)))
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "hang");
+    while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
     return input;
 }
 
 static const char *hanging(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "hang", hang, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "hang", hang, input);
 }
 
 /* In a child, which is stopped and goes on. */
-static void serve(stage *s, void *arg)
+static void serve(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
-    STAGE_REGISTER(s, p, hanging);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1));
+    FIXTURE_REGISTER(s, p, hanging);
     pawl_serve(p);
 }
 
-static int why_says(stage *s, const char *words)
+static int why_says(engine_fixture *s, const char *words)
 {
     char *why = NULL;
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
     int says = strstr(why, words) != NULL;
     pawl_free(why);
     pawl_close(p);
     return says;
 }
 
-static void start_one(stage *s)
+static void start_one(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "hanging", "run", "1");
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "hanging", "run", "1");
     pawl_close(p);
 }
 
 static void a_stopped_process_is_not_alive(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     start_one(s);
-    tmp_child child = stage_fork(s, serve, NULL);
-    TMP_AWAIT(stage_count(s, "hang") == 1);
+    tmp_child child = fixture_fork(s, serve, NULL);
+    TMP_AWAIT(fixture_count(s, "hang") == 1);
     TMP_AWAIT(why_says(s, "owns it and is alive."));
     assert_int_equal(kill(child.pid, SIGSTOP), 0);
     tmp_await_stop(&child);
-    stage_advance(s, 10000);
+    fixture_advance(s, 10000);
     assert_true(why_says(s, "has not moved since "));
     assert_false(why_says(s, "is alive"));
     assert_int_equal(kill(child.pid, SIGCONT), 0);
     TMP_AWAIT(why_says(s, "owns it and is alive."));
     tmp_kill(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* A run that waits for somebody to claim it is not promised to one that stands still. */
+/* A run that waits for a claim is not promised to a process that stands still. */
 static void it_claims_nothing(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    tmp_child child = stage_fork(s, serve, NULL);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    tmp_child child = fixture_fork(s, serve, NULL);
     start_one(s);
-    TMP_AWAIT(stage_count(s, "hang") == 1);
+    TMP_AWAIT(fixture_count(s, "hang") == 1);
     assert_int_equal(kill(child.pid, SIGSTOP), 0);
     tmp_await_stop(&child);
-    stage_advance(s, 10000);
-    pawl *p = stage_open(s, NULL);
+    fixture_advance(s, 10000);
+    pawl *p = fixture_open(s, NULL);
     char *why = NULL;
-    stage_start(s, p, "hanging", "other", "1");
-    STAGE_CODE(s, p, pawl_why(p, "other", &why), PAWL_OK);
+    fixture_start(s, p, "hanging", "other", "1");
+    FIXTURE_CODE(s, p, pawl_why(p, "other", &why), PAWL_OK);
     assert_non_null(strstr(why, "there is no live node"));
     pawl_free(why);
     pawl_close(p);
     tmp_kill(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- By the system's clock ---- */
 
-/* In a child: a step that takes long, on the thread of whoever drives by hand. */
-static void finish(stage *s, void *arg)
+/* In a child: a step that takes long, on the thread that drives by hand. */
+static void finish(engine_fixture *s, void *arg)
 {
     pawl *p = NULL;
-    STAGE_CHECK(s, pawl_open(&p, arg, NULL) == PAWL_OK);
-    STAGE_REGISTER(s, p, hanging);
-    STAGE_CHECK(s, pawl_start(p, "hanging", "run", "1", NULL) == PAWL_OK);
-    STAGE_CHECK(s, pawl_finish(p, "run", PAWL_FOREVER, NULL) == PAWL_OK);
+    FIXTURE_CHECK(s, pawl_open(&p, arg, NULL) == PAWL_OK);
+    FIXTURE_REGISTER(s, p, hanging);
+    FIXTURE_CHECK(s, pawl_start(p, "hanging", "run", "1", NULL) == PAWL_OK);
+    FIXTURE_CHECK(s, pawl_finish(p, "run", PAWL_FOREVER, NULL) == PAWL_OK);
     pawl_close(p);
 }
 
@@ -121,17 +121,17 @@ static int64_t moved_ms(db *d)
 
 static void a_long_step_is_motion(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child child = stage_fork(s, finish, (void *)c->url);
-    TMP_AWAIT(stage_count(s, "hang") == 1);
+    engine_fixture *s = fixture_new(c);
+    tmp_child child = fixture_fork(s, finish, (void *)c->url);
+    TMP_AWAIT(fixture_count(s, "hang") == 1);
     db *d = conf_open(c, NULL);
     int64_t before = moved_ms(d);
     assert_true(before > 0);
     TMP_AWAIT(moved_ms(d) > before);
     db_close(d);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     tmp_join(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Who moves what is in the outbox: several at once, and those who die in the middle of it. Each row
+/* The outbox relay: several engines move rows at once, and some die in the middle of it. Each row
  * is moved once, and in its order. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "handle/handle.h"
 #include "support/outbox_fixture.h"
 
-#define FAILED(x) scene_rows((x).p, "{outbox}", "failed = 1")
+#define FAILED(x) outbox_fixture_rows((x).p, "{outbox}", "failed = 1")
 
 static int64_t number(pawl *p, const char *text)
 {
@@ -30,7 +30,7 @@ static void *kick_on(void *arg)
         pawl_code rc = pawl_outbox_flush(p);
         if (rc != PAWL_OK)
             return (void *)pawl_code_name(rc);
-        if (scene_rows(p, "{outbox}", "failed = 0") == 0)
+        if (outbox_fixture_rows(p, "{outbox}", "failed = 0") == 0)
             return NULL;
     }
     return (void *)"not yet";
@@ -38,11 +38,11 @@ static void *kick_on(void *arg)
 
 static void several_movers_keep_the_order(conf *c)
 {
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     pawl *movers[MOVERS];
     pthread_t threads[MOVERS];
     char text[16];
-    stage_go(x.s);
+    fixture_run_clock(x.s);
     BEGIN(x);
     START_IN(x, "waiting", "a", "1", PAWL_OK);
     for (int i = 1; i <= LETTERS; i++) {
@@ -51,7 +51,7 @@ static void several_movers_keep_the_order(conf *c)
     }
     COMMIT(x);
     for (int i = 0; i < MOVERS; i++)
-        movers[i] = stage_open(x.s, PAWL_OPTIONS(.threads = 1));
+        movers[i] = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
     for (int i = 0; i < MOVERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, kick_on, movers[i]), 0);
     for (int i = 0; i < MOVERS; i++) {
@@ -71,53 +71,53 @@ static void several_movers_keep_the_order(conf *c)
     }
     for (int i = 0; i < MOVERS; i++)
         pawl_close(movers[i]);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
-/* It commits, and dies before anybody has moved anything. */
-static void commit_and_stand(stage *s, void *arg)
+/* It commits, and dies before any row was moved. */
+static void commit_and_stand(engine_fixture *s, void *arg)
 {
-    scene x = {s, stage_open(s, NULL), app_open(arg)};
+    outbox_fixture x = {s, fixture_open(s, NULL), app_open(arg)};
     BEGIN(x);
     START_IN(x, "quick", "a", "7", PAWL_OK);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     COMMIT(x);
     BEGIN(x);
     START_IN(x, "quick", "b", "7", PAWL_OK);
-    stage_meet(s, 'c');
+    fixture_send_and_await(s, 'c');
 }
 
 static void a_death_behind_the_commit(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
-    tmp_child child = stage_fork(s, commit_and_stand, c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    tmp_child child = fixture_fork(s, commit_and_stand, c);
     tmp_expect(&child, 'c');
     tmp_kill(&child);
-    pawl *p = stage_open(s, NULL);
-    stage_register(s, p, "quick", scene_quick);
-    STAGE_UNTIL(s, p, scene_rows(p, "{outbox}", "failed = 0") == 0);
-    STAGE_DONE(s, p, "a", "7");
-    assert_int_equal(scene_rows(p, "{runs}", "1 = 1"), 1);
-    assert_int_equal(scene_rows(p, "{inbox}", "kind = 1"), 1);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register(s, p, "quick", outbox_fixture_quick);
+    FIXTURE_UNTIL(s, p, outbox_fixture_rows(p, "{outbox}", "failed = 0") == 0);
+    FIXTURE_DONE(s, p, "a", "7");
+    assert_int_equal(outbox_fixture_rows(p, "{runs}", "1 = 1"), 1);
+    assert_int_equal(outbox_fixture_rows(p, "{inbox}", "kind = 1"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Movers that die in the middle, one after the other. */
-static void kick_and_die(stage *s, void *arg)
+static void kick_and_die(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1));
-    stage_tell(s, 'k');
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1));
+    fixture_send_byte(s, 'k');
     pawl_outbox_flush(p);
-    stage_meet(s, 'e');
+    fixture_send_and_await(s, 'e');
 }
 
 static void movers_that_die(conf *c)
 {
     char text[16];
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     START_IN(x, "waiting", "a", "1", PAWL_OK);
     for (int i = 1; i <= LETTERS; i++) {
@@ -127,20 +127,20 @@ static void movers_that_die(conf *c)
     COMMIT(x);
     app_close(x.a);
     pawl_close(x.p);
-    stage_go(x.s);
+    fixture_run_clock(x.s);
     for (int i = 0; i < 8; i++) {
-        tmp_child child = stage_fork(x.s, kick_and_die, NULL);
+        tmp_child child = fixture_fork(x.s, kick_and_die, NULL);
         tmp_expect(&child, 'k');
         tmp_kill(&child);
     }
-    x.p = stage_open(x.s, PAWL_OPTIONS(.threads = 1));
+    x.p = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
     x.a = app_open(c);
     KICK(x);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(MESSAGES(x), LETTERS);
     assert_int_equal(number(x.p, "SELECT count(DISTINCT data) FROM {inbox}"), LETTERS);
     assert_int_equal(number(x.p, "SELECT mail FROM {runs}"), LETTERS);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 int main(void)

@@ -32,8 +32,8 @@ enum { PER_RUN = 10, ATTEMPTS = 4, STEPS = 300 };
 /* What happens comes after so many executions at most, not after a time: a busy machine gets on. */
 enum { STOP_AFTER = 32, TROUBLE_AFTER = 48 };
 
-typedef struct scene {
-    served v;
+typedef struct once_fixture {
+    served_fixture v;
     conf *conf;
     db *db;           /* of the test's own, to lock the database with */
     atomic_int *side; /* one for each attempt of each step, and the sum of all */
@@ -48,7 +48,7 @@ typedef struct scene {
     atomic_int may; /* executions that may return, in their order */
     int by_hand;    /* one thread, and the test moves the time */
     db_fault plan;  /* then: calls of the database that fail */
-} scene;
+} once_fixture;
 
 /* ---- Chance ---- */
 
@@ -81,7 +81,7 @@ static int fails_first(int64_t step)
 
 static const char *work(pawl_work *w, const char *input)
 {
-    scene *s = pawl_work_arg(w);
+    once_fixture *s = pawl_work_arg(w);
     int64_t step = pawl_get_int(input, "", -1);
     int64_t key = step * ATTEMPTS + pawl_work_attempt(w);
     atomic_fetch_add(&s->side[key], 1);
@@ -89,7 +89,7 @@ static const char *work(pawl_work *w, const char *input)
     while (mine > atomic_load(&s->may))
         poll(NULL, 0, 1);
     if (s->by_hand)
-        stage_advance(s->v.stage, (int64_t)(mix((uint64_t)key) % 4));
+        fixture_advance(s->v.fixture, (int64_t)(mix((uint64_t)key) % 4));
     else
         poll(NULL, 0, (int)(mix((uint64_t)key) % 4));
     if (fails_first(step) && pawl_work_attempt(w) == 1)
@@ -112,7 +112,7 @@ static pawl_future *later(pawl_run *run, int64_t step)
 /* Memory that cannot be had, now and then: the function is left, and goes on a little later. */
 static void need_memory(pawl_run *run)
 {
-    scene *s = pawl_arg(run);
+    once_fixture *s = pawl_arg(run);
     if (atomic_fetch_add(&s->needs, 1) % 16 == 15)
         pawl_alloc(run, PTRDIFF_MAX - 1);
 }
@@ -145,7 +145,7 @@ static void name_of(int64_t run, char id[32])
     snprintf(id, 32, "run-%lld", (long long)run);
 }
 
-static int64_t executed(const scene *s)
+static int64_t executed(const once_fixture *s)
 {
     return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
 }
@@ -158,38 +158,38 @@ static int passes(pawl_code rc)
 
 static void *hold_and_release(void *arg)
 {
-    scene *s = arg;
+    once_fixture *s = arg;
     uint64_t chance = s->seed + 1;
     while (!atomic_load(&s->over)) {
         char id[32];
         name_of((int64_t)below(&chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_hold(s->v.p, id, NULL);
-        STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_ENDED || passes(rc));
+        FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || rc == PAWL_ENDED || passes(rc));
         poll(NULL, 0, (int)below(&chance, 5));
         do
             rc = pawl_release(s->v.p, id);
         while (passes(rc));
-        STAGE_CHECK(s->v.stage, rc == PAWL_OK || rc == PAWL_ENDED);
+        FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || rc == PAWL_ENDED);
     }
     return NULL;
 }
 
 /* For longer than the engine has patience: its commits fail. */
-static void lock_for_a_while(scene *s, uint64_t *chance)
+static void lock_for_a_while(once_fixture *s, uint64_t *chance)
 {
     db_conn *lock = conf_lock(s->db);
     poll(NULL, 0, (int)below(chance, 60));
     conf_unlock(lock);
 }
 
-static void fill_for_a_while(scene *s, uint64_t *chance)
+static void fill_for_a_while(once_fixture *s, uint64_t *chance)
 {
     full_disk_set(s->conf, 1);
     poll(NULL, 0, (int)below(chance, 60));
     full_disk_set(s->conf, 0);
 }
 
-static void end_sessions(scene *s)
+static void end_sessions(once_fixture *s)
 {
     pgserver_exec(s->conf->server, s->conf->database,
                   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -198,7 +198,7 @@ static void end_sessions(scene *s)
 
 static void *trouble_the_storage(void *arg)
 {
-    scene *s = arg;
+    once_fixture *s = arg;
     uint64_t chance = s->seed + 2;
     while (!atomic_load(&s->over)) {
         int64_t until = executed(s) + 1 + (int64_t)below(&chance, TROUBLE_AFTER);
@@ -218,15 +218,15 @@ static void *trouble_the_storage(void *arg)
 /* Where the storage is in trouble just now the engine does not become a node. */
 static void *serve(void *arg)
 {
-    scene *s = arg;
+    once_fixture *s = arg;
     pawl_code rc = pawl_serve(s->v.p);
     atomic_store(&s->serving, 0);
-    STAGE_CHECK(s->v.stage, rc == PAWL_OK || passes(rc));
+    FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || passes(rc));
     return NULL;
 }
 
 /* Until so many more were executed; where it does not become a node nothing is. */
-static void serve_for(scene *s, int64_t count)
+static void serve_for(once_fixture *s, int64_t count)
 {
     int64_t until = executed(s) + count;
     atomic_store(&s->serving, 1);
@@ -235,19 +235,19 @@ static void serve_for(scene *s, int64_t count)
     served_stop(&s->v);
 }
 
-static void finish_some(scene *s, uint64_t *chance)
+static void finish_some(once_fixture *s, uint64_t *chance)
 {
     for (uint64_t i = below(chance, 4); i > 0; i--) {
         char id[32];
         name_of((int64_t)below(chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(chance, 12), NULL);
-        STAGE_CHECK(s->v.stage,
-                    rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
-                        rc == PAWL_CLOSED); /* a stop that came when the serve had failed */
+        FIXTURE_CHECK(s->v.fixture,
+                      rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
+                          rc == PAWL_CLOSED); /* a stop that came when the serve had failed */
     }
 }
 
-static int64_t expected(const scene *s)
+static int64_t expected(const once_fixture *s)
 {
     int64_t count = s->runs * PER_RUN;
     for (int64_t i = 0; i < s->runs * PER_RUN; i++)
@@ -256,7 +256,7 @@ static int64_t expected(const scene *s)
 }
 
 /* Until nearly everything was executed; the rest is executed in peace. */
-static void rage(scene *s)
+static void rage(once_fixture *s)
 {
     uint64_t chance = s->seed;
     int64_t until = expected(s) * 9 / 10;
@@ -270,7 +270,7 @@ static void rage(scene *s)
 
 /* ---- The test ---- */
 
-static void expect_once(const scene *s)
+static void expect_once(const once_fixture *s)
 {
     for (int64_t key = 0; key < s->runs * PER_RUN * ATTEMPTS; key++) {
         int64_t step = key / ATTEMPTS, attempt = key % ATTEMPTS;
@@ -284,7 +284,7 @@ static void expect_once(const scene *s)
 
 static void hear(int level, const char *event, const char *fields, void *arg)
 {
-    scene *s = arg;
+    once_fixture *s = arg;
     (void)level;
     (void)fields;
     if (strcmp(event, "record-kept") == 0)
@@ -293,7 +293,7 @@ static void hear(int level, const char *event, const char *fields, void *arg)
         atomic_fetch_add(&s->undecided, 1);
 }
 
-static void map_side(scene *s)
+static void map_side(once_fixture *s)
 {
     char path[TMP_PATH];
     tmp_path(path, s->conf->dir, "executions");
@@ -306,22 +306,22 @@ static void map_side(scene *s)
     close(file);
 }
 
-static void open_by_hand(scene *s)
+static void open_by_hand(once_fixture *s)
 {
-    s->v.p = stage_open_fault(s->v.stage, PAWL_OPTIONS(.threads = -1), &s->plan);
+    s->v.p = fixture_open_fault(s->v.fixture, PAWL_OPTIONS(.threads = -1), &s->plan);
 }
 
-static void register_mixed(scene *s)
+static void register_mixed(once_fixture *s)
 {
-    STAGE_CODE(s->v.stage, s->v.p,
-               pawl_register_workflow(s->v.p, "mixed", mixed, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
+    FIXTURE_CODE(s->v.fixture, s->v.p,
+                 pawl_register_workflow(s->v.p, "mixed", mixed, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
 }
 
 /* `options` NULL: by hand, with faults. */
-static scene *scene_new(conf *c, const pawl_options *options)
+static once_fixture *once_new(conf *c, const pawl_options *options)
 {
     char id[32], input[32];
-    scene *s = calloc(1, sizeof *s);
+    once_fixture *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->seed = (uint64_t)number_from("PAWL_TEST_SEED", getpid());
     s->runs = (number_from("PAWL_TEST_STEPS", STEPS) + PER_RUN - 1) / PER_RUN;
@@ -329,13 +329,13 @@ static scene *scene_new(conf *c, const pawl_options *options)
     map_side(s);
     s->by_hand = !options;
     atomic_store(&s->may, INT_MAX);
-    s->v.stage = stage_new(c);
-    stage_go(s->v.stage); /* a committer whose storage fails waits by the clock */
+    s->v.fixture = fixture_new(c);
+    fixture_run_clock(s->v.fixture); /* a committer whose storage fails waits by the clock */
     if (options) {
         pawl_options o = *options;
         o.log = hear;
         o.log_arg = s;
-        s->v.p = stage_open(s->v.stage, &o);
+        s->v.p = fixture_open(s->v.fixture, &o);
     } else {
         open_by_hand(s);
     }
@@ -343,18 +343,18 @@ static scene *scene_new(conf *c, const pawl_options *options)
     for (int64_t i = 0; i < s->runs; i++) {
         name_of(i, id);
         snprintf(input, sizeof input, "%lld", (long long)(i * PER_RUN));
-        stage_start(s->v.stage, s->v.p, "mixed", id, input);
+        fixture_start(s->v.fixture, s->v.p, "mixed", id, input);
     }
     return s;
 }
 
-static void scene_free(scene *s)
+static void once_free(once_fixture *s)
 {
     munmap(s->side, s->side_size);
     free(s);
 }
 
-static void end_in_peace(scene *s)
+static void end_in_peace(once_fixture *s)
 {
     served_begin(&s->v);
     for (int64_t i = 0; i < s->runs; i++) {
@@ -364,14 +364,14 @@ static void end_in_peace(scene *s)
         do /* a session that was ended is found out by the next call */
             rc = pawl_wait(s->v.p, id, PAWL_FOREVER, NULL);
         while (passes(rc));
-        STAGE_CODE(s->v.stage, s->v.p, rc, PAWL_OK);
+        FIXTURE_CODE(s->v.fixture, s->v.p, rc, PAWL_OK);
     }
 }
 
 static void holds_stops_and_finishes(conf *c)
 {
     pthread_t holder;
-    scene *s = scene_new(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 60000));
+    once_fixture *s = once_new(c, PAWL_OPTIONS(.threads = 3, .drain_ms = 60000));
     assert_int_equal(pthread_create(&holder, NULL, hold_and_release, s), 0);
     rage(s);
     atomic_store(&s->over, 1);
@@ -379,13 +379,13 @@ static void holds_stops_and_finishes(conf *c)
     end_in_peace(s);
     expect_once(s);
     served_end(&s->v);
-    scene_free(s);
+    once_free(s);
 }
 
 /* Before chance has its way, once for sure: a unit that is not committed, and is kept. On SQLite it
  * is undecided first, as long as the disk is full. A few executions at a time may return, so that
  * some return while it is, however late this thread comes. */
-static void fill_until_kept(scene *s)
+static void fill_until_kept(once_fixture *s)
 {
     enum { SOME = 8 };
     atomic_store(&s->may, 1);
@@ -409,8 +409,8 @@ static void fill_until_kept(scene *s)
 static void and_storage_that_fails(conf *c)
 {
     pthread_t holder, troubler;
-    scene *s = scene_new(c, PAWL_OPTIONS(.threads = 3, .work_threads = 2, .drain_ms = 60000,
-                                         .claim_ms = 60000, .busy_ms = 20));
+    once_fixture *s = once_new(c, PAWL_OPTIONS(.threads = 3, .work_threads = 2, .drain_ms = 60000,
+                                               .claim_ms = 60000, .busy_ms = 20));
     s->db = conf_open(c, NULL);
     full_disk_prepare(c);
     fill_until_kept(s);
@@ -426,13 +426,13 @@ static void and_storage_that_fails(conf *c)
     fprintf(stderr, "# %s: seed %llu, %d records kept, %d commits undecided\n", c->backend,
             (unsigned long long)s->seed, atomic_load(&s->kept), atomic_load(&s->undecided));
     served_end(&s->v);
-    scene_free(s);
+    once_free(s);
 }
 
 /* ---- By hand ---- */
 
 /* One of the next calls fails, or the answer of one of the next commits is lost. */
-static void plan_fault(scene *s, uint64_t *chance)
+static void plan_fault(once_fixture *s, uint64_t *chance)
 {
     static const pawl_code CODES[] = {PAWL_STORAGE, PAWL_BUSY, PAWL_UNREACHABLE};
     db_fault *f = &s->plan;
@@ -447,7 +447,7 @@ static void plan_fault(scene *s, uint64_t *chance)
     }
 }
 
-static void drive_a_little(scene *s, uint64_t *chance)
+static void drive_a_little(once_fixture *s, uint64_t *chance)
 {
     char id[32];
     name_of((int64_t)below(chance, (uint64_t)s->runs), id);
@@ -459,16 +459,16 @@ static void drive_a_little(scene *s, uint64_t *chance)
         pawl_release(s->v.p, id);
         break;
     case 2:
-        pawl_finish(s->v.p, id, (int64_t)below(chance, 12), NULL);
+        pawl_finish(s->v.p, id, 1 + (int64_t)below(chance, 12), NULL); /* 0: all that is due */
         break;
     default:
         pawl_poll(s->v.p, NULL);
     }
-    stage_advance(s->v.stage, (int64_t)below(chance, 300));
+    fixture_advance(s->v.fixture, (int64_t)below(chance, 300));
 }
 
 /* An engine is closed while the storage works: what it has executed is recorded then. */
-static void open_again(scene *s)
+static void open_again(once_fixture *s)
 {
     s->plan.fail_call = s->plan.lose_commit = 0;
     pawl_close(s->v.p);
@@ -479,7 +479,7 @@ static void open_again(scene *s)
 
 static void by_hand(conf *c)
 {
-    scene *s = scene_new(c, NULL);
+    once_fixture *s = once_new(c, NULL);
     uint64_t chance = s->seed;
     int64_t until = expected(s) * 9 / 10;
     for (int64_t turns = 1; executed(s) < until; turns++) {
@@ -492,14 +492,16 @@ static void by_hand(conf *c)
     s->plan.fail_call = s->plan.lose_commit = 0;
     for (int64_t i = 0; i < s->runs; i++) {
         char id[32];
+        tmp_watchdog("the end of steps by hand");
         name_of(i, id);
         pawl_release(s->v.p, id);
-        STAGE_UNTIL(s->v.stage, s->v.p, stage_phase(s->v.stage, s->v.p, id) == PAWL_RUN_DONE);
+        FIXTURE_UNTIL(s->v.fixture, s->v.p,
+                      fixture_phase(s->v.fixture, s->v.p, id) == PAWL_RUN_DONE);
     }
     expect_once(s);
     pawl_close(s->v.p);
-    stage_free(s->v.stage);
-    scene_free(s);
+    fixture_free(s->v.fixture);
+    once_free(s);
 }
 
 int main(void)

@@ -17,8 +17,9 @@
 #include "rows/run_units.h"
 #include "support/outbox_fixture.h"
 
-#define FAILED(x, why) scene_rows((x).p, "{outbox}", "failed = 1 AND failed_why LIKE '" why "%'")
-#define RUNS(x) scene_rows((x).p, "{runs}", "1 = 1")
+#define FAILED(x, why)                                                                             \
+    outbox_fixture_rows((x).p, "{outbox}", "failed = 1 AND failed_why LIKE '" why "%'")
+#define RUNS(x) outbox_fixture_rows((x).p, "{runs}", "1 = 1")
 
 static int64_t number(pawl *p, const char *text)
 {
@@ -30,7 +31,7 @@ static int64_t number(pawl *p, const char *text)
 
 static void it_happens_with_the_commit(conf *c)
 {
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     app_do(x.a, "INSERT INTO orders VALUES (1)");
     assert_int_equal(START_IN(x, "waiting", "a", "1", PAWL_OK), 1);
@@ -46,13 +47,13 @@ static void it_happens_with_the_commit(conf *c)
     KICK(x);
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 1);
-    STAGE_DONE(x.s, x.p, "a", "1");
-    scene_close(&x);
+    FIXTURE_DONE(x.s, x.p, "a", "1");
+    outbox_fixture_close(&x);
 }
 
 static void nothing_happens_without_it(conf *c)
 {
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     app_do(x.a, "INSERT INTO orders VALUES (1)");
     START_IN(x, "waiting", "a", "1", PAWL_OK);
@@ -62,7 +63,7 @@ static void nothing_happens_without_it(conf *c)
     assert_int_equal(RUNS(x), 0);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(app_number(x.a, "SELECT count(*) FROM orders"), 0);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 static const char *receiver(pawl_run *run, const char *input)
@@ -77,41 +78,41 @@ static const char *receiver(pawl_run *run, const char *input)
 /* What was moved is received, and in the order in which it was written. */
 static void a_run_gets_its_messages(conf *c)
 {
-    scene x = scene_open(c);
-    STAGE_REGISTER(x.s, x.p, receiver);
+    outbox_fixture x = outbox_fixture_open(c);
+    FIXTURE_REGISTER(x.s, x.p, receiver);
     BEGIN(x);
     START_IN(x, "receiver", "a", "null", PAWL_OK);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     SEND_IN(x, "a", "2", NULL, PAWL_OK);
     COMMIT(x);
-    STAGE_DONE(x.s, x.p, "a", "[1,2]");
-    scene_close(&x);
+    FIXTURE_DONE(x.s, x.p, "a", "[1,2]");
+    outbox_fixture_close(&x);
 }
 
 /* Without a kick a node does it. */
 static void a_node_moves_within_a_second(conf *c)
 {
-    scene x = scene_open(c);
-    stage_poll(x.s, x.p);
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_poll(x.s, x.p);
     BEGIN(x);
     START_IN(x, "quick", "a", "7", PAWL_OK);
     COMMIT(x);
-    int64_t from = stage_now(x.s);
-    STAGE_UNTIL(x.s, x.p, LEFT(x) == 0);
-    assert_in_range(stage_now(x.s) - from, 0, 1100);
-    STAGE_DONE(x.s, x.p, "a", "7");
-    scene_close(&x);
+    int64_t from = fixture_now(x.s);
+    FIXTURE_UNTIL(x.s, x.p, LEFT(x) == 0);
+    assert_in_range(fixture_now(x.s) - from, 0, 1100);
+    FIXTURE_DONE(x.s, x.p, "a", "7");
+    outbox_fixture_close(&x);
 }
 
 /* ---- What can be seen at once ---- */
 
 static void what_is_wrong_is_said_at_once(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "live", "1");
-    stage_start(x.s, x.p, "quick", "ended", "1");
-    STAGE_CODE(x.s, x.p, pawl_send(x.p, "ended", "box", "1", PAWL_SEND(.key = "old")), PAWL_OK);
-    STAGE_DONE(x.s, x.p, "ended", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "live", "1");
+    fixture_start(x.s, x.p, "quick", "ended", "1");
+    FIXTURE_CODE(x.s, x.p, pawl_send(x.p, "ended", "box", "1", PAWL_SEND(.key = "old")), PAWL_OK);
+    FIXTURE_DONE(x.s, x.p, "ended", "1");
     BEGIN(x);
     assert_int_equal(START_IN(x, "waiting", "live", "1", PAWL_OK), 0);
     START_IN(x, "waiting", "live", "2", PAWL_CONFLICT);
@@ -127,13 +128,13 @@ static void what_is_wrong_is_said_at_once(conf *c)
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x, ""), 0);
     assert_int_equal(app_number(x.a, "SELECT count(*) FROM orders"), 1);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* Earlier rows of the outbox count as if they had happened. */
 static void a_transaction_sees_itself(conf *c)
 {
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     SEND_IN(x, "a", "1", NULL, PAWL_NOTFOUND);
     assert_int_equal(START_IN(x, "waiting", "a", "1", PAWL_OK), 1);
@@ -152,16 +153,16 @@ static void a_transaction_sees_itself(conf *c)
     assert_int_equal(SEND_IN(x, "a", "2", "l", PAWL_OK), 2);
     COMMIT(x);
     assert_int_equal(LEFT(x), 0);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
-static double cpu_of_keys(const scene *x, int from, int to)
+static double cpu_of_keys(const outbox_fixture *x, int from, int to)
 {
     clock_t began = clock();
     for (int i = from; i < to; i++) {
         char key[32];
         snprintf(key, sizeof key, "k%d", i);
-        scene_send_in((scene *)x, "a", "1", key, PAWL_OK, __LINE__);
+        outbox_fixture_send_in((outbox_fixture *)x, "a", "1", key, PAWL_OK, __LINE__);
     }
     return (double)(clock() - began) / CLOCKS_PER_SEC;
 }
@@ -169,8 +170,8 @@ static double cpu_of_keys(const scene *x, int from, int to)
 /* That a key is new is not asked of each row that waits for the same run. */
 static void keys_cost_no_more_when_many_wait(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "a", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "a", "1");
     BEGIN(x);
     double few = cpu_of_keys(&x, 0, 500);
     cpu_of_keys(&x, 500, 3500);
@@ -178,20 +179,20 @@ static void keys_cost_no_more_when_many_wait(conf *c)
     if (many > 3 * few + 0.2)
         fail_msg("the first took %.3f s, those behind many %.3f s", few, many);
     app_do(x.a, "ROLLBACK");
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* ---- Connections ---- */
 
 static void only_inside_a_transaction(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "a", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "a", "1");
     START_IN(x, "waiting", "b", "1", PAWL_MISUSE);
     assert_true(pawl_errhint(x.p)[0]);
     SEND_IN(x, "a", "1", NULL, PAWL_MISUSE);
-    STAGE_CODE(x.s, x.p, pawl_start_in(x.p, NULL, "waiting", "b", "1", NULL), PAWL_INVALID);
-    STAGE_CODE(x.s, x.p, pawl_send_in(x.p, NULL, "a", "box", "1", NULL), PAWL_INVALID);
+    FIXTURE_CODE(x.s, x.p, pawl_start_in(x.p, NULL, "waiting", "b", "1", NULL), PAWL_INVALID);
+    FIXTURE_CODE(x.s, x.p, pawl_send_in(x.p, NULL, "a", "box", "1", NULL), PAWL_INVALID);
     if (!(c->promises & DB_FILE)) { /* there an error costs the transaction */
         BEGIN(x);
         assert_false(app_try(x.a, "SELECT nonsense"));
@@ -199,7 +200,7 @@ static void only_inside_a_transaction(conf *c)
         app_do(x.a, "ROLLBACK");
     }
     assert_int_equal(LEFT(x), 0);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* Where the other database is, for those that a test makes beside its own. */
@@ -218,7 +219,7 @@ static void only_on_the_same_database(conf *c)
 {
     char url[PGSERVER_URL];
     pawl *other;
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     other_url(c, url);
     app *mine = x.a;
     x.a = app_open_url(c, url);
@@ -236,13 +237,13 @@ static void only_on_the_same_database(conf *c)
     app_close(x.a);
     x.a = mine;
     assert_int_equal(LEFT(x), 0);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 static void hostile_rows(conf *c)
 {
     static char name[PAWL_MAX_ID + 2];
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     memset(name, 'n', sizeof name - 1);
     BEGIN(x);
     START_IN(x, "waiting", NULL, "1", PAWL_INVALID);
@@ -262,48 +263,50 @@ static void hostile_rows(conf *c)
     assert_int_equal(pawl_start_in(NULL, NULL, "w", "a", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_send_in(NULL, NULL, "a", "b", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_outbox_flush(NULL), PAWL_INVALID);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* ---- What is carried ---- */
 
 static void options_arrive(conf *c)
 {
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
-    STAGE_CODE(x.s, x.p,
-               pawl_start_in(x.p, app_native(x.a), "waiting", "a", "1",
-                             PAWL_START(.version = "v \"7\"", .delay_ms = 5000, .deadline_ms = 9000,
-                                        .attributes = "{\n \"city\": \"K\xc3\xb6ln\", \"n\": 3}")),
-               PAWL_OK);
+    FIXTURE_CODE(
+        x.s, x.p,
+        pawl_start_in(x.p, app_native(x.a), "waiting", "a", "1",
+                      PAWL_START(.version = "v \"7\"", .delay_ms = 5000, .deadline_ms = 9000,
+                                 .attributes = "{\n \"city\": \"K\xc3\xb6ln\", \"n\": 3}")),
+        PAWL_OK);
     COMMIT(x);
-    int64_t from = stage_now(x.s);
-    stage_advance(x.s, 1000);
+    int64_t from = fixture_now(x.s);
+    fixture_advance(x.s, 1000);
     KICK(x);
     assert_int_equal(number(x.p, "SELECT wake_at FROM {runs}"), from + 5000);
     assert_int_equal(number(x.p, "SELECT deadline_at FROM {runs}"), from + 9000);
     assert_int_equal(number(x.p, "SELECT created_at FROM {runs}"), from + 1000);
-    assert_int_equal(scene_rows(x.p, "{runs}", "version = 'v \"7\"'"), 1);
-    assert_int_equal(scene_rows(x.p, "{attributes}", "name = 'city' AND value = 'K\xc3\xb6ln'"), 1);
-    assert_int_equal(scene_rows(x.p, "{attributes}", "1 = 1"), 2);
-    scene_close(&x);
+    assert_int_equal(outbox_fixture_rows(x.p, "{runs}", "version = 'v \"7\"'"), 1);
+    assert_int_equal(
+        outbox_fixture_rows(x.p, "{attributes}", "name = 'city' AND value = 'K\xc3\xb6ln'"), 1);
+    assert_int_equal(outbox_fixture_rows(x.p, "{attributes}", "1 = 1"), 2);
+    outbox_fixture_close(&x);
 }
 
 static void a_message_brings_its_run(conf *c)
 {
     char large[4000];
-    scene x = scene_open(c);
+    outbox_fixture x = outbox_fixture_open(c);
     memset(large, ' ', sizeof large);
     large[0] = '5';
     large[sizeof large - 1] = '\0';
     BEGIN(x);
     for (int i = 0; i < 2; i++)
-        STAGE_CODE(x.s, x.p,
-                   pawl_send_in(x.p, app_native(x.a), "a", "box", i ? "2" : "1",
-                                PAWL_SEND(.key = i ? "k" : NULL, .start = "waiting",
-                                          .start_input = i ? "6" : large,
-                                          .start_options = PAWL_START(.attributes = "{\n}"))),
-                   PAWL_OK);
+        FIXTURE_CODE(x.s, x.p,
+                     pawl_send_in(x.p, app_native(x.a), "a", "box", i ? "2" : "1",
+                                  PAWL_SEND(.key = i ? "k" : NULL, .start = "waiting",
+                                            .start_input = i ? "6" : large,
+                                            .start_options = PAWL_START(.attributes = "{\n}"))),
+                     PAWL_OK);
     SEND_IN(x, "a", "3", NULL, PAWL_OK); /* it will be there by then */
     COMMIT(x);
     KICK(x);
@@ -311,16 +314,16 @@ static void a_message_brings_its_run(conf *c)
     assert_int_equal(MESSAGES(x), 3);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x, ""), 0);
-    STAGE_DONE(x.s, x.p, "a", large);
-    scene_close(&x);
+    FIXTURE_DONE(x.s, x.p, "a", large);
+    outbox_fixture_close(&x);
 }
 
 /* ---- What turns out wrong later ---- */
 
-static void what_fails_later_stays_and_blocks_nobody(conf *c)
+static void what_fails_later_stays_and_blocks_no_other_row(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "quick", "ends", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "quick", "ends", "1");
     BEGIN(x);
     SEND_IN(x, "ends", "1", NULL, PAWL_OK);
     START_IN(x, "waiting", "taken", "1", PAWL_OK);
@@ -329,8 +332,8 @@ static void what_fails_later_stays_and_blocks_nobody(conf *c)
     SEND_IN(x, "good", "1", "k", PAWL_OK);
     COMMIT(x);
     conf_script(handle_db(x.p), "UPDATE {runs} SET phase = 1, wake_at = NULL");
-    stage_start(x.s, x.p, "waiting", "taken", "2");
-    stage_start(x.s, x.p, "waiting", "same", "1");
+    fixture_start(x.s, x.p, "waiting", "taken", "2");
+    fixture_start(x.s, x.p, "waiting", "same", "1");
     conf_script(handle_db(x.p), "INSERT INTO {outbox} (tenant, kind, target, name, at, data)"
                                 " VALUES ('', 9, 'x', 'y', 1, NULL)");
     KICK(x);
@@ -339,29 +342,29 @@ static void what_fails_later_stays_and_blocks_nobody(conf *c)
     assert_int_equal(FAILED(x, "PAWL_ENDED: "), 1);
     assert_int_equal(FAILED(x, "PAWL_CONFLICT: "), 1);
     assert_int_equal(FAILED(x, "PAWL_INVALID: "), 1);
-    assert_int_equal(scene_rows(x.p, "{runs}", "id = 'good'"), 1);
+    assert_int_equal(outbox_fixture_rows(x.p, "{runs}", "id = 'good'"), 1);
     assert_int_equal(MESSAGES(x), 1);
-    BEGIN(x); /* and they are not in the way of anybody */
+    BEGIN(x); /* and they are in the way of no other row */
     START_IN(x, "waiting", "next", "1", PAWL_OK);
     COMMIT(x);
     KICK(x);
     assert_int_equal(FAILED(x, ""), 3);
-    assert_int_equal(scene_rows(x.p, "{runs}", "id = 'next'"), 1);
-    scene_close(&x);
+    assert_int_equal(outbox_fixture_rows(x.p, "{runs}", "id = 'next'"), 1);
+    outbox_fixture_close(&x);
 }
 
 /* Deleted before it was moved: a message without a run. */
 static void a_message_without_a_run_fails(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "a", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "a", "1");
     BEGIN(x);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     COMMIT(x);
     conf_script(handle_db(x.p), "DELETE FROM {runs}");
     KICK(x);
     assert_int_equal(FAILED(x, "PAWL_NOTFOUND: "), 1);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* ---- Order ---- */
@@ -369,8 +372,8 @@ static void a_message_without_a_run_fails(conf *c)
 /* Where several write at a time a row may become visible behind larger ones. */
 static void late_rows_are_not_skipped(conf *c)
 {
-    scene x = scene_open(c);
-    scene late = x;
+    outbox_fixture x = outbox_fixture_open(c);
+    outbox_fixture late = x;
     late.a = app_open(c);
     BEGIN(late);
     START_IN(late, "waiting", "late", "1", PAWL_OK);
@@ -383,7 +386,7 @@ static void late_rows_are_not_skipped(conf *c)
     KICK(x);
     assert_int_equal(RUNS(x), 2);
     app_close(late.a);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 static void late_rows(conf *c)
@@ -406,18 +409,18 @@ static void in_memory_too(conf *c)
     if (c->promises & DB_SHARED)
         skip();
     void *native = NULL;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(
         s, PAWL_OPTIONS(.threads = -1, .on_connect = note_native, .on_connect_arg = &native));
-    stage_register(s, p, "quick", scene_quick);
-    STAGE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_MISUSE);
+    fixture_register(s, p, "quick", outbox_fixture_quick);
+    FIXTURE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_MISUSE);
     assert_int_equal(sqlite3_exec(native, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
-    STAGE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start_in(p, native, "quick", "a", "1", NULL), PAWL_OK);
     assert_int_equal(sqlite3_exec(native, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-    STAGE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
-    STAGE_DONE(s, p, "a", "1");
+    FIXTURE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
+    FIXTURE_DONE(s, p, "a", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -436,8 +439,8 @@ int main(void)
         {"hostile rows", hostile_rows, NEEDS},
         {"options arrive", options_arrive, NEEDS},
         {"a message brings its run", a_message_brings_its_run, NEEDS},
-        {"what fails later stays and blocks nobody", what_fails_later_stays_and_blocks_nobody,
-         NEEDS},
+        {"what fails later stays and blocks no other row",
+         what_fails_later_stays_and_blocks_no_other_row, NEEDS},
         {"a message without a run fails", a_message_without_a_run_fails, NEEDS},
         {"late rows are not skipped", late_rows, NEEDS},
         {"in memory too", in_memory_too, 0},

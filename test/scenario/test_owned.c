@@ -14,7 +14,7 @@
 
 #include "support/engine_fixture.h"
 
-/* Numbers of the stage: lines of the log when memory is out for claims, and there again. */
+/* Numbers of the fixture: lines of the log when memory is out for claims, and there again. */
 enum { OUT, AGAIN };
 
 /* tidy: shared, the library's call has no argument for it. How often there is no memory yet. */
@@ -40,14 +40,14 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     (void)level;
     (void)fields;
     if (strcmp(event, "memory-out") == 0)
-        atomic_fetch_add(stage_number(arg, OUT), 1);
+        atomic_fetch_add(fixture_number(arg, OUT), 1);
     if (strcmp(event, "memory-again") == 0)
-        atomic_fetch_add(stage_number(arg, AGAIN), 1);
+        atomic_fetch_add(fixture_number(arg, AGAIN), 1);
 }
 
 static const char *plain(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "step", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "step", input);
 }
 
 /* Memory is out while the child is made, and when this node looks for it. */
@@ -57,79 +57,79 @@ static const char *parent(pawl_run *run, const char *input)
     return pawl_child(run, "plain", input, PAWL_CHILD(.id = "child"));
 }
 
-static pawl *open_engine(stage *s)
+static pawl *open_engine(engine_fixture *s)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s));
-    STAGE_REGISTER(s, p, plain);
-    STAGE_REGISTER(s, p, parent);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s));
+    FIXTURE_REGISTER(s, p, plain);
+    FIXTURE_REGISTER(s, p, parent);
     return p;
 }
 
-static void end(stage *s, pawl *p)
+static void end(engine_fixture *s, pawl *p)
 {
     pawl_close(p);
     atomic_store(&lacking, 0);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The engine is no node yet when the runs are started: it claims them. */
 static void a_claim_without_memory(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_engine(s);
-    stage_start(s, p, "plain", "a", "1");
-    stage_start(s, p, "plain", "b", "2");
+    fixture_start(s, p, "plain", "a", "1");
+    fixture_start(s, p, "plain", "b", "2");
     atomic_store(&lacking, 5);
-    STAGE_DONE(s, p, "a", "1");
-    STAGE_DONE(s, p, "b", "2");
-    STAGE_NOTES(s, "step step");
+    FIXTURE_DONE(s, p, "a", "1");
+    FIXTURE_DONE(s, p, "b", "2");
+    FIXTURE_NOTES(s, "step step");
     assert_int_equal(atomic_load(&lacking), 0);
-    assert_true(atomic_load(stage_number(s, OUT)) >= 1);
-    assert_int_equal(atomic_load(stage_number(s, OUT)), atomic_load(stage_number(s, AGAIN)));
+    assert_true(atomic_load(fixture_number(s, OUT)) >= 1);
+    assert_int_equal(atomic_load(fixture_number(s, OUT)), atomic_load(fixture_number(s, AGAIN)));
     end(s, p);
 }
 
 /* A start would stay with the engine, which is a node: without memory it is as any other. */
 static void a_start_without_memory(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_engine(s);
-    stage_poll(s, p);
+    fixture_poll(s, p);
     atomic_store(&lacking, 2);
-    stage_start(s, p, "plain", "run", "1");
+    fixture_start(s, p, "plain", "run", "1");
     assert_true(atomic_load(&lacking) < 2);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "step");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "step");
     assert_int_equal(atomic_load(&lacking), 0);
     end(s, p);
 }
 
 static void a_child_without_memory(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_engine(s);
-    stage_poll(s, p);
-    stage_start(s, p, "parent", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "step");
+    fixture_poll(s, p);
+    fixture_start(s, p, "parent", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "step");
     end(s, p);
 }
 
 /* What cannot be claimed for lack of memory is not owned by the node that lacks it. */
 static void another_node_takes_it(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_engine(s), *other = open_engine(s);
-    stage_start(s, other, "plain", "run", "1");
+    fixture_start(s, other, "plain", "run", "1");
     atomic_store(&lacking, 1000);
     for (int i = 0; i < 3; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, p);
+        fixture_advance(s, 1000);
+        fixture_poll(s, p);
     }
     atomic_store(&lacking, 0);
-    STAGE_DONE(s, other, "run", "1");
-    STAGE_NOTES(s, "step");
+    FIXTURE_DONE(s, other, "run", "1");
+    FIXTURE_NOTES(s, "step");
     pawl_close(other);
     end(s, p);
 }

@@ -105,7 +105,7 @@ static const char *fails(pawl_work *work, const char *input)
 static const char *busy(pawl_run *run, const char *input)
 {
     const char *message;
-    pawl_step(run, "one", stage_echo, "1", ARG);
+    pawl_step(run, "one", fixture_echo, "1", ARG);
     pawl_call(run, "work", "2", PAWL_CALL(.undo = "work"));
     pawl_undo(run, "work", "3");
     pawl_finally(run, "work", "4");
@@ -128,58 +128,58 @@ static const char *busy(pawl_run *run, const char *input)
     return input;
 }
 
-static pawl *open_here(stage *s)
+static pawl *open_here(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, busy);
-    STAGE_REGISTER(s, p, child);
-    STAGE_CODE(s, p, pawl_register_work(p, "work", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, busy);
+    FIXTURE_REGISTER(s, p, child);
+    fixture_register_work(s, p, "work", fixture_echo);
     return p;
 }
 
-static void tell(stage *s, pawl *p, const char *id)
+static void tell(engine_fixture *s, pawl *p, const char *id)
 {
-    STAGE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, id, "box", "1", PAWL_SEND(.key = "key")), PAWL_OK);
 }
 
 /* ---- Each with all the others beside it ---- */
 
-static void ends(stage *s, pawl *p)
+static void ends(engine_fixture *s, pawl *p)
 {
-    stage_start(s, p, "busy", "good", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "busy", "good", "1");
+    fixture_poll(s, p);
     tell(s, p, "good");
-    STAGE_DONE(s, p, "good", "1");
+    FIXTURE_DONE(s, p, "good", "1");
     expect_few("a good run");
-    stage_start(s, p, "busy", "bad", "\"again\"");
-    stage_poll(s, p);
+    fixture_start(s, p, "busy", "bad", "\"again\"");
+    fixture_poll(s, p);
     tell(s, p, "bad");
-    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    FIXTURE_FAILED(s, p, "bad", "broken", "no way");
     expect_few("a run that begins anew, and fails");
-    STAGE_CODE(s, p, pawl_redrive(p, "bad", NULL), PAWL_OK);
-    STAGE_FAILED(s, p, "bad", "broken", "no way");
+    FIXTURE_CODE(s, p, pawl_redrive(p, "bad", NULL), PAWL_OK);
+    FIXTURE_FAILED(s, p, "bad", "broken", "no way");
     expect_few("a redrive");
-    STAGE_CODE(s, p, pawl_delete(p, "good", 0), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_delete(p, "good", 0), PAWL_OK);
     expect_few("a delete");
 }
 
-static void stops(stage *s, pawl *p)
+static void stops(engine_fixture *s, pawl *p)
 {
     char *why = NULL;
-    stage_start(s, p, "busy", "stopped", "1");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_wait(p, "stopped", 0, NULL), PAWL_TIMEOUT);
-    STAGE_CODE(s, p, pawl_cancel(p, "stopped", "enough"), PAWL_OK);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "stopped") == PAWL_RUN_CANCELLED);
+    fixture_start(s, p, "busy", "stopped", "1");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_wait(p, "stopped", 0, NULL), PAWL_TIMEOUT);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "stopped", "enough"), PAWL_OK);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "stopped") == PAWL_RUN_CANCELLED);
     expect_few("a cancel");
-    stage_start(s, p, "busy", "held", "1");
-    STAGE_CODE(s, p, pawl_hold(p, "held", "a look"), PAWL_OK);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_why(p, "held", &why), PAWL_OK);
+    fixture_start(s, p, "busy", "held", "1");
+    FIXTURE_CODE(s, p, pawl_hold(p, "held", "a look"), PAWL_OK);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_why(p, "held", &why), PAWL_OK);
     pawl_free(why);
-    STAGE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
-    STAGE_DONE(s, p, "held", "1");
+    FIXTURE_CODE(s, p, pawl_release(p, "held"), PAWL_OK);
+    FIXTURE_DONE(s, p, "held", "1");
     expect_few("a hold");
 }
 
@@ -190,43 +190,43 @@ static int see(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void carries(conf *c, stage *s, pawl *p)
+static void carries(conf *c, engine_fixture *s, pawl *p)
 {
     int seen = 0;
     int64_t position = 0;
     app *a = app_open(c);
-    STAGE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_TIMEOUT);
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_TIMEOUT);
     app_do(a, "BEGIN");
-    STAGE_CODE(s, p, pawl_start_in(p, app_native(a), "busy", "carried", "1", NULL), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send_in(p, app_native(a), "carried", "box", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start_in(p, app_native(a), "busy", "carried", "1", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send_in(p, app_native(a), "carried", "box", "1", NULL), PAWL_OK);
     app_do(a, "COMMIT");
-    STAGE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
-    STAGE_DONE(s, p, "carried", "1");
-    STAGE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_outbox_flush(p), PAWL_OK);
+    FIXTURE_DONE(s, p, "carried", "1");
+    FIXTURE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_OK);
     assert_true(seen > 0);
     expect_few("what others have written, and who is told");
     app_close(a);
 }
 
 /* It begins, takes over, sweeps, and is idle for a while. */
-static pawl *comes_and_goes(stage *s, pawl *p)
+static pawl *comes_and_goes(engine_fixture *s, pawl *p)
 {
-    stage_start(s, p, "busy", "next", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "busy", "next", "1");
+    fixture_poll(s, p);
     pawl_close(p);
     p = open_here(s);
-    STAGE_DONE(s, p, "next", "1");
+    FIXTURE_DONE(s, p, "next", "1");
     for (int i = 0; i < 100; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, p);
+        fixture_advance(s, 1000);
+        fixture_poll(s, p);
     }
     expect_few("a new node");
     return p;
 }
 
-static void nobody_walks_through_the_others(conf *c)
+static void no_statement_walks_through_the_others(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
     conf_script(handle_db(p), FILL);
     counted = (count){0};
@@ -235,27 +235,27 @@ static void nobody_walks_through_the_others(conf *c)
     carries(c, s, p);
     p = comes_and_goes(s, p);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* The counter itself: who does it is seen. */
-static void who_does_is_seen(conf *c)
+/* The counter itself: a statement that does walk is seen. */
+static void a_statement_that_does_is_seen(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
     conf_script(handle_db(p), FILL);
     counted = (count){0};
     conf_script(handle_db(p), "UPDATE {runs} SET by = '' WHERE by = 'nobody';");
     assert_true(counted.steps > STEPS_MAX);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"nobody walks through the others", nobody_walks_through_the_others, 0},
-        {"who does is seen", who_does_is_seen, 0},
+        {"no statement walks through the others", no_statement_walks_through_the_others, 0},
+        {"a statement that does is seen", a_statement_that_does_is_seen, 0},
     };
     sqlite3_auto_extension((void (*)(void))trace_statements);
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));

@@ -1,5 +1,5 @@
-/* Runs that kill their process: after some deaths they are held, and nobody else is. Processes
- * live here with threads, and while they do the time of the stage goes by. */
+/* Runs that kill their process (poison): after some deaths they are held, and no other run is.
+ * Processes live here with threads, and while they do the time of the fixture goes by. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,10 +22,10 @@ enum {
     ROUNDS_MAX = 40,
     CLAIM_MS = 100000,
     BACK_OFF_MS = 6000, /* longer than suspects wait */
-    SPEED = 25,         /* of the stage's time, while processes live */
+    SPEED = 25,         /* of the fixture's time, while processes live */
 };
 
-/* Numbers of the stage: */
+/* Numbers of the fixture: */
 enum {
     LET_GO,   /* 1: the stubborn one may end its step */
     HARMLESS, /* 1: the deadly one does no harm any more */
@@ -35,28 +35,26 @@ enum {
 
 /* ---- Workflows ---- */
 
-#define STEP(name, fn) pawl_step(run, name, fn, input, PAWL_CALL(.arg = pawl_arg(run)))
-
 static const char *kill_yourself(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "deadly");
-    if (!atomic_load(stage_number(s, HARMLESS)))
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "deadly");
+    if (!atomic_load(fixture_number(s, HARMLESS)))
         raise(SIGKILL);
     return input;
 }
 
 static const char *deadly(pawl_run *run, const char *input)
 {
-    STEP("before", stage_echo);
-    return STEP("kill", kill_yourself);
+    FIXTURE_STEP(run, "before", fixture_echo, input);
+    return FIXTURE_STEP(run, "kill", kill_yourself, input);
 }
 
 /* The same beside the function, while that waits for something else. */
 static const char *deadly_beside(pawl_run *run, const char *input)
 {
     const pawl_call_options *with = PAWL_CALL(.arg = pawl_arg(run));
-    pawl_future *both[] = {pawl_step_later(run, "before", stage_echo, input, with), NULL};
+    pawl_future *both[] = {pawl_step_later(run, "before", fixture_echo, input, with), NULL};
     pawl_await(run, both[0]);
     both[1] = pawl_step_later(run, "kill", kill_yourself, input, with);
     pawl_all(run, both, 2);
@@ -74,14 +72,14 @@ static int dive(const volatile char *above, int depth)
 static const char *bottomless(pawl_run *run, const char *input)
 {
     const volatile char top = 1;
-    stage_note(pawl_arg(run), "deadly");
+    fixture_note(pawl_arg(run), "deadly");
     return dive(&top, 1 << 20) ? input : "0";
 }
 
 static const char *innocent(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 4; i++) {
-        STEP("innocent", stage_echo);
+        FIXTURE_STEP(run, "innocent", fixture_echo, input);
         pawl_sleep(run, 2000);
     }
     return input;
@@ -90,16 +88,16 @@ static const char *innocent(pawl_run *run, const char *input)
 /* It is in its step whenever the process dies, and never gets any further. */
 static const char *take_long(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "stubborn");
-    while (!atomic_load(stage_number(s, LET_GO)))
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "stubborn");
+    while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
     return input;
 }
 
 static const char *stubborn(pawl_run *run, const char *input)
 {
-    return STEP("long", take_long);
+    return FIXTURE_STEP(run, "long", take_long, input);
 }
 
 static const char *sleeper(pawl_run *run, const char *input)
@@ -111,21 +109,21 @@ static const char *sleeper(pawl_run *run, const char *input)
 /* It tells the test where it is, and stays there. */
 static const char *stand(pawl_work *work, const char *input)
 {
-    stage_meet(pawl_work_arg(work), 'd');
+    fixture_send_and_await(pawl_work_arg(work), 'd');
     return input;
 }
 
 static const char *standing(pawl_run *run, const char *input)
 {
-    return STEP("stand", stand);
+    return FIXTURE_STEP(run, "stand", stand, input);
 }
 
 /* Asked for once a day, and what it says is not recorded: it never gets any further. */
 static const char *answer(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "asked");
-    return atomic_load(stage_number(s, HARMLESS)) ? input : "null";
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "asked");
+    return atomic_load(fixture_number(s, HARMLESS)) ? input : "null";
 }
 
 static const char *asking(pawl_run *run, const char *input)
@@ -135,8 +133,8 @@ static const char *asking(pawl_run *run, const char *input)
 
 static const char *kill_once(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    if (atomic_fetch_add(stage_number(s, TRIES), 1) % 2 == 0)
+    engine_fixture *s = pawl_work_arg(work);
+    if (atomic_fetch_add(fixture_number(s, TRIES), 1) % 2 == 0)
         raise(SIGKILL);
     return input;
 }
@@ -145,72 +143,72 @@ static const char *kill_once(pawl_work *work, const char *input)
 static const char *gets_further(pawl_run *run, const char *input)
 {
     for (int i = 0; i < 2 * POISON_DEATHS; i++)
-        STEP("next", kill_once);
+        FIXTURE_STEP(run, "next", kill_once, input);
     return input;
 }
 
 /* ---- Processes ---- */
 
-static void register_all(stage *s, pawl *p)
+static void register_all(engine_fixture *s, pawl *p)
 {
-    STAGE_REGISTER(s, p, deadly);
-    STAGE_REGISTER(s, p, bottomless);
-    STAGE_REGISTER(s, p, deadly_beside);
-    STAGE_REGISTER(s, p, innocent);
-    STAGE_REGISTER(s, p, stubborn);
-    STAGE_REGISTER(s, p, sleeper);
-    STAGE_REGISTER(s, p, standing);
-    STAGE_REGISTER(s, p, asking);
-    STAGE_CODE(s, p, pawl_register_work(p, "ask", answer, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_REGISTER(s, p, gets_further);
+    FIXTURE_REGISTER(s, p, deadly);
+    FIXTURE_REGISTER(s, p, bottomless);
+    FIXTURE_REGISTER(s, p, deadly_beside);
+    FIXTURE_REGISTER(s, p, innocent);
+    FIXTURE_REGISTER(s, p, stubborn);
+    FIXTURE_REGISTER(s, p, sleeper);
+    FIXTURE_REGISTER(s, p, standing);
+    FIXTURE_REGISTER(s, p, asking);
+    fixture_register_work(s, p, "ask", answer);
+    FIXTURE_REGISTER(s, p, gets_further);
 }
 
 /* In a child, which drives until it dies. */
-static void serve(stage *s, void *build)
+static void serve(engine_fixture *s, void *build)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 3, .build = build, .claim_ms = CLAIM_MS));
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 3, .build = build, .claim_ms = CLAIM_MS));
     register_all(s, p);
     sigaction(SIGSEGV, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* not a sanitizer's */
     pawl_serve(p);
 }
 
-static void start_all(stage *s, const char *const *ids, int innocents)
+static void start_all(engine_fixture *s, const char *const *ids, int innocents)
 {
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     for (; *ids; ids++)
-        stage_start(s, p, *ids, *ids, "1");
+        fixture_start(s, p, *ids, *ids, "1");
     for (int i = 0; i < innocents; i++) {
         char id[32];
         snprintf(id, sizeof id, "innocent-%d", i);
-        stage_start(s, p, "innocent", id, "1");
+        fixture_start(s, p, "innocent", id, "1");
     }
     pawl_close(p);
 }
 
-/* Wait for its death, for a little while in which the stage's time goes by. */
-static int is_dead(stage *s, const tmp_child *c)
+/* Wait for its death, for a little while in which the fixture's time goes by. */
+static int is_dead(engine_fixture *s, const tmp_child *c)
 {
     struct pollfd fd = {c->from, POLLIN, 0};
     int64_t passed = 0;
     for (int i = 0; i < 10; i++, passed += 2)
         if (poll(&fd, 1, 2) > 0)
             return 1;
-    stage_advance(s, SPEED * passed);
+    fixture_advance(s, SPEED * passed);
     return 0;
 }
 
 /* Is it over? Asked while a process drives. */
-typedef int until_fn(stage *s, pawl *p);
+typedef int until_fn(engine_fixture *s, pawl *p);
 
 /* Process after process, until it is over; each gets the time to take over from the one before.
  * Gives how many have died by themselves. */
-static int live_through(stage *s, const char *build, until_fn *until)
+static int live_through(engine_fixture *s, const char *build, until_fn *until)
 {
     int deaths = 0, over = 0;
     while (!over) {
         assert_true(deaths < ROUNDS_MAX);
-        tmp_child c = stage_fork(s, serve, (void *)build);
-        pawl *p = stage_open(s, NULL);
+        tmp_child c = fixture_fork(s, serve, (void *)build);
+        pawl *p = fixture_open(s, NULL);
         int dead = 0;
         int64_t deadline = tmp_deadline();
         while (!(dead = is_dead(s, &c)) && !(over = until(s, p)))
@@ -221,35 +219,35 @@ static int live_through(stage *s, const char *build, until_fn *until)
         else
             assert_true(WIFSIGNALED(tmp_reap(&c)));
         deaths += dead;
-        stage_advance(s, CLAIM_MS + 1000);
+        fixture_advance(s, CLAIM_MS + 1000);
     }
     return deaths;
 }
 
-static int is_held(stage *s, pawl *p)
+static int is_held(engine_fixture *s, pawl *p)
 {
-    return stage_count(s, "deadly") >= atomic_load(stage_number(s, DEATHS)) &&
-           stage_phase(s, p, "deadly") == PAWL_RUN_HELD;
+    return fixture_count(s, "deadly") >= atomic_load(fixture_number(s, DEATHS)) &&
+           fixture_phase(s, p, "deadly") == PAWL_RUN_HELD;
 }
 
 /* Live through this many deaths, and no more. */
-static void expect_deaths(stage *s, const char *build, int deaths)
+static void expect_deaths(engine_fixture *s, const char *build, int deaths)
 {
-    int before = stage_count(s, "deadly");
-    atomic_store(stage_number(s, DEATHS), before + deaths);
+    int before = fixture_count(s, "deadly");
+    atomic_store(fixture_number(s, DEATHS), before + deaths);
     assert_int_equal(live_through(s, build, is_held), deaths);
-    assert_int_equal(stage_count(s, "deadly"), before + deaths);
+    assert_int_equal(fixture_count(s, "deadly"), before + deaths);
 }
 
-static int is_done(stage *s, pawl *p)
+static int is_done(engine_fixture *s, pawl *p)
 {
-    return stage_phase(s, p, "deadly") == PAWL_RUN_DONE;
+    return fixture_phase(s, p, "deadly") == PAWL_RUN_DONE;
 }
 
-static int all_have_ended(stage *s, pawl *p)
+static int all_have_ended(engine_fixture *s, pawl *p)
 {
     static const char *const IDS[] = {"stubborn", "gets_further", "deadly"};
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++) {
         pawl_info *info = NULL;
         pawl_code rc = pawl_inspect(p, IDS[i], &info);
@@ -276,161 +274,161 @@ static int all_have_ended(stage *s, pawl *p)
 /* The first of its deaths comes after a step that it has got further by. */
 static void only_the_guilty_one_is_held(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"stubborn", "deadly", NULL}, INNOCENTS);
     expect_deaths(s, "a", POISON_DEATHS + 1);
     assert_int_equal(live_through(s, "a", all_have_ended), 0);
-    assert_int_equal(stage_count(s, "deadly"), POISON_DEATHS + 1);
-    assert_int_equal(stage_count(s, "before"), 1);
-    pawl *p = stage_open(s, NULL);
-    assert_int_equal(stage_phase(s, p, "stubborn"), PAWL_RUN_DONE);
-    STAGE_HELD(s, p, "deadly", "5 times in a row the process died");
+    assert_int_equal(fixture_count(s, "deadly"), POISON_DEATHS + 1);
+    assert_int_equal(fixture_count(s, "before"), 1);
+    pawl *p = fixture_open(s, NULL);
+    assert_int_equal(fixture_phase(s, p, "stubborn"), PAWL_RUN_DONE);
+    FIXTURE_HELD(s, p, "deadly", "5 times in a row the process died");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_job_is_guilty_too(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"stubborn", NULL}, INNOCENTS);
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "deadly_beside", "deadly", "1");
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "deadly_beside", "deadly", "1");
     pawl_close(p);
     expect_deaths(s, "a", POISON_DEATHS + 1);
     assert_int_equal(live_through(s, "a", all_have_ended), 0);
-    assert_int_equal(stage_count(s, "before"), 1);
-    p = stage_open(s, NULL);
-    assert_int_equal(stage_phase(s, p, "stubborn"), PAWL_RUN_DONE);
-    STAGE_HELD(s, p, "deadly", "5 times in a row the process died");
+    assert_int_equal(fixture_count(s, "before"), 1);
+    p = fixture_open(s, NULL);
+    assert_int_equal(fixture_phase(s, p, "stubborn"), PAWL_RUN_DONE);
+    FIXTURE_HELD(s, p, "deadly", "5 times in a row the process died");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Not by its work, but in its own code. Nothing is recorded of it, and those beside it end. */
 static void a_stack_that_overflows(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){NULL}, INNOCENTS);
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "bottomless", "deadly", "1");
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "bottomless", "deadly", "1");
     pawl_close(p);
     expect_deaths(s, "a", POISON_DEATHS);
     assert_int_equal(live_through(s, "a", all_have_ended), 0);
-    p = stage_open(s, NULL);
-    STAGE_HELD(s, p, "deadly", "5 times in a row the process died");
-    STAGE_HISTORY(s, p, "deadly", "");
+    p = fixture_open(s, NULL);
+    FIXTURE_HELD(s, p, "deadly", "5 times in a row the process died");
+    FIXTURE_HISTORY(s, p, "deadly", "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_run_that_gets_further_is_not_counted(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"gets_further", NULL}, 0);
     assert_int_equal(live_through(s, "a", all_have_ended), 2 * POISON_DEATHS);
-    pawl *p = stage_open(s, NULL);
-    STAGE_DONE(s, p, "gets_further", "1");
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_DONE(s, p, "gets_further", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Another build is let at it; so is the same one, when people say so. */
 static void it_is_tried_again_by_others(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"deadly", NULL}, 0);
     expect_deaths(s, "a", POISON_DEATHS + 1);
     expect_deaths(s, "b", POISON_DEATHS);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_release(p, "deadly"), PAWL_OK);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_release(p, "deadly"), PAWL_OK);
     pawl_close(p);
     expect_deaths(s, "a", POISON_DEATHS);
-    atomic_store(stage_number(s, HARMLESS), 1);
+    atomic_store(fixture_number(s, HARMLESS), 1);
     assert_int_equal(live_through(s, "c", is_done), 0);
-    p = stage_open(s, NULL);
-    STAGE_DONE(s, p, "deadly", "1");
+    p = fixture_open(s, NULL);
+    FIXTURE_DONE(s, p, "deadly", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void drive_by_hand(stage *s, void *arg)
+static void drive_by_hand(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     register_all(s, p);
-    stage_poll(s, p);
-    stage_advance(s, BACK_OFF_MS); /* then suspects are let out too */
-    stage_poll(s, p);
-    stage_meet(s, 'd');
+    fixture_poll(s, p);
+    fixture_advance(s, BACK_OFF_MS); /* then suspects are let out too */
+    fixture_poll(s, p);
+    fixture_send_and_await(s, 'd');
 }
 
 /* It belongs to processes that die, but is not being executed. */
-static void who_sleeps_is_not_guilty(conf *c)
+static void a_sleeping_run_is_not_guilty(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"sleeper", NULL}, 0);
     for (int i = 0; i < 2 * POISON_DEATHS; i++) {
-        tmp_child child = stage_fork(s, drive_by_hand, NULL);
+        tmp_child child = fixture_fork(s, drive_by_hand, NULL);
         tmp_expect(&child, 'd');
         tmp_kill(&child);
-        stage_advance(s, PAWL_DAYS(1));
+        fixture_advance(s, PAWL_DAYS(1));
     }
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     register_all(s, p);
-    stage_advance(s, PAWL_DAYS(365));
-    STAGE_DONE(s, p, "sleeper", "1");
+    fixture_advance(s, PAWL_DAYS(365));
+    FIXTURE_DONE(s, p, "sleeper", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Claimed by each of those processes, and not begun: it stands behind the one that is guilty, until
  * that one is let out alone. */
-static void who_waits_is_not_guilty(conf *c)
+static void a_waiting_run_is_not_guilty(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"standing", "innocent", NULL}, 0);
     for (int i = 0; i < POISON_DEATHS; i++) {
-        tmp_child child = stage_fork(s, drive_by_hand, NULL);
+        tmp_child child = fixture_fork(s, drive_by_hand, NULL);
         tmp_expect(&child, 'd');
         tmp_kill(&child);
-        stage_advance(s, PAWL_DAYS(1));
-        int is_first = i < SUSPECT_ALONE_FROM - 1;
+        fixture_advance(s, PAWL_DAYS(1));
+        int is_first = i < QUARANTINE_ALONE_FROM - 1;
         if (c->promises & DB_FILE &&
             is_first) /* elsewhere claims are not answered in their order */
-            assert_int_equal(stage_count(s, "innocent"), 0);
+            assert_int_equal(fixture_count(s, "innocent"), 0);
     }
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     register_all(s, p);
-    STAGE_HELD(s, p, "standing", "5 times in a row the process died");
-    STAGE_DONE(s, p, "innocent", "1");
+    FIXTURE_HELD(s, p, "standing", "5 times in a row the process died");
+    FIXTURE_DONE(s, p, "innocent", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Engines that are closed in good order are no deaths. */
 static void good_order_is_not_counted(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     char *why = NULL;
     start_all(s, (const char *const[]){"asking", NULL}, 0);
     for (int i = 0; i < 2 * POISON_DEATHS; i++) {
-        pawl *p = stage_open(s, NULL);
+        pawl *p = fixture_open(s, NULL);
         register_all(s, p);
-        stage_poll(s, p);
+        fixture_poll(s, p);
         pawl_close(p);
-        stage_advance(s, PAWL_DAYS(1));
+        fixture_advance(s, PAWL_DAYS(1));
     }
-    assert_int_equal(stage_count(s, "asked"), 2 * POISON_DEATHS);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_why(p, "asking", &why), PAWL_OK);
+    assert_int_equal(fixture_count(s, "asked"), 2 * POISON_DEATHS);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_why(p, "asking", &why), PAWL_OK);
     assert_null(strstr(why, "It was claimed"));
     pawl_free(why);
     register_all(s, p);
-    atomic_store(stage_number(s, HARMLESS), 1);
-    STAGE_DONE(s, p, "asking", "1");
+    atomic_store(fixture_number(s, HARMLESS), 1);
+    FIXTURE_DONE(s, p, "asking", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Nor where a node has too many runs to give each of them back, and says only that it goes. */
@@ -438,33 +436,33 @@ static void however_many_there_are(conf *c)
 {
     enum { MANY = 300, TIMES = 3 };
     char id[32];
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < MANY; i++) {
         snprintf(id, sizeof id, "asking-%d", i);
-        stage_start(s, p, "asking", id, "1");
+        fixture_start(s, p, "asking", id, "1");
     }
     pawl_close(p);
     for (int i = 0; i < TIMES; i++) {
-        p = stage_open(s, NULL);
+        p = fixture_open(s, NULL);
         register_all(s, p);
-        STAGE_UNTIL(s, p, stage_count(s, "asked") >= (i + 1) * MANY);
+        FIXTURE_UNTIL(s, p, fixture_count(s, "asked") >= (i + 1) * MANY);
         pawl_close(p);
-        stage_advance(s, PAWL_DAYS(1));
+        fixture_advance(s, PAWL_DAYS(1));
     }
-    p = stage_open(s, NULL);
+    p = fixture_open(s, NULL);
     for (int i = 0; i < MANY; i += 50) {
         char *why = NULL;
         snprintf(id, sizeof id, "asking-%d", i);
-        STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
         assert_null(strstr(why, "It was claimed"));
         pawl_free(why);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Nothing is left of dead nodes when somebody has cleaned up after them. */
+/* Nothing is left of dead nodes after the takeover. */
 static int files_of_nodes(const conf *c)
 {
     int count = 0;
@@ -479,20 +477,20 @@ static int files_of_nodes(const conf *c)
 
 static void lists_go_with_their_nodes(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"sleeper", NULL}, 0);
     for (int i = 0; i < 3; i++) {
-        tmp_child child = stage_fork(s, drive_by_hand, NULL);
+        tmp_child child = fixture_fork(s, drive_by_hand, NULL);
         tmp_expect(&child, 'd');
         tmp_kill(&child);
     }
-    assert_true(files_of_nodes(c) >= 1); /* whoever comes next may have swept up */
-    pawl *p = stage_open(s, NULL);
+    assert_true(files_of_nodes(c) >= 1); /* the next node may have taken over */
+    pawl *p = fixture_open(s, NULL);
     register_all(s, p);
-    STAGE_UNTIL(s, p, files_of_nodes(c) == 1);
+    FIXTURE_UNTIL(s, p, files_of_nodes(c) == 1);
     pawl_close(p);
     assert_int_equal(files_of_nodes(c), 0);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -504,8 +502,8 @@ int main(void)
         {"dx-poison a run that gets further is not counted", a_run_that_gets_further_is_not_counted,
          DB_SHARED},
         {"dx-poison it is tried again by others", it_is_tried_again_by_others, DB_SHARED},
-        {"dx-poison who sleeps is not guilty", who_sleeps_is_not_guilty, DB_SHARED},
-        {"dx-poison who waits is not guilty", who_waits_is_not_guilty, DB_SHARED},
+        {"dx-poison a sleeping run is not guilty", a_sleeping_run_is_not_guilty, DB_SHARED},
+        {"dx-poison a waiting run is not guilty", a_waiting_run_is_not_guilty, DB_SHARED},
         {"good order is not counted", good_order_is_not_counted, DB_SHARED},
         {"good order is not counted, however many there are", however_many_there_are, DB_SHARED},
         {"lists go with their nodes", lists_go_with_their_nodes, DB_FILE},

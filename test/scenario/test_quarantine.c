@@ -1,5 +1,5 @@
-/* Quarantine: what is under suspicion waits, and nothing else does. Processes live here with
- * threads. The time of the stage goes by, and a little faster while something is awaited. */
+/* Quarantine: a run under suspicion waits, and no other run does. Processes live here with threads.
+ * The time of the fixture goes by, and a little faster while something is awaited. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,27 +20,27 @@ enum {
     BACK_OFF_MS = 5000, /* so long suspects wait, for their turn and for each other */
 };
 
-/* Numbers of the stage: 1: steps that hang end; a process has threads for one run only. */
+/* Numbers of the fixture: 1: steps that hang end; a process has threads for one run only. */
 enum { LET_GO, ONE_THREAD };
 
 /* Await a condition while time goes by. */
-#define AWAIT(s, condition) TMP_AWAIT((stage_advance((s), 3), (condition)))
+#define AWAIT(s, condition) TMP_AWAIT((fixture_advance((s), 3), (condition)))
 
 /* ---- Workflows ---- */
 
 static const char *hang(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "hang");
-    stage_note(s, "hang %s", input);
-    while (!atomic_load(stage_number(s, LET_GO)))
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "hang");
+    fixture_note(s, "hang %s", input);
+    while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
     return input;
 }
 
 static const char *hanging(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "hang", hang, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "hang", hang, input);
 }
 
 static const char *plain(pawl_run *run, const char *input)
@@ -52,9 +52,9 @@ static const char *plain(pawl_run *run, const char *input)
 /* It is asked once an hour, and nothing of that is recorded. */
 static const char *ask(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "ask");
-    return atomic_load(stage_number(s, LET_GO)) ? input : "null";
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "ask");
+    return atomic_load(fixture_number(s, LET_GO)) ? input : "null";
 }
 
 static const char *asking(pawl_run *run, const char *input)
@@ -62,33 +62,34 @@ static const char *asking(pawl_run *run, const char *input)
     return pawl_until(run, "ask", ask, input, PAWL_HOURS(1), PAWL_FOREVER);
 }
 
-static void register_all(stage *s, pawl *p)
+static void register_all(engine_fixture *s, pawl *p)
 {
-    STAGE_REGISTER(s, p, hanging);
-    STAGE_REGISTER(s, p, plain);
-    STAGE_REGISTER(s, p, asking);
-    STAGE_CODE(s, p, pawl_register_work(p, "ask", ask, PAWL_WORK(.arg = s)), PAWL_OK);
+    FIXTURE_REGISTER(s, p, hanging);
+    FIXTURE_REGISTER(s, p, plain);
+    FIXTURE_REGISTER(s, p, asking);
+    fixture_register_work(s, p, "ask", ask);
 }
 
 /* ---- Processes ---- */
 
 /* In a child, which drives until it is killed. */
-static void serve(stage *s, void *arg)
+static void serve(engine_fixture *s, void *arg)
 {
-    int64_t most = atomic_load(stage_number(s, ONE_THREAD)) ? 1 : 2 * RUNS;
+    int64_t most = atomic_load(fixture_number(s, ONE_THREAD)) ? 1 : 2 * RUNS;
     (void)arg;
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = most, .claim_ms = CLAIM_MS));
+    pawl *p =
+        fixture_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = most, .claim_ms = CLAIM_MS));
     register_all(s, p);
     pawl_serve(p);
 }
 
-static void start_some(stage *s, pawl *p, const char *workflow, int count)
+static void start_some(engine_fixture *s, pawl *p, const char *workflow, int count)
 {
     for (int i = 0; i < count; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "%s-%d", workflow, i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, workflow, id, input);
+        fixture_start(s, p, workflow, id, input);
     }
 }
 
@@ -116,14 +117,14 @@ static int64_t with_claims(conf *c, int64_t claims)
 }
 
 /* Of how many hanging runs pawl_why() says this. */
-static int told(stage *s, int runs, const char *text)
+static int told(engine_fixture *s, int runs, const char *text)
 {
     int count = 0;
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < runs; i++) {
         char id[32], *why = NULL;
         snprintf(id, sizeof id, "hanging-%d", i);
-        STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
         count += strstr(why, text) != NULL;
         pawl_free(why);
     }
@@ -132,22 +133,22 @@ static int told(stage *s, int runs, const char *text)
 }
 
 /* A run is started and done, whatever else there is. */
-static void others_go_on(stage *s, const char *id)
+static void others_go_on(engine_fixture *s, const char *id)
 {
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "plain", id, "1");
-    AWAIT(s, stage_phase(s, p, id) == PAWL_RUN_DONE);
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "plain", id, "1");
+    AWAIT(s, fixture_phase(s, p, id) == PAWL_RUN_DONE);
     pawl_close(p);
 }
 
-static void all_end(stage *s, const char *workflow, int count)
+static void all_end(engine_fixture *s, const char *workflow, int count)
 {
-    atomic_store(stage_number(s, LET_GO), 1);
-    pawl *p = stage_open(s, NULL);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < count; i++) {
         char id[32];
         snprintf(id, sizeof id, "%s-%d", workflow, i);
-        AWAIT(s, stage_phase(s, p, id) == PAWL_RUN_DONE);
+        AWAIT(s, fixture_phase(s, p, id) == PAWL_RUN_DONE);
     }
     pawl_close(p);
 }
@@ -157,27 +158,27 @@ static void all_end(stage *s, const char *workflow, int count)
 /* One of two processes dies, and the other one takes over all that was being executed there, at
  * once and side by side; what is new does not wait for it. Nor does it when that has happened
  * twice. */
-static void a_takeover_stops_nobody(conf *c)
+static void a_takeover_stops_no_run(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", RUNS);
     pawl_close(p);
-    tmp_child first = stage_fork(s, serve, NULL);
-    AWAIT(s, stage_count(s, "hang") == RUNS);
+    tmp_child first = fixture_fork(s, serve, NULL);
+    AWAIT(s, fixture_count(s, "hang") == RUNS);
     for (int i = 2; i < 4; i++) {
-        tmp_child next = stage_fork(s, serve, NULL);
+        tmp_child next = fixture_fork(s, serve, NULL);
         others_go_on(s, i == 2 ? "before" : "again");
         tmp_kill(&first);
         AWAIT(s,
-              stage_count(s, "hang") == i * RUNS); /* one by one takes longer than its patience */
+              fixture_count(s, "hang") == i * RUNS); /* one by one takes longer than its patience */
         others_go_on(s, i == 2 ? "fresh" : "freshest");
         first = next;
     }
     all_end(s, "hanging", RUNS);
     tmp_kill(&first);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Runs that have killed three processes are let out one at a time, each when the one before was
@@ -185,163 +186,163 @@ static void a_takeover_stops_nobody(conf *c)
 static void suspects_wait_for_each_other_only(conf *c)
 {
     enum { SOME = 3 };
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", SOME);
     pawl_close(p);
-    suspect_all(c, SUSPECT_ALONE_FROM);
-    int64_t began_ms = stage_now(s);
-    tmp_child child = stage_fork(s, serve, NULL);
+    suspect_all(c, QUARANTINE_ALONE_FROM);
+    int64_t began_ms = fixture_now(s);
+    tmp_child child = fixture_fork(s, serve, NULL);
     for (int i = 0; i <= SOME; i++) {
         char id[32];
         snprintf(id, sizeof id, "others-%d", i);
-        AWAIT(s, stage_count(s, "hang") >= i);
+        AWAIT(s, fixture_count(s, "hang") >= i);
         others_go_on(s, id);
-        int64_t out = stage_count(s, "hang");
-        assert_true(stage_now(s) - began_ms >= out * BACK_OFF_MS);
+        int64_t out = fixture_count(s, "hang");
+        assert_true(fixture_now(s) - began_ms >= out * BACK_OFF_MS);
     }
     all_end(s, "hanging", SOME);
     tmp_kill(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Who drives by hand, and alone, does so too. */
+/* An engine that is driven by hand, and alone, does so too. */
 static void by_hand_too(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    atomic_store(stage_number(s, LET_GO), 1);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    atomic_store(fixture_number(s, LET_GO), 1);
     start_some(s, p, "hanging", 2);
-    stage_start(s, p, "hanging", "finished", "9");
-    suspect_all(c, SUSPECT_ALONE_FROM);
+    fixture_start(s, p, "hanging", "finished", "9");
+    suspect_all(c, QUARANTINE_ALONE_FROM);
     register_all(s, p);
-    STAGE_CODE(s, p, pawl_finish(p, "finished", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_NOTES(s, "hang hang 9");
-    stage_start(s, p, "plain", "other", "1");
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "other"), PAWL_RUN_DONE);
-    assert_int_equal(stage_count(s, "hang"), 1);
+    FIXTURE_CODE(s, p, pawl_finish(p, "finished", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_NOTES(s, "hang hang 9");
+    fixture_start(s, p, "plain", "other", "1");
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "other"), PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "hang"), 1);
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, "hanging-0", &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, "hanging-0", &why), PAWL_OK);
     assert_non_null(strstr(why, "It is in quarantine, because processes died"));
     pawl_free(why);
-    STAGE_DONE(s, p, "hanging-1", "1");
-    STAGE_DONE(s, p, "hanging-0", "0");
+    FIXTURE_DONE(s, p, "hanging-1", "1");
+    FIXTURE_DONE(s, p, "hanging-0", "0");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A suspect that lives while others wait for their turn is not counted when one of these kills the
  * process; the one that is out is. */
-static void who_was_watched_is_not_counted(conf *c)
+static void a_run_that_was_watched_is_not_counted(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", 2);
     pawl_close(p);
-    suspect_all(c, SUSPECT_ALONE_FROM);
-    tmp_child child = stage_fork(s, serve, NULL);
-    AWAIT(s, stage_count(s, "hang") == 2);
+    suspect_all(c, QUARANTINE_ALONE_FROM);
+    tmp_child child = fixture_fork(s, serve, NULL);
+    AWAIT(s, fixture_count(s, "hang") == 2);
     tmp_kill(&child);
-    int is_marked = !(c->promises & DB_FILE); /* otherwise it is counted by who takes over */
+    int is_marked = !(c->promises & DB_FILE); /* otherwise the node that takes over counts it */
     if (!is_marked)
-        child = stage_fork(s, serve, NULL);
-    AWAIT(s, with_claims(c, SUSPECT_ALONE_FROM + 1) == 1);
-    assert_int_equal(with_claims(c, SUSPECT_ALONE_FROM), 1);
+        child = fixture_fork(s, serve, NULL);
+    AWAIT(s, with_claims(c, QUARANTINE_ALONE_FROM + 1) == 1);
+    assert_int_equal(with_claims(c, QUARANTINE_ALONE_FROM), 1);
     if (is_marked)
-        child = stage_fork(s, serve, NULL);
+        child = fixture_fork(s, serve, NULL);
     all_end(s, "hanging", 2);
     tmp_kill(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Where nothing else tells what is being executed the row of a run does, from its third claim on;
  * and only what is being executed has a mark. */
 static void what_is_executed_is_marked(conf *c)
 {
-    stage *s = stage_new(c);
-    stage_go(s);
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
     int is_marked = !(c->promises & DB_FILE);
-    atomic_store(stage_number(s, ONE_THREAD), 1);
-    pawl *p = stage_open(s, NULL);
+    atomic_store(fixture_number(s, ONE_THREAD), 1);
+    pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", 4);
     pawl_close(p);
-    suspect_all(c, SUSPECT_MARK_FROM);
-    tmp_child child = stage_fork(s, serve, NULL);
-    AWAIT(s, stage_count(s, "hang") == 1);
-    assert_int_equal(with_claims(c, SUSPECT_MARK_FROM), is_marked ? 3 : 4);
-    assert_int_equal(with_claims(c, SUSPECT_MARK_FROM + 1), is_marked ? 1 : 0);
+    suspect_all(c, QUARANTINE_MARK_FROM);
+    tmp_child child = fixture_fork(s, serve, NULL);
+    AWAIT(s, fixture_count(s, "hang") == 1);
+    assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM), is_marked ? 3 : 4);
+    assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM + 1), is_marked ? 1 : 0);
     assert_int_equal(told(s, 4, "It is being executed."), is_marked ? 1 : 0);
     assert_int_equal(told(s, 4, "quarantine"), 0);
     tmp_kill(&child);
-    child = stage_fork(s, serve, NULL);
-    AWAIT(s, stage_count(s, "hang") == 2);
-    assert_int_equal(with_claims(c, SUSPECT_MARK_FROM + 1), is_marked ? 2 : 1);
+    child = fixture_fork(s, serve, NULL);
+    AWAIT(s, fixture_count(s, "hang") == 2);
+    assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM + 1), is_marked ? 2 : 1);
     AWAIT(s, told(s, 4, "It is in quarantine") == 1);
     assert_int_equal(told(s, 4, "It is being executed."), is_marked ? 1 : 0);
     all_end(s, "hanging", 4);
     tmp_kill(&child);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A run that has come to rest is not being executed, though it got no further. */
-static void who_rests_is_not_marked(conf *c)
+static void a_run_between_two_polls_is_not_marked(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     start_some(s, p, "asking", 1);
     register_all(s, p);
-    STAGE_UNTIL(s, p, stage_count(s, "ask") == 1);
+    FIXTURE_UNTIL(s, p, fixture_count(s, "ask") == 1);
     pawl_close(p);
-    suspect_all(c, SUSPECT_MARK_FROM);
-    p = stage_open(s, NULL);
+    suspect_all(c, QUARANTINE_MARK_FROM);
+    p = fixture_open(s, NULL);
     register_all(s, p);
     for (int i = 2; i <= 4; i++) {
-        stage_advance(s, PAWL_HOURS(1));
-        STAGE_UNTIL(s, p, stage_count(s, "ask") == i);
-        stage_poll(s, p);
-        stage_poll(s, p);
-        assert_int_equal(with_claims(c, SUSPECT_MARK_FROM), 1);
+        fixture_advance(s, PAWL_HOURS(1));
+        FIXTURE_UNTIL(s, p, fixture_count(s, "ask") == i);
+        fixture_poll(s, p);
+        fixture_poll(s, p);
+        assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM), 1);
     }
-    atomic_store(stage_number(s, LET_GO), 1); /* before it is asked the next time */
-    stage_advance(s, PAWL_HOURS(1));
-    STAGE_DONE(s, p, "asking-0", "0");
+    atomic_store(fixture_number(s, LET_GO), 1); /* before it is asked the next time */
+    fixture_advance(s, PAWL_HOURS(1));
+    FIXTURE_DONE(s, p, "asking-0", "0");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A process that stops in good order leaves no marks, also of steps that have not returned. */
 static void good_order_leaves_no_marks(conf *c)
 {
     pthread_t thread;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 1));
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 1));
     start_some(s, p, "hanging", 1);
-    suspect_all(c, SUSPECT_MARK_FROM);
+    suspect_all(c, QUARANTINE_MARK_FROM);
     register_all(s, p);
-    stage_go(s);
-    assert_int_equal(pthread_create(&thread, NULL, stage_serve, p), 0);
-    AWAIT(s, stage_count(s, "hang") == 1);
+    fixture_run_clock(s);
+    assert_int_equal(pthread_create(&thread, NULL, fixture_serve, p), 0);
+    AWAIT(s, fixture_count(s, "hang") == 1);
     pawl_stop(p);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(with_claims(c, SUSPECT_MARK_FROM), 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-poison a takeover stops nobody", a_takeover_stops_nobody, DB_SHARED},
+        {"dx-poison a takeover stops no run", a_takeover_stops_no_run, DB_SHARED},
         {"dx-poison suspects wait for each other only", suspects_wait_for_each_other_only,
          DB_SHARED},
         {"by hand too", by_hand_too, DB_SHARED},
-        {"who was watched is not counted", who_was_watched_is_not_counted, DB_SHARED},
+        {"a run that was watched is not counted", a_run_that_was_watched_is_not_counted, DB_SHARED},
         {"what is executed is marked", what_is_executed_is_marked, DB_SHARED},
-        {"who rests is not marked", who_rests_is_not_marked, DB_SHARED},
+        {"a run between two polls is not marked", a_run_between_two_polls_is_not_marked, DB_SHARED},
         {"good order leaves no marks", good_order_leaves_no_marks, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -19,9 +19,10 @@
 #include "support/engine_fixture.h"
 #include "support/scratch.h"
 
-static void send_to(stage *s, pawl *p, const char *id, const char *mailbox, const char *message)
+static void send_to(engine_fixture *s, pawl *p, const char *id, const char *mailbox,
+                    const char *message)
 {
-    STAGE_CODE(s, p, pawl_send(p, id, mailbox, message, NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, id, mailbox, message, NULL), PAWL_OK);
 }
 
 static int64_t messages(pawl *p)
@@ -48,11 +49,11 @@ static const char *collecting(pawl_run *run, const char *input)
     return list;
 }
 
-static pawl *open_with(stage *s, const char *name, pawl_workflow_fn *fn)
+static pawl *open_with(engine_fixture *s, const char *name, pawl_workflow_fn *fn)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_work(p, "echo", stage_echo, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_register(s, p, name, fn);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register_work(s, p, "echo", fixture_echo);
+    fixture_register(s, p, name, fn);
     return p;
 }
 
@@ -62,24 +63,24 @@ static pawl *open_with(stage *s, const char *name, pawl_workflow_fn *fn)
 
 static void in_the_order_of_arrival(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, collecting);
-    stage_start(s, p, "collecting", "run", "4");
+    fixture_start(s, p, "collecting", "run", "4");
     send_to(s, p, "run", "box", "1"); /* before it has begun */
     send_to(s, p, "run", "other", "9");
     send_to(s, p, "run", "box", "1"); /* equal ones are two */
-    stage_poll(s, p);
+    fixture_poll(s, p);
     send_to(s, p, "run", "box", "null");
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     send_to(s, p, "run", "box", "{\"a\":\"ä\"}");
-    STAGE_DONE(s, p, "run", "[[[[0,1],1],null],{\"a\":\"ä\"}]");
-    STAGE_HISTORY(s, p, "run",
-                  "receive:box message receive:box message receive:box message"
-                  " receive:box message");
+    FIXTURE_DONE(s, p, "run", "[[[[0,1],1],null],{\"a\":\"ä\"}]");
+    FIXTURE_HISTORY(s, p, "run",
+                    "receive:box message receive:box message receive:box message"
+                    " receive:box message");
     assert_int_equal(messages(p), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *sorting(pawl_run *run, const char *input)
@@ -97,23 +98,23 @@ static const char *sorting(pawl_run *run, const char *input)
 
 static void mailboxes_do_not_mix(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, sorting);
-    stage_start(s, p, "sorting", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "sorting", "run", "1");
+    fixture_poll(s, p);
     send_to(s, p, "run", "a", "1");
     send_to(s, p, "run", "b", "2");
     send_to(s, p, "run", "a", "3");
-    stage_poll(s, p);
+    fixture_poll(s, p);
     send_to(s, p, "run", "c", "4");
-    STAGE_DONE(s, p, "run", "[[[0,2],1],4]");
+    FIXTURE_DONE(s, p, "run", "[[[0,2],1],4]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Several at once ---- */
 
-/* The first comes first; who has lost takes nothing from the next. */
+/* The first comes first; a future that has lost takes nothing from the next. */
 static const char *racing(pawl_run *run, const char *input)
 {
     const char *list = "0", *message;
@@ -128,22 +129,23 @@ static const char *racing(pawl_run *run, const char *input)
     return plus(run, list, message);
 }
 
-static void who_has_lost_takes_nothing(conf *c)
+static void a_future_that_has_lost_takes_nothing(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, racing);
-    stage_start(s, p, "racing", "one", "1");
-    stage_start(s, p, "racing", "two", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "racing", "one", "1");
+    fixture_start(s, p, "racing", "two", "1");
+    fixture_poll(s, p);
     send_to(s, p, "one", "b", "1"); /* both are there when it looks */
     send_to(s, p, "one", "a", "2");
     send_to(s, p, "two", "a", "1");
     send_to(s, p, "two", "b", "2");
-    STAGE_DONE(s, p, "one", "[[[0,1],false],2]");
-    STAGE_DONE(s, p, "two", "[[[0,1],false],2]");
-    STAGE_HISTORY(s, p, "one", "sleep woken receive:a receive:b message abandon receive:a message");
+    FIXTURE_DONE(s, p, "one", "[[[0,1],false],2]");
+    FIXTURE_DONE(s, p, "two", "[[[0,1],false],2]");
+    FIXTURE_HISTORY(s, p, "one",
+                    "sleep woken receive:a receive:b message abandon receive:a message");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *two_waits(pawl_run *run, const char *input)
@@ -160,18 +162,18 @@ static const char *two_waits(pawl_run *run, const char *input)
 
 static void waits_and_messages_pair_in_order(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, two_waits);
-    stage_start(s, p, "two_waits", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "two_waits", "run", "1");
+    fixture_poll(s, p);
     send_to(s, p, "run", "box", "1");
     send_to(s, p, "run", "box", "2");
     send_to(s, p, "run", "box", "3");
     send_to(s, p, "run", "end", "4");
-    STAGE_DONE(s, p, "run", "[1,2]");
+    FIXTURE_DONE(s, p, "run", "[1,2]");
     assert_int_equal(messages(p), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *event_or_work(pawl_run *run, const char *input)
@@ -184,17 +186,17 @@ static const char *event_or_work(pawl_run *run, const char *input)
 
 static void a_message_beats_work_and_work_a_message(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, event_or_work);
-    stage_start(s, p, "event_or_work", "one", "7");
-    STAGE_DONE(s, p, "one", "{\"index\":0,\"value\":7}");
-    stage_start(s, p, "event_or_work", "two", "7");
+    fixture_start(s, p, "event_or_work", "one", "7");
+    FIXTURE_DONE(s, p, "one", "{\"index\":0,\"value\":7}");
+    fixture_start(s, p, "event_or_work", "two", "7");
     send_to(s, p, "two", "box", "8"); /* it is there before the work is handed out */
-    STAGE_DONE(s, p, "two", "{\"index\":1,\"value\":8}");
-    STAGE_NOTES(s, "echo");
+    FIXTURE_DONE(s, p, "two", "{\"index\":1,\"value\":8}");
+    FIXTURE_NOTES(s, "echo");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Put there by one statement: how they come is tested elsewhere. */
@@ -223,61 +225,61 @@ static const char *impatient(pawl_run *run, const char *input)
 
 static void a_time_out_and_a_message(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, impatient);
-    stage_start(s, p, "impatient", "zero", "0");
-    stage_start(s, p, "impatient", "none", "1000");
-    stage_start(s, p, "impatient", "both", "1000");
-    stage_start(s, p, "impatient", "there", "0");
+    fixture_start(s, p, "impatient", "zero", "0");
+    fixture_start(s, p, "impatient", "none", "1000");
+    fixture_start(s, p, "impatient", "both", "1000");
+    fixture_start(s, p, "impatient", "there", "0");
     send_to(s, p, "there", "box", "5");
-    stage_start(s, p, "impatient", "wrong", "-1");
-    stage_poll(s, p);
-    stage_advance(s, 1000);
+    fixture_start(s, p, "impatient", "wrong", "-1");
+    fixture_poll(s, p);
+    fixture_advance(s, 1000);
     send_to(s, p, "both", "box", "6"); /* at the very moment */
-    stage_poll(s, p);
+    fixture_poll(s, p);
     send_to(s, p, "none", "box", "7"); /* and too late: it stays */
-    STAGE_DONE(s, p, "zero", "[\"timeout\",null]");
-    STAGE_DONE(s, p, "there", "[\"ok\",5]");
-    STAGE_DONE(s, p, "none", "[\"timeout\",null]");
-    STAGE_DONE(s, p, "both", "[\"ok\",6]");
-    STAGE_HELD(s, p, "wrong", "negative");
-    STAGE_HISTORY(s, p, "none", "receive:box woken sleep woken");
+    FIXTURE_DONE(s, p, "zero", "[\"timeout\",null]");
+    FIXTURE_DONE(s, p, "there", "[\"ok\",5]");
+    FIXTURE_DONE(s, p, "none", "[\"timeout\",null]");
+    FIXTURE_DONE(s, p, "both", "[\"ok\",6]");
+    FIXTURE_HELD(s, p, "wrong", "negative");
+    FIXTURE_HISTORY(s, p, "none", "receive:box woken sleep woken");
     assert_int_equal(messages(p), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* The message is there, and nobody here has heard of it when the time is over. */
+/* The message is there, and this node has not heard of it when the time is over. */
 static void a_message_of_others_beats_the_time_out(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, impatient);
-    stage_start(s, p, "impatient", "run", "900");
-    stage_poll(s, p);
+    fixture_start(s, p, "impatient", "run", "900");
+    fixture_poll(s, p);
     fill(p, "box", 1);
-    stage_advance(s, 900);
-    STAGE_DONE(s, p, "run", "[\"ok\",0]");
+    fixture_advance(s, 900);
+    FIXTURE_DONE(s, p, "run", "[\"ok\",0]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_message_of_others_is_heard_of(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = OPEN_WITH(s, collecting), *other = stage_open(s, NULL);
-    stage_start(s, p, "collecting", "run", "2");
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = OPEN_WITH(s, collecting), *other = fixture_open(s, NULL);
+    fixture_start(s, p, "collecting", "run", "2");
+    fixture_poll(s, p);
     for (int i = 1; i <= 2; i++) {
-        int64_t began = stage_now(s);
+        int64_t began = fixture_now(s);
         send_to(s, other, "run", "box", i == 1 ? "1" : "2");
-        STAGE_UNTIL(s, p, messages(p) == 0);
-        assert_in_range(stage_now(s) - began, 0, 1000);
+        FIXTURE_UNTIL(s, p, messages(p) == 0);
+        assert_in_range(fixture_now(s) - began, 0, 1000);
     }
-    STAGE_DONE(s, p, "run", "[[0,1],2]");
+    FIXTURE_DONE(s, p, "run", "[[0,1],2]");
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *quick(pawl_run *run, const char *input)
@@ -289,20 +291,21 @@ static const char *quick(pawl_run *run, const char *input)
 /* The child ends meanwhile, on another thread. */
 static const char *wait_for_both(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    pawl *p = (pawl *)(intptr_t)atomic_load(stage_number(s, 0)); // NOLINT
-    while (stage_phase(s, p, "run/1.2") != PAWL_RUN_DONE)
+    engine_fixture *s = pawl_work_arg(work);
+    pawl *p = (pawl *)(intptr_t)atomic_load(fixture_number(s, 0)); // NOLINT
+    while (fixture_phase(s, p, "run/1.2") != PAWL_RUN_DONE)
         poll(NULL, 0, 1);
     send_to(s, p, "run", "box", "8");
     return input;
 }
 
-/* A result and a message are both there: who has lost takes nothing, whoever he lost to. */
+/* A result and a message are both there: the future that has lost takes nothing, whichever has
+ * won. */
 static const char *child_or_message(pawl_run *run, const char *input)
 {
     const char *message;
     pawl_future *two[] = {pawl_child_later(run, "quick", input, NULL), NULL};
-    pawl_step(run, "wait", wait_for_both, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "wait", wait_for_both, input);
     two[1] = pawl_receive_later(run, "box", PAWL_FOREVER);
     int64_t first = pawl_any(run, two, 2, 0);
     pawl_receive(run, "box", 0, &message);
@@ -311,26 +314,26 @@ static const char *child_or_message(pawl_run *run, const char *input)
 
 static void a_result_beside_a_message(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pthread_t server;
     pawl_outcome *o = NULL;
-    stage_go(s);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 3));
-    atomic_store(stage_number(s, 0), (int64_t)(intptr_t)p);
-    STAGE_REGISTER(s, p, quick);
-    STAGE_REGISTER(s, p, child_or_message);
-    assert_int_equal(pthread_create(&server, NULL, stage_serve, p), 0);
-    stage_start(s, p, "child_or_message", "run", "7");
-    STAGE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, &o), PAWL_OK);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 3));
+    atomic_store(fixture_number(s, 0), (int64_t)(intptr_t)p);
+    FIXTURE_REGISTER(s, p, quick);
+    FIXTURE_REGISTER(s, p, child_or_message);
+    assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
+    fixture_start(s, p, "child_or_message", "run", "7");
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, &o), PAWL_OK);
     assert_string_equal(pawl_outcome_value(o), "[0,8]");
     pawl_outcome_free(o);
     pawl_stop(p);
     assert_int_equal(pthread_join(server, NULL), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* ---- Who sent it ---- */
+/* ---- The sender of a message ---- */
 
 static const char *asking_who(pawl_run *run, const char *input)
 {
@@ -344,17 +347,17 @@ static const char *asking_who(pawl_run *run, const char *input)
 
 static void the_sender_is_recorded(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.name = "first"));
-    pawl *other = stage_open(s, PAWL_OPTIONS(.name = "second \"node\""));
-    STAGE_REGISTER(s, p, asking_who);
-    stage_start(s, p, "asking_who", "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.name = "first"));
+    pawl *other = fixture_open(s, PAWL_OPTIONS(.name = "second \"node\""));
+    FIXTURE_REGISTER(s, p, asking_who);
+    fixture_start(s, p, "asking_who", "run", "1");
     send_to(s, p, "run", "box", "1");
     send_to(s, other, "run", "box", "2");
-    STAGE_DONE(s, p, "run", "[\"\",\"first\",\"second \\\"node\\\"\"]");
+    FIXTURE_DONE(s, p, "run", "[\"\",\"first\",\"second \\\"node\\\"\"]");
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Restarts ---- */
@@ -366,7 +369,7 @@ static const char *slowly(pawl_run *run, const char *input)
     for (int64_t i = pawl_get_int(input, "", 0); i > 0; i--) {
         pawl_receive(run, "box", PAWL_FOREVER, &message);
         list = plus(run, list, message);
-        pawl_step(run, "use", stage_echo, message, PAWL_CALL(.arg = pawl_arg(run)));
+        FIXTURE_ECHO(run, "use", message);
         pawl_sleep(run, 10);
     }
     return list;
@@ -374,22 +377,22 @@ static const char *slowly(pawl_run *run, const char *input)
 
 static void nothing_is_lost_over_restarts(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, slowly);
-    stage_start(s, p, "slowly", "run", "3");
+    fixture_start(s, p, "slowly", "run", "3");
     for (int i = 0; i < 3; i++)
         send_to(s, p, "run", "box", i == 0 ? "1" : i == 1 ? "2" : "3");
     for (int i = 0; i < 6; i++) {
-        stage_poll(s, p);
+        fixture_poll(s, p);
         pawl_close(p);
         p = OPEN_WITH(s, slowly);
-        stage_advance(s, 10);
+        fixture_advance(s, 10);
     }
-    STAGE_DONE(s, p, "run", "[[[0,1],2],3]");
-    STAGE_NOTES(s, "use use use");
+    FIXTURE_DONE(s, p, "run", "[[[0,1],2],3]");
+    FIXTURE_NOTES(s, "use use use");
     assert_int_equal(messages(p), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *quiet(pawl_work *work, const char *input)
@@ -494,46 +497,46 @@ static const char *counting(pawl_run *run, const char *input)
     return pawl_json(run, "%" PRId64, sum);
 }
 
-/* Who is replayed at each wait has enough to do with less. */
-enum { MANY = STAGE_WARM ? 100000 : 10000 };
+/* A run that is replayed at each wait has enough to do with fewer. */
+enum { MANY = FIXTURE_WARM ? 100000 : 10000 };
 
 static void a_hundred_thousand_into_one_run(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, counting);
     char input[32], sum[32];
     snprintf(input, sizeof input, "{\"count\":%d}", MANY);
     snprintf(sum, sizeof sum, "%lld", (long long)MANY * (MANY - 1) / 2);
-    stage_start(s, p, "counting", "run", input);
+    fixture_start(s, p, "counting", "run", input);
     fill(p, "box", MANY);
-    STAGE_DONE(s, p, "run", sum);
+    FIXTURE_DONE(s, p, "run", sum);
     assert_int_equal(messages(p), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static double cpu_of(stage *s, pawl *p, const char *id)
+static double cpu_of(engine_fixture *s, pawl *p, const char *id)
 {
     clock_t began = clock();
     for (int i = 0; i < 200; i++) {
         char number[32];
         snprintf(number, sizeof number, "%d", i);
         send_to(s, p, id, "box", number);
-        stage_poll(s, p);
+        fixture_poll(s, p);
     }
-    STAGE_DONE(s, p, id, "19900");
+    FIXTURE_DONE(s, p, id, "19900");
     return (double)(clock() - began) / CLOCKS_PER_SEC;
 }
 
-/* Whom they are for does not come: the others are as fast as without them. */
-static void what_nobody_receives_costs_nothing(conf *c)
+/* The receive that they are for never comes: the others are as fast as without them. */
+static void messages_that_are_not_received_cost_nothing(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, counting);
-    stage_start(s, p, "counting", "warm", "{\"count\":200}");
-    stage_start(s, p, "counting", "alone", "{\"count\":200}");
-    stage_start(s, p, "counting", "run", "{\"count\":200}");
-    stage_poll(s, p);
+    fixture_start(s, p, "counting", "warm", "{\"count\":200}");
+    fixture_start(s, p, "counting", "alone", "{\"count\":200}");
+    fixture_start(s, p, "counting", "run", "{\"count\":200}");
+    fixture_poll(s, p);
     int64_t many = scratch_number("PAWL_TEST_MESSAGES", MANY);
     fill(p, "nobody", many);
     cpu_of(s, p, "warm");
@@ -541,16 +544,17 @@ static void what_nobody_receives_costs_nothing(conf *c)
     if (among > 5 * single + 0.2)
         fail_msg("alone it took %.3f s, among many %.3f s", single, among);
     assert_int_equal(messages(p), many);
-    STAGE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_delete(p, "run", 0), PAWL_OK);
     assert_int_equal(messages(p), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {
     {"dx-X17 dx-Y20 dx-queue-events in the order of arrival", in_the_order_of_arrival, 0},
     {"dx-queue-events mailboxes do not mix", mailboxes_do_not_mix, 0},
-    {"dx-queue-events dx-races who has lost takes nothing", who_has_lost_takes_nothing, 0},
+    {"dx-queue-events dx-races a future that has lost takes nothing",
+     a_future_that_has_lost_takes_nothing, 0},
     {"dx-Y18 dx-Y19 waits and messages pair in order", waits_and_messages_pair_in_order, 0},
     {"dx-X6 dx-X18 dx-X19 a message beats work, and work a message",
      a_message_beats_work_and_work_a_message, 0},
@@ -564,7 +568,7 @@ static const conf_case CASES[] = {
      0},
     {"a cancel beside a message is not lost", a_cancel_beside_a_message_is_not_lost, 0},
     {"a hundred thousand into one run", a_hundred_thousand_into_one_run, 0},
-    {"what nobody receives costs nothing", what_nobody_receives_costs_nothing, 0},
+    {"messages that are not received cost nothing", messages_that_are_not_received_cost_nothing, 0},
 };
 
 int main(void)

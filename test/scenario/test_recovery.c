@@ -1,6 +1,6 @@
-/* Processes that are killed, and others of the same program that go on with their runs. What was
- * recorded is not executed again; what was in flight is, once. The side file of the stage
- * counts. */
+/* Recovery: processes that are killed, and others of the same program that go on with their runs.
+ * What was recorded is not executed again; what was in flight is, once. The side file of the
+ * fixture counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,25 +15,25 @@
 
 #include "support/engine_fixture.h"
 
-/* Long enough, on the stage's clock, for a silent node to be taken for dead. */
+/* Long enough, on the fixture's clock, for a silent node to be taken for dead. */
 static const int64_t SILENCE_MS = 60000;
 
-/* What the numbers of the stage are for; from LAPS on one for each process. */
+/* What the numbers of the fixture are for; from LAPS on one for each process. */
 enum { STOP, EXECUTED, LAPS };
 
 /* Stand still at this place, if the test has said so; it is said once. */
-static void place(stage *s, char name)
+static void place(engine_fixture *s, char name)
 {
     int64_t wanted = name;
-    if (atomic_compare_exchange_strong(stage_number(s, STOP), &wanted, 0))
-        stage_meet(s, name);
+    if (atomic_compare_exchange_strong(fixture_number(s, STOP), &wanted, 0))
+        fixture_send_and_await(s, name);
 }
 
 static const char *stepping(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
-    atomic_fetch_add(stage_number(s, EXECUTED), 1);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
+    atomic_fetch_add(fixture_number(s, EXECUTED), 1);
     place(s, pawl_work_name(work)[0]);
     return pawl_work_json(work, "%" PRId64, pawl_get_int(input, "", 0) + 1);
 }
@@ -42,7 +42,7 @@ static const char *stepping(pawl_work *work, const char *input)
 
 static const char *flow(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     const char *sum = STEP("a", input);
     place(s, '1');
     sum = STEP("b", sum);
@@ -55,25 +55,25 @@ static const char *flow(pawl_run *run, const char *input)
 
 static const char HISTORY[] = "step:a step:b sleep woken step:c";
 
-static pawl *open_flow(stage *s)
+static pawl *open_flow(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, flow);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, flow);
     return p;
 }
 
 /* ---- One process after the other ---- */
 
 /* A process that starts the run, or finds it there, and drives it to its end. */
-static void whole_body(stage *s, void *arg)
+static void whole_body(engine_fixture *s, void *arg)
 {
     const char *id = arg;
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", id, "0");
-    stage_poll(s, p);
+    fixture_start(s, p, "flow", id, "0");
+    fixture_poll(s, p);
     place(s, 'z'); /* it sleeps */
-    STAGE_DONE(s, p, id, "3");
-    STAGE_HISTORY(s, p, id, HISTORY);
+    FIXTURE_DONE(s, p, id, "3");
+    FIXTURE_HISTORY(s, p, id, HISTORY);
     pawl_close(p);
 }
 
@@ -91,45 +91,46 @@ static void killed_anywhere(conf *c)
         {'c', 1, 1, 2}, /* in the last step */
         {'3', 1, 1, 2}, /* behind it */
     };
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         char id[] = {CASES[i].place, '\0'}, name[16];
-        atomic_store(stage_number(s, STOP), CASES[i].place);
-        tmp_child first = stage_fork(s, whole_body, id);
+        atomic_store(fixture_number(s, STOP), CASES[i].place);
+        tmp_child first = fixture_fork(s, whole_body, id);
         tmp_expect(&first, CASES[i].place);
         tmp_kill(&first);
-        stage_advance(s, SILENCE_MS);
-        tmp_child second = stage_fork(s, whole_body, id);
+        fixture_advance(s, SILENCE_MS);
+        tmp_child second = fixture_fork(s, whole_body, id);
         tmp_join(&second);
         for (char step = 'a'; step <= 'c'; step++) {
             int wanted = step == 'a' ? CASES[i].a : step == 'b' ? CASES[i].b : CASES[i].c;
             snprintf(name, sizeof name, "%c-%s", step, id);
-            if (stage_count(s, name) != wanted)
-                fail_msg("killed at %s: %s was executed %d times", id, name, stage_count(s, name));
+            if (fixture_count(s, name) != wanted)
+                fail_msg("killed at %s: %s was executed %d times", id, name,
+                         fixture_count(s, name));
         }
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* A start that was acknowledged is there, whoever drives it. */
-static void start_body(stage *s, void *arg)
+/* A start that was acknowledged is there, whichever process drives it. */
+static void start_body(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, NULL);
-    stage_start(s, p, "flow", "run", "0");
-    stage_meet(s, 's');
+    pawl *p = fixture_open(s, NULL);
+    fixture_start(s, p, "flow", "run", "0");
+    fixture_send_and_await(s, 's');
 }
 
 static void a_start_outlives_its_process(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child client = stage_fork(s, start_body, NULL);
+    engine_fixture *s = fixture_new(c);
+    tmp_child client = fixture_fork(s, start_body, NULL);
     tmp_expect(&client, 's');
     tmp_kill(&client);
     pawl *p = open_flow(s);
-    STAGE_DONE(s, p, "run", "3");
+    FIXTURE_DONE(s, p, "run", "3");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Retries ---- */
@@ -137,8 +138,8 @@ static void a_start_outlives_its_process(conf *c)
 static const char *always_fails(pawl_work *work, const char *input)
 {
     (void)input;
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "%d", (int)pawl_work_attempt(work));
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "%d", (int)pawl_work_attempt(work));
     place(s, (char)('0' + pawl_work_attempt(work)));
     return pawl_work_fail(work, PAWL_TRANSIENT, "never", "attempt %d",
                           (int)pawl_work_attempt(work));
@@ -150,31 +151,31 @@ static const char *stubborn(pawl_run *run, const char *input)
                      PAWL_CALL(.arg = pawl_arg(run), .attempts = 4));
 }
 
-static void stubborn_body(stage *s, void *arg)
+static void stubborn_body(engine_fixture *s, void *arg)
 {
     (void)arg;
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, stubborn);
-    stage_start(s, p, "stubborn", "run", "0");
-    STAGE_FAILED(s, p, "run", "never", "attempt 4");
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, stubborn);
+    fixture_start(s, p, "stubborn", "run", "0");
+    FIXTURE_FAILED(s, p, "run", "never", "attempt 4");
     pawl_close(p);
 }
 
 /* The attempt in which the process died was not recorded: it is made again, under its number. */
 static void attempts_are_counted_over_deaths(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (char at = '1'; at <= '3'; at++) {
-        atomic_store(stage_number(s, STOP), at);
-        tmp_child child = stage_fork(s, stubborn_body, NULL);
+        atomic_store(fixture_number(s, STOP), at);
+        tmp_child child = fixture_fork(s, stubborn_body, NULL);
         tmp_expect(&child, at);
         tmp_kill(&child);
-        stage_advance(s, SILENCE_MS);
+        fixture_advance(s, SILENCE_MS);
     }
-    tmp_child last = stage_fork(s, stubborn_body, NULL);
+    tmp_child last = fixture_fork(s, stubborn_body, NULL);
     tmp_join(&last);
-    STAGE_NOTES(s, "1 1 2 2 3 3 4");
-    stage_free(s);
+    FIXTURE_NOTES(s, "1 1 2 2 3 3 4");
+    fixture_free(s);
 }
 
 /* ---- A crowd ---- */
@@ -186,32 +187,32 @@ static void name_of(char out[32], int run)
     snprintf(out, 32, "run-%d", run);
 }
 
-static int all_done(stage *s, pawl *p)
+static int all_done(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < CROWD; i++) {
         char id[32];
         name_of(id, i);
-        if (stage_phase(s, p, id) != PAWL_RUN_DONE)
+        if (fixture_phase(s, p, id) != PAWL_RUN_DONE)
             return 0;
     }
     return 1;
 }
 
-static void start_crowd(stage *s, pawl *p)
+static void start_crowd(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < CROWD; i++) {
         char id[32];
         name_of(id, i);
-        stage_start(s, p, "flow", id, "0");
+        fixture_start(s, p, "flow", id, "0");
     }
 }
 
-static void crowd_body(stage *s, void *arg)
+static void crowd_body(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_flow(s);
     start_crowd(s, p);
-    STAGE_UNTIL(s, p, all_done(s, p));
+    FIXTURE_UNTIL(s, p, all_done(s, p));
     pawl_close(p);
 }
 
@@ -231,19 +232,19 @@ static int note_step(const pawl_event *e, void *arg)
     return 0;
 }
 
-static void look_after_a_kill(stage *s, count counts[CROWD][3])
+static void look_after_a_kill(engine_fixture *s, count counts[CROWD][3])
 {
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     for (int i = 0; i < CROWD; i++) {
         char id[32], name[40];
         name_of(id, i);
         pawl_code rc = pawl_history(p, id, 0, 0, note_step, counts[i]);
         if (rc != PAWL_NOTFOUND)
-            STAGE_CODE(s, p, rc, PAWL_OK);
+            FIXTURE_CODE(s, p, rc, PAWL_OK);
         for (int k = 0; k < 3; k++) {
             count *at = &counts[i][k];
             snprintf(name, sizeof name, "%c-%s", 'a' + k, id);
-            int now = stage_count(s, name);
+            int now = fixture_count(s, name);
             at->allowed += now > at->executed && !at->recorded;
             at->executed = now;
         }
@@ -255,28 +256,28 @@ static void only_what_was_in_flight_is_done_twice(conf *c)
 {
     static const int64_t KILLS[] = {10, 40, 60};
     count counts[CROWD][3];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     memset(counts, 0, sizeof counts);
     for (size_t i = 0; i < sizeof KILLS / sizeof *KILLS; i++) {
-        tmp_child child = stage_fork(s, crowd_body, NULL);
-        TMP_AWAIT(atomic_load(stage_number(s, EXECUTED)) >= KILLS[i]);
+        tmp_child child = fixture_fork(s, crowd_body, NULL);
+        TMP_AWAIT(atomic_load(fixture_number(s, EXECUTED)) >= KILLS[i]);
         tmp_kill(&child);
         look_after_a_kill(s, counts);
-        stage_advance(s, SILENCE_MS);
+        fixture_advance(s, SILENCE_MS);
     }
-    tmp_child child = stage_fork(s, crowd_body, NULL);
+    tmp_child child = fixture_fork(s, crowd_body, NULL);
     tmp_join(&child);
     for (int i = 0; i < CROWD; i++) {
         for (int k = 0; k < 3; k++) {
             char id[32], name[40];
             name_of(id, i);
             snprintf(name, sizeof name, "%c-%s", 'a' + k, id);
-            if (stage_count(s, name) != 1 + counts[i][k].allowed)
-                fail_msg("%s was executed %d times, %d were in flight", name, stage_count(s, name),
-                         counts[i][k].allowed);
+            if (fixture_count(s, name) != 1 + counts[i][k].allowed)
+                fail_msg("%s was executed %d times, %d were in flight", name,
+                         fixture_count(s, name), counts[i][k].allowed);
         }
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Side by side ---- */
@@ -286,33 +287,33 @@ typedef struct peer {
 } peer;
 
 /* Drives until it is told a byte, counting its laps. */
-static void peer_body(stage *s, void *arg)
+static void peer_body(engine_fixture *s, void *arg)
 {
     const peer *self = arg;
     pawl *p = open_flow(s);
-    stage_tell(s, 'o');
-    while (stage_lap(s, p))
-        atomic_fetch_add(stage_number(s, LAPS + self->number), 1);
+    fixture_send_byte(s, 'o');
+    while (fixture_poll_until_byte(s, p))
+        atomic_fetch_add(fixture_number(s, LAPS + self->number), 1);
     pawl_close(p);
 }
 
 /* Move the clock, and wait until these have seen it. */
-static void pass(stage *s, int64_t ms, unsigned peers)
+static void pass(engine_fixture *s, int64_t ms, unsigned peers)
 {
-    stage_advance(s, ms);
+    fixture_advance(s, ms);
     for (int i = 0; i < 2; i++) {
-        _Atomic int64_t *laps = stage_number(s, LAPS + i);
+        _Atomic int64_t *laps = fixture_number(s, LAPS + i);
         int64_t seen = atomic_load(laps);
         if (peers & 1u << i)
             TMP_AWAIT(atomic_load(laps) > seen + 1);
     }
 }
 
-static void open_peers(stage *s, tmp_child children[2], peer peers[2])
+static void open_peers(engine_fixture *s, tmp_child children[2], peer peers[2])
 {
     for (int i = 0; i < 2; i++) {
         peers[i].number = i;
-        children[i] = stage_fork(s, peer_body, &peers[i]);
+        children[i] = fixture_fork(s, peer_body, &peers[i]);
     }
     for (int i = 0; i < 2; i++)
         tmp_expect(&children[i], 'o');
@@ -322,12 +323,12 @@ static void open_peers(stage *s, tmp_child children[2], peer peers[2])
  * twice. */
 static void two_processes_share_the_work(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     tmp_child children[2];
     peer peers[2];
-    stage_go(s);
+    fixture_run_clock(s);
     open_peers(s, children, peers);
-    pawl *client = stage_open(s, NULL);
+    pawl *client = fixture_open(s, NULL);
     start_crowd(s, client);
     for (int rounds = 0; !all_done(s, client); rounds++) {
         if (rounds > 100)
@@ -338,15 +339,15 @@ static void two_processes_share_the_work(conf *c)
         char id[32], name[40];
         name_of(id, i);
         snprintf(name, sizeof name, "b-%s", id);
-        assert_int_equal(stage_count(s, name), 1);
-        STAGE_HISTORY(s, client, id, HISTORY);
+        assert_int_equal(fixture_count(s, name), 1);
+        FIXTURE_HISTORY(s, client, id, HISTORY);
     }
     pawl_close(client);
     for (int i = 0; i < 2; i++) {
         tmp_tell(children[i].to, 'x');
         tmp_join(&children[i]);
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Which of them has something to say. */
@@ -357,86 +358,87 @@ static int who_tells(const tmp_child children[2])
     return fds[0].revents ? 0 : 1;
 }
 
-/* Whoever is left takes over: at once where the death shows, otherwise after a silence. */
+/* A process that is left takes over: at once where the death shows, otherwise after a silence. */
 static void the_other_one_takes_over(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     tmp_child children[2];
     peer peers[2];
-    atomic_store(stage_number(s, STOP), 'b');
-    stage_go(s);
+    atomic_store(fixture_number(s, STOP), 'b');
+    fixture_run_clock(s);
     open_peers(s, children, peers);
-    pawl *client = stage_open(s, NULL);
-    stage_start(s, client, "flow", "run", "0");
-    TMP_AWAIT((stage_advance(s, 2), atomic_load(stage_number(s, STOP)) != 'b'));
+    pawl *client = fixture_open(s, NULL);
+    fixture_start(s, client, "flow", "run", "0");
+    TMP_AWAIT((fixture_advance(s, 2), atomic_load(fixture_number(s, STOP)) != 'b'));
     pawl_close(client);
     /* One of them stands in the step now; the other one does not touch the run while it lives. */
     int stands = who_tells(children);
     tmp_expect(&children[stands], 'b');
     if (c->promises & DB_FILE)
         pass(s, 2 * SILENCE_MS, 1u << !stands);
-    assert_int_equal(stage_count(s, "b-run"), 1);
+    assert_int_equal(fixture_count(s, "b-run"), 1);
     tmp_kill(&children[stands]);
     for (int i = 0; i < 20; i++)
         pass(s, 1000, 1u << !stands);
-    assert_int_equal(stage_count(s, "a-run"), 1);
-    assert_int_equal(stage_count(s, "b-run"), 2);
-    assert_int_equal(stage_count(s, "c-run"), 1);
+    assert_int_equal(fixture_count(s, "a-run"), 1);
+    assert_int_equal(fixture_count(s, "b-run"), 2);
+    assert_int_equal(fixture_count(s, "c-run"), 1);
     tmp_tell(children[!stands].to, 'x');
     tmp_join(&children[!stands]);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Shut out ---- */
 
 /* Stands in its step for longer than it may be silent; what it has to say then is not heard. */
-static void silent_body(stage *s, void *arg)
+static void silent_body(engine_fixture *s, void *arg)
 {
     int64_t did;
     pawl_code rc = PAWL_OK;
     (void)arg;
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", "run", "10");
+    fixture_start(s, p, "flow", "run", "10");
     for (int i = 0; rc == PAWL_OK && i < 100; i++)
         rc = pawl_poll(p, &did);
-    STAGE_CODE(s, p, rc, PAWL_FENCED);
-    STAGE_CODE(s, p, pawl_poll(p, &did), PAWL_OK); /* another node from here on */
+    FIXTURE_CODE(s, p, rc, PAWL_FENCED);
+    FIXTURE_CODE(s, p, pawl_poll(p, &did), PAWL_OK); /* another node from here on */
     pawl_close(p);
 }
 
-static void who_was_silent_is_shut_out(conf *c)
+static void a_silent_node_is_shut_out(conf *c)
 {
     if (c->promises & DB_FILE)
-        skip(); /* there the kernel says who lives */
-    stage *s = stage_new(c);
-    atomic_store(stage_number(s, STOP), 'b');
-    tmp_child silent = stage_fork(s, silent_body, NULL);
+        skip(); /* there the kernel says which process lives */
+    engine_fixture *s = fixture_new(c);
+    atomic_store(fixture_number(s, STOP), 'b');
+    tmp_child silent = fixture_fork(s, silent_body, NULL);
     tmp_expect(&silent, 'b');
     pawl *p = open_flow(s);
-    stage_poll(s, p);
-    assert_int_equal(stage_count(s, "b-run"), 1);
-    stage_advance(s, SILENCE_MS);
-    STAGE_DONE(s, p, "run", "13");
-    assert_int_equal(stage_count(s, "b-run"), 2);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_count(s, "b-run"), 1);
+    fixture_advance(s, SILENCE_MS);
+    FIXTURE_DONE(s, p, "run", "13");
+    assert_int_equal(fixture_count(s, "b-run"), 2);
     tmp_tell(silent.to, 'x');
     tmp_join(&silent);
-    STAGE_DONE(s, p, "run", "13");
-    STAGE_HISTORY(s, p, "run", HISTORY);
-    assert_int_equal(stage_count(s, "c-run"), 1);
+    FIXTURE_DONE(s, p, "run", "13");
+    FIXTURE_HISTORY(s, p, "run", HISTORY);
+    assert_int_equal(fixture_count(s, "c-run"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Silent, and about to call ---- */
 
 typedef struct pair {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *other;
 } pair;
 
-static int both_done(stage *s, pawl *p)
+static int both_done(engine_fixture *s, pawl *p)
 {
-    return stage_phase(s, p, "one") == PAWL_RUN_DONE && stage_phase(s, p, "two") == PAWL_RUN_DONE;
+    return fixture_phase(s, p, "one") == PAWL_RUN_DONE &&
+           fixture_phase(s, p, "two") == PAWL_RUN_DONE;
 }
 
 /* The first call takes longer than its node may be silent, and the other one takes over both
@@ -444,49 +446,82 @@ static int both_done(stage *s, pawl *p)
 static const char *too_long(pawl_work *work, const char *input)
 {
     pair *both = pawl_work_arg(work);
-    stage *s = both->stage;
-    stage_note(s, "%s", pawl_work_run_id(work));
-    if (atomic_fetch_add(stage_number(s, EXECUTED), 1) == 0) {
-        stage_advance(s, SILENCE_MS);
-        STAGE_UNTIL(s, both->other, both_done(s, both->other));
+    engine_fixture *s = both->fixture;
+    fixture_note(s, "%s", pawl_work_run_id(work));
+    if (atomic_fetch_add(fixture_number(s, EXECUTED), 1) == 0) {
+        fixture_advance(s, SILENCE_MS);
+        FIXTURE_UNTIL(s, both->other, both_done(s, both->other));
     }
     return input;
 }
 
 static const char *one_call(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "call", too_long, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "call", too_long, input);
 }
 
 /* What is ready there and has nothing to be committed first is not called any more. */
-static void who_was_silent_calls_nothing_more(conf *c)
+static void a_silent_node_calls_nothing_more(conf *c)
 {
+    FIXTURE_BY_HAND(); /* what a poll answers */
     if (c->promises & DB_FILE)
-        skip(); /* there the kernel says who lives */
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    pair both = {s, stage_open(s, NULL)};
+        skip(); /* there the kernel says which process lives */
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    pair both = {s, fixture_open(s, NULL)};
     pawl_code rc = PAWL_OK;
     pawl *engines[] = {p, both.other};
     for (int i = 0; i < 2; i++)
-        STAGE_CODE(
+        FIXTURE_CODE(
             s, engines[i],
             pawl_register_workflow(engines[i], "one_call", one_call, PAWL_WORKFLOW(.arg = &both)),
             PAWL_OK);
-    stage_poll(s, both.other);
-    stage_poll(s, p); /* a node from here on: it owns what it starts */
-    stage_start(s, p, "one_call", "one", "1");
-    stage_start(s, p, "one_call", "two", "2");
+    fixture_poll(s, both.other);
+    fixture_poll(s, p); /* a node from here on: it owns what it starts */
+    fixture_start(s, p, "one_call", "one", "1");
+    fixture_start(s, p, "one_call", "two", "2");
     for (int i = 0; rc == PAWL_OK && i < 100; i++)
         rc = pawl_poll(p, NULL);
-    STAGE_CODE(s, p, rc, PAWL_FENCED);
-    STAGE_DONE(s, both.other, "one", "1");
-    STAGE_DONE(s, both.other, "two", "2");
-    assert_int_equal(stage_count(s, "one"), 2);
-    assert_int_equal(stage_count(s, "two"), 1);
+    FIXTURE_CODE(s, p, rc, PAWL_FENCED);
+    FIXTURE_DONE(s, both.other, "one", "1");
+    FIXTURE_DONE(s, both.other, "two", "2");
+    assert_int_equal(fixture_count(s, "one"), 2);
+    assert_int_equal(fixture_count(s, "two"), 1);
     pawl_close(p);
     pawl_close(both.other);
-    stage_free(s);
+    fixture_free(s);
+}
+
+/* The first time the function takes longer than its node may be silent. */
+static const char *late_call(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    if (atomic_fetch_add(fixture_number(s, EXECUTED), 1) == 0)
+        fixture_advance(s, SILENCE_MS);
+    return FIXTURE_ECHO(run, "call", input);
+}
+
+/* Nothing was committed in between from which the node could have heard: only its clock tells. */
+static void a_late_node_calls_nothing_more(conf *c)
+{
+    FIXTURE_BY_HAND(); /* what a poll calls */
+    if (c->promises & DB_FILE)
+        skip(); /* there the kernel says which process lives */
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL), *other = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, late_call);
+    FIXTURE_REGISTER(s, other, late_call);
+    fixture_poll(s, other);
+    fixture_poll(s, p); /* a node from here on: it owns what it starts */
+    fixture_start(s, p, "late_call", "run", "1");
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+    assert_int_equal(atomic_load(fixture_number(s, EXECUTED)), 1);
+    FIXTURE_NOTES(s, "");
+    FIXTURE_DONE(s, other, "run", "1");
+    FIXTURE_NOTES(s, "call");
+    pawl_close(p);
+    pawl_close(other);
+    fixture_free(s);
 }
 
 /* ---- Often ---- */
@@ -494,20 +529,20 @@ static void who_was_silent_calls_nothing_more(conf *c)
 /* Nodes that have gone are not in the way of finding what the last of them has left. */
 static void often_begun_and_ended(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (int i = 0; i < 70; i++) {
-        pawl *p = stage_open(s, NULL);
-        stage_poll(s, p);
+        pawl *p = fixture_open(s, NULL);
+        fixture_poll(s, p);
         pawl_close(p);
     }
     pawl *p = open_flow(s);
-    stage_start(s, p, "flow", "run", "0");
-    stage_poll(s, p);
+    fixture_start(s, p, "flow", "run", "0");
+    fixture_poll(s, p);
     pawl_close(p);
     p = open_flow(s);
-    STAGE_DONE(s, p, "run", "3");
+    FIXTURE_DONE(s, p, "run", "3");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 #define PROCESSES (DB_DURABLE | DB_SHARED)
@@ -521,9 +556,10 @@ static const conf_case CASES[] = {
      PROCESSES},
     {"two processes share the work", two_processes_share_the_work, PROCESSES},
     {"dx-reliability the other one takes over", the_other_one_takes_over, PROCESSES},
-    {"dx-reliability who was silent is shut out", who_was_silent_is_shut_out, PROCESSES},
-    {"dx-reliability who was silent calls nothing more", who_was_silent_calls_nothing_more,
+    {"dx-reliability a silent node is shut out", a_silent_node_is_shut_out, PROCESSES},
+    {"dx-reliability a silent node calls nothing more", a_silent_node_calls_nothing_more,
      PROCESSES},
+    {"dx-reliability a late node calls nothing more", a_late_node_calls_nothing_more, PROCESSES},
     {"often begun and ended", often_begun_and_ended,
      DB_DURABLE | DB_FILE}, /* it takes long elsewhere */
 };

@@ -15,7 +15,7 @@
 /* A program as a line of text, in the input of its registration: what a letter does. */
 typedef struct program {
     const char *letters;
-    stage *stage;
+    engine_fixture *fixture;
 } program;
 
 /* a … f: a step of that name; s: sleep; n: now; u: uuid; F: fail; p: a patch. */
@@ -25,7 +25,7 @@ static const char *following(pawl_run *run, const char *input)
     for (const char *at = g->letters; *at; at++) {
         char name[2] = {*at, '\0'};
         if (*at >= 'a' && *at <= 'f')
-            pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = g->stage));
+            pawl_step(run, name, fixture_echo, "1", PAWL_CALL(.arg = g->fixture));
         else if (*at == 's')
             pawl_sleep(run, 1000);
         else if (*at == 'n')
@@ -42,10 +42,10 @@ static const char *following(pawl_run *run, const char *input)
 
 static pawl *open_with(program *g, const char *build)
 {
-    stage *s = g->stage;
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
-    STAGE_CODE(s, p, pawl_register_workflow(p, "flow", following, PAWL_WORKFLOW(.arg = g)),
-               PAWL_OK);
+    engine_fixture *s = g->fixture;
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "flow", following, PAWL_WORKFLOW(.arg = g)),
+                 PAWL_OK);
     return p;
 }
 
@@ -79,15 +79,16 @@ enum { COUNT = sizeof CHANGES / sizeof *CHANGES };
 
 /* All changes in one go: each workflow has its own program, first the old ones, then the new
  * ones. */
-static pawl *open_all(stage *s, program *all, int news, const char *build)
+static pawl *open_all(engine_fixture *s, program *all, int news, const char *build)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = build));
     for (int i = 0; i < COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "flow-%d", i);
         all[i] = (program){news ? CHANGES[i].after : CHANGES[i].before, s};
-        STAGE_CODE(s, p, pawl_register_workflow(p, name, following, PAWL_WORKFLOW(.arg = &all[i])),
-                   PAWL_OK);
+        FIXTURE_CODE(s, p,
+                     pawl_register_workflow(p, name, following, PAWL_WORKFLOW(.arg = &all[i])),
+                     PAWL_OK);
     }
     return p;
 }
@@ -95,91 +96,91 @@ static pawl *open_all(stage *s, program *all, int news, const char *build)
 static void each_change_is_told_by_name(conf *c)
 {
     program all[COUNT];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_all(s, all, 0, "old");
     for (int i = 0; i < COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "flow-%d", i);
-        stage_start(s, p, name, name, "1");
+        fixture_start(s, p, name, name, "1");
     }
-    stage_poll(s, p);
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 1000);
-    stage_forget(s);
+    fixture_advance(s, 1000);
+    fixture_clear_notes(s);
     p = open_all(s, all, 1, "new");
     for (int i = 0; i < COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "flow-%d", i);
         if (CHANGES[i].words)
-            stage_held(s, p, name, CHANGES[i].words, i);
+            fixture_held(s, p, name, CHANGES[i].words, i);
         else if (strchr(CHANGES[i].after, 'F'))
-            stage_failed(s, p, name, "failed", "as the program says", i);
+            fixture_failed(s, p, name, "failed", "as the program says", i);
         else
-            stage_done(s, p, name, "1", i);
+            fixture_done(s, p, name, "1", i);
         if (CHANGES[i].history)
-            stage_history(s, p, name, CHANGES[i].history, i);
+            fixture_history(s, p, name, CHANGES[i].history, i);
     }
-    STAGE_NOTES(s, "c"); /* of the one that goes on with it */
+    FIXTURE_NOTES(s, "c"); /* of the one that goes on with it */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Held by one build, gone on with by the next, which is the first one again. */
 static void the_code_that_fits_goes_on(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     program old = {"absc", s}, changed = {"abdsc", s};
     pawl *p = open_with(&old, "one");
-    stage_start(s, p, "flow", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "flow", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 1000);
+    fixture_advance(s, 1000);
     p = open_with(&changed, "two");
-    STAGE_HELD(s, p, "run", "position 4");
-    STAGE_HISTORY(s, p, "run", "step:a step:b sleep");
-    stage_advance(s, PAWL_HOURS(1));
-    stage_poll(s, p);
-    STAGE_HELD(s, p, "run", "position 4");
-    stage_start(s, p, "flow", "other", "1"); /* a new one goes the new way */
-    STAGE_DONE(s, p, "other", "1");
-    STAGE_HISTORY(s, p, "other", "step:a step:b step:d sleep woken step:c");
+    FIXTURE_HELD(s, p, "run", "position 4");
+    FIXTURE_HISTORY(s, p, "run", "step:a step:b sleep");
+    fixture_advance(s, PAWL_HOURS(1));
+    fixture_poll(s, p);
+    FIXTURE_HELD(s, p, "run", "position 4");
+    fixture_start(s, p, "flow", "other", "1"); /* a new one goes the new way */
+    FIXTURE_DONE(s, p, "other", "1");
+    FIXTURE_HISTORY(s, p, "other", "step:a step:b step:d sleep woken step:c");
     pawl_close(p);
-    stage_forget(s);
+    fixture_clear_notes(s);
     p = open_with(&old, "one");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
-    STAGE_HISTORY(s, p, "run", "step:a step:b sleep woken step:c");
-    STAGE_NOTES(s, "c");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    FIXTURE_HISTORY(s, p, "run", "step:a step:b sleep woken step:c");
+    FIXTURE_NOTES(s, "c");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- In processes ---- */
 
 /* Each starts the run, which is harmless for the second one, and drives what is there. */
-static void drive_body(stage *s, void *arg)
+static void drive_body(engine_fixture *s, void *arg)
 {
     program *g = arg;
     pawl *p = open_with(g, g->letters);
-    stage_start(s, p, "flow", "run", "1");
-    stage_poll(s, p);
-    stage_meet(s, 'd');
+    fixture_start(s, p, "flow", "run", "1");
+    fixture_poll(s, p);
+    fixture_send_and_await(s, 'd');
 }
 
 static void one_process_after_the_other(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     program programs[] = {{"abs", s}, {"acs", s}};
     for (int i = 0; i < 2; i++) {
-        tmp_child child = stage_fork(s, drive_body, &programs[i]);
+        tmp_child child = fixture_fork(s, drive_body, &programs[i]);
         tmp_expect(&child, 'd');
         tmp_kill(&child);
-        stage_advance(s, PAWL_MINUTES(1)); /* until nobody believes any more that it lives */
+        fixture_advance(s, PAWL_MINUTES(1)); /* until no node takes it for alive any more */
     }
-    pawl *p = stage_open(s, NULL);
-    STAGE_HELD(s, p, "run", "the code asks for step \"c\"");
-    STAGE_NOTES(s, "a b");
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_HELD(s, p, "run", "the code asks for step \"c\"");
+    FIXTURE_NOTES(s, "a b");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Journals that are damaged ---- */
@@ -223,34 +224,34 @@ static void damage_them(conf *c)
 static void a_damaged_journal_holds_its_run(conf *c)
 {
     enum { RUNS = sizeof DAMAGES / sizeof *DAMAGES };
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     program g = {"asbsc", s};
     pawl *p = open_with(&g, "one");
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "flow", id, "1");
+        fixture_start(s, p, "flow", id, "1");
     }
-    stage_poll(s, p);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
+    fixture_poll(s, p);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
     pawl_close(p);
-    assert_int_equal(stage_count(s, "b"), RUNS);
+    assert_int_equal(fixture_count(s, "b"), RUNS);
     damage_them(c);
-    stage_advance(s, 1000);
-    stage_forget(s);
+    fixture_advance(s, 1000);
+    fixture_clear_notes(s);
     p = open_with(&g, "two");
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
         if (DAMAGES[i].words)
-            stage_held(s, p, id, DAMAGES[i].words, i);
+            fixture_held(s, p, id, DAMAGES[i].words, i);
         else
-            stage_done(s, p, id, "1", i);
+            fixture_done(s, p, id, "1", i);
     }
-    STAGE_NOTES(s, "c");
+    FIXTURE_NOTES(s, "c");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What is not looked at ---- */
@@ -259,7 +260,7 @@ static const char *asks_with(pawl_run *run, const char *input)
 {
     const program *g = pawl_arg(run);
     (void)input;
-    const char *first = pawl_step(run, "a", stage_echo, g->letters, PAWL_CALL(.arg = g->stage));
+    const char *first = pawl_step(run, "a", fixture_echo, g->letters, PAWL_CALL(.arg = g->fixture));
     pawl_sleep(run, 1000);
     return first;
 }
@@ -267,24 +268,24 @@ static const char *asks_with(pawl_run *run, const char *input)
 /* A step with another input has the result that is recorded. */
 static void another_input_changes_nothing(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     program old = {"\"old\"", s}, changed = {"\"new\"", s};
     program *both[] = {&old, &changed};
     pawl *p = NULL;
     for (int i = 0; i < 2; i++) {
-        p = stage_open(s, NULL);
-        STAGE_CODE(s, p,
-                   pawl_register_workflow(p, "flow", asks_with, PAWL_WORKFLOW(.arg = both[i])),
-                   PAWL_OK);
-        stage_start(s, p, "flow", "run", "1");
-        stage_poll(s, p);
+        p = fixture_open(s, NULL);
+        FIXTURE_CODE(s, p,
+                     pawl_register_workflow(p, "flow", asks_with, PAWL_WORKFLOW(.arg = both[i])),
+                     PAWL_OK);
+        fixture_start(s, p, "flow", "run", "1");
+        fixture_poll(s, p);
         if (i == 0)
             pawl_close(p);
     }
-    STAGE_DONE(s, p, "run", "\"old\"");
-    STAGE_NOTES(s, "a");
+    FIXTURE_DONE(s, p, "run", "\"old\"");
+    FIXTURE_NOTES(s, "a");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Long names are cut, and the message still names both sides. */
@@ -294,32 +295,33 @@ static const char *long_names(pawl_run *run, const char *input)
     const program *g = pawl_arg(run);
     memset(name, g->letters[0], sizeof name);
     name[sizeof name - 1] = '\0';
-    pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = g->stage));
+    pawl_step(run, name, fixture_echo, "1", PAWL_CALL(.arg = g->fixture));
     pawl_sleep(run, 1000);
     return input;
 }
 
 static void long_names_are_told_too(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     program old = {"x", s}, changed = {"y", s};
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_register_workflow(p, "flow", long_names, PAWL_WORKFLOW(.arg = &old)),
-               PAWL_OK);
-    stage_start(s, p, "flow", "run", "1");
-    stage_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "flow", long_names, PAWL_WORKFLOW(.arg = &old)),
+                 PAWL_OK);
+    fixture_start(s, p, "flow", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 1000);
-    p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_workflow(p, "flow", long_names, PAWL_WORKFLOW(.arg = &changed)),
-               PAWL_OK);
-    STAGE_HELD(s, p, "run", "position 2: the journal has step \"xxxxxxxxxx");
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_HELD);
+    fixture_advance(s, 1000);
+    p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p,
+                 pawl_register_workflow(p, "flow", long_names, PAWL_WORKFLOW(.arg = &changed)),
+                 PAWL_OK);
+    FIXTURE_HELD(s, p, "run", "position 2: the journal has step \"xxxxxxxxxx");
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_HELD);
     assert_non_null(strstr(pawl_outcome_message(end), "asks for step \"yyyyyyyy"));
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

@@ -1,5 +1,5 @@
 /* Retrying: when an attempt that has failed is made again, how often, and what becomes of the run
- * when it is not. Time is the stage's, so that the moments are exact. */
+ * when it is not. Time is the fixture's, so that the moments are exact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,25 +14,25 @@
 #include "support/engine_fixture.h"
 
 /* A call that fails so often, in one way or another. */
-typedef struct trial {
+typedef struct retry_case {
     const char *notes; /* when it is tried, in ms from its start */
     pawl_call_options options;
     int64_t fails;     /* so many attempts; then it succeeds */
     int64_t permanent; /* this attempt fails for good; 0: none */
     int64_t after_ms;  /* what the function asks for; 0: nothing, -1: at once */
     int64_t takes_ms;  /* each attempt; then it gives a result, too late or not */
-    stage *stage;
-} trial;
+    engine_fixture *fixture;
+} retry_case;
 
 static const char *flaky(pawl_work *work, const char *input)
 {
-    const trial *t = pawl_work_arg(work);
-    int64_t began = atomic_load(stage_number(t->stage, 0));
+    const retry_case *t = pawl_work_arg(work);
+    int64_t began = atomic_load(fixture_number(t->fixture, 0));
     int64_t n = pawl_work_attempt(work);
-    stage_note(t->stage, "%lld", (long long)(stage_now(t->stage) - began));
+    fixture_note(t->fixture, "%lld", (long long)(fixture_now(t->fixture) - began));
     if (t->takes_ms > 0) {
         assert_false(pawl_work_cancelled(work));
-        stage_advance(t->stage, t->takes_ms);
+        fixture_advance(t->fixture, t->takes_ms);
     }
     if (n > t->fails)
         return pawl_work_json(work, "%" PRId64, n);
@@ -45,56 +45,57 @@ static const char *flaky(pawl_work *work, const char *input)
 
 static const char *trying(pawl_run *run, const char *input)
 {
-    trial *t = pawl_arg(run);
+    retry_case *t = pawl_arg(run);
     pawl_call_options o = t->options;
     o.size = sizeof o;
     o.arg = t;
     return pawl_step(run, "try", flaky, input, &o);
 }
 
-static pawl *open_trying(stage *s, trial *t)
+static pawl *open_trying(engine_fixture *s, retry_case *t)
 {
-    pawl *p = stage_open(s, NULL);
-    t->stage = s;
-    STAGE_CODE(s, p, pawl_register_workflow(p, "trying", trying, PAWL_WORKFLOW(.arg = t)), PAWL_OK);
+    pawl *p = fixture_open(s, NULL);
+    t->fixture = s;
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "trying", trying, PAWL_WORKFLOW(.arg = t)),
+                 PAWL_OK);
     return p;
 }
 
-/* All trials on one engine: each is the arg of its own workflow. */
-static void play(conf *c, trial *trials, size_t count)
+/* All cases on one engine: each is the arg of its own workflow. */
+static void run_cases(conf *c, retry_case *cases, size_t count)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_chance(s, 0); /* no jitter by chance, where it is not taken away */
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_set_random(s, 0); /* no jitter by chance, where it is not taken away */
     for (size_t i = 0; i < count; i++) {
-        trial *t = &trials[i];
+        retry_case *t = &cases[i];
         char id[32];
-        t->stage = s;
-        snprintf(id, sizeof id, "trial-%zu", i);
-        STAGE_CODE(s, p, pawl_register_workflow(p, id, trying, PAWL_WORKFLOW(.arg = t)), PAWL_OK);
-        stage_forget(s);
-        atomic_store(stage_number(s, 0), stage_now(s));
-        stage_start(s, p, id, id, "\"x\"");
-        STAGE_UNTIL(s, p, stage_phase(s, p, id) != PAWL_RUN_LIVE);
-        stage_notes(s, t->notes, (int)i);
+        t->fixture = s;
+        snprintf(id, sizeof id, "case-%zu", i);
+        FIXTURE_CODE(s, p, pawl_register_workflow(p, id, trying, PAWL_WORKFLOW(.arg = t)), PAWL_OK);
+        fixture_clear_notes(s);
+        atomic_store(fixture_number(s, 0), fixture_now(s));
+        fixture_start(s, p, id, id, "\"x\"");
+        FIXTURE_UNTIL(s, p, fixture_phase(s, p, id) != PAWL_RUN_LIVE);
+        fixture_notes(s, t->notes, (int)i);
         int64_t tried = 1;
         for (const char *at = t->notes; *at; at++)
             tried += *at == ' ';
         pawl_phase wanted = tried > t->fails && !t->takes_ms ? PAWL_RUN_DONE : PAWL_RUN_FAILED;
-        if (stage_phase(s, p, id) != wanted)
-            fail_msg("trial %zu ended otherwise", i);
+        if (fixture_phase(s, p, id) != wanted)
+            fail_msg("case %zu ended otherwise", i);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-#define PLAY(c, trials) play(c, trials, sizeof(trials) / sizeof *(trials))
+#define RUN_CASES(c, cases) run_cases(c, cases, sizeof(cases) / sizeof *(cases))
 
 /* ---- Pauses ---- */
 
 static void pauses_are_as_asked_for(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"0 1000", {.no_jitter = 1}, .fails = 1},
         {"0 1000 3000", {0}, .fails = 99},
         {"0 1000 3000 7000", {.attempts = 4}, .fails = 3},
@@ -112,12 +113,12 @@ static void pauses_are_as_asked_for(conf *c)
         {"0 10 20", {.backoff_max_ms = 10}, .fails = 99},
         {"0 32000 92000", {.backoff_ms = 32000}, .fails = 99},
     };
-    PLAY(c, trials);
+    RUN_CASES(c, cases);
 }
 
 static void attempts_are_counted(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"0", {0}, .fails = 0},
         {"0", {.attempts = 1}, .fails = 99},
         {"0 1 2 3 4 5 6 7 8 9",
@@ -130,47 +131,47 @@ static void attempts_are_counted(conf *c)
         {"0 1000", {0}, .fails = 99, .permanent = 2},
         {"0", {.attempts = PAWL_FOREVER}, .fails = 99, .permanent = 1},
     };
-    PLAY(c, trials);
+    RUN_CASES(c, cases);
 }
 
 static void the_function_may_name_the_moment(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"0 777 1554", {0}, .fails = 99, .after_ms = 777},
         {"0 9000 18000", {.backoff_max_ms = 10}, .fails = 2, .after_ms = 9000},
         {"0 0 0", {0}, .fails = 99, .after_ms = -1},
         {"0", {.attempts = 1}, .fails = 99, .after_ms = 5},
         {"0", {.overall_ms = 700}, .fails = 99, .after_ms = 777},
     };
-    PLAY(c, trials);
+    RUN_CASES(c, cases);
 }
 
 /* By chance up to a quarter less, and never more. */
 static void chance_is_bounded(conf *c)
 {
-    trial t = {
+    retry_case t = {
         "", {.attempts = 60, .backoff_ms = 1000, .backoff_kind = PAWL_CONSTANT}, .fails = 59};
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trying(s, &t);
-    stage_start(s, p, "trying", "run", "1");
-    int64_t last = stage_now(s), least = INT64_MAX, most = 0;
-    stage_poll(s, p);
+    fixture_start(s, p, "trying", "run", "1");
+    int64_t last = fixture_now(s), least = INT64_MAX, most = 0;
+    fixture_poll(s, p);
     for (int i = 1; i < 60; i++) {
         pawl_info *info = NULL;
-        STAGE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_inspect(p, "run", &info), PAWL_OK);
         int64_t pause = pawl_info_wake_ms(info) - last;
         least = pause < least ? pause : least;
         most = pause > most ? pause : most;
         last += pause;
         pawl_info_free(info);
-        stage_advance(s, last - stage_now(s));
-        stage_poll(s, p);
+        fixture_advance(s, last - fixture_now(s));
+        fixture_poll(s, p);
     }
-    STAGE_DONE(s, p, "run", "60");
+    FIXTURE_DONE(s, p, "run", "60");
     assert_in_range(least, 750, 850);
     assert_in_range(most, 900, 1000);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Limits of time ---- */
@@ -178,18 +179,18 @@ static void chance_is_bounded(conf *c)
 /* A result that comes too late is no result; by hand it is the clock after it that tells. */
 static void an_attempt_has_a_limit(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"0 600 1200",
          {.attempt_ms = 100, .backoff_ms = 100, .backoff_kind = PAWL_CONSTANT},
          .takes_ms = 500},
         {"0", {.attempt_ms = 100, .attempts = 1}, .takes_ms = 100},
     };
-    PLAY(c, trials);
+    RUN_CASES(c, cases);
 }
 
 static void all_attempts_have_a_limit(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"0 30 60 90",
          {.attempts = 99, .overall_ms = 100, .backoff_ms = 30, .backoff_kind = PAWL_CONSTANT},
          .fails = 99},
@@ -199,12 +200,12 @@ static void all_attempts_have_a_limit(conf *c)
         {"0", {.overall_ms = 1000}, .takes_ms = 1500},
         {"0 900", {.overall_ms = 1000, .backoff_ms = 400, .attempt_ms = 300}, .takes_ms = 500},
     };
-    PLAY(c, trials);
+    RUN_CASES(c, cases);
 }
 
 static const char *in_time(pawl_work *work, const char *input)
 {
-    stage_advance(pawl_work_arg(work), pawl_get_int(input, "", 0));
+    fixture_advance(pawl_work_arg(work), pawl_get_int(input, "", 0));
     return pawl_work_json(work, "%d", pawl_work_cancelled(work));
 }
 
@@ -216,188 +217,188 @@ static const char *hurrying(pawl_run *run, const char *input)
 
 static void in_time_is_in_time(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, hurrying);
-    stage_start(s, p, "hurrying", "quick", "99");
-    STAGE_DONE(s, p, "quick", "0"); /* before the other one moves the clock, which both have */
-    stage_start(s, p, "hurrying", "slow", "100");
-    STAGE_FAILED(s, p, "slow", "timeout", "limit");
-    STAGE_HISTORY(s, p, "slow", "step-failed:hurry");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, hurrying);
+    fixture_start(s, p, "hurrying", "quick", "99");
+    FIXTURE_DONE(s, p, "quick", "0"); /* before the other one moves the clock, which both have */
+    fixture_start(s, p, "hurrying", "slow", "100");
+    FIXTURE_FAILED(s, p, "slow", "timeout", "limit");
+    FIXTURE_HISTORY(s, p, "slow", "step-failed:hurry");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What is recorded ---- */
 
 static void a_history_tells_of_each_attempt(conf *c)
 {
-    trial t = {"", {.attempts = 4}, .fails = 3};
-    stage *s = stage_new(c);
+    retry_case t = {"", {.attempts = 4}, .fails = 3};
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trying(s, &t);
     pawl_outcome *end = NULL;
-    stage_start(s, p, "trying", "run", "\"x\"");
-    STAGE_DONE(s, p, "run", "4");
-    STAGE_HISTORY(s, p, "run", "step-again:try attempt attempt done");
+    fixture_start(s, p, "trying", "run", "\"x\"");
+    FIXTURE_DONE(s, p, "run", "4");
+    FIXTURE_HISTORY(s, p, "run", "step-again:try attempt attempt done");
     t.fails = 99;
-    stage_start(s, p, "trying", "other", "\"y\"");
-    STAGE_FAILED(s, p, "other", "flaky", "attempt 4 of \"y\"");
-    STAGE_HISTORY(s, p, "other", "step-again:try attempt attempt failed");
-    STAGE_CODE(s, p, pawl_wait(p, "other", 0, &end), PAWL_FAILED);
+    fixture_start(s, p, "trying", "other", "\"y\"");
+    FIXTURE_FAILED(s, p, "other", "flaky", "attempt 4 of \"y\"");
+    FIXTURE_HISTORY(s, p, "other", "step-again:try attempt attempt failed");
+    FIXTURE_CODE(s, p, pawl_wait(p, "other", 0, &end), PAWL_FAILED);
     assert_string_equal(pawl_outcome_where(end), "try");
     assert_string_equal(pawl_errmsg(p), pawl_code_text(PAWL_FAILED));
     assert_non_null(strstr(pawl_errdetail(p), "flaky: attempt 4"));
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *two_flaky(pawl_run *run, const char *input)
 {
-    trial *t = pawl_arg(run);
+    retry_case *t = pawl_arg(run);
     pawl_step(run, "one", flaky, input, PAWL_CALL(.arg = t));
     return pawl_step(run, "two", flaky, input, PAWL_CALL(.arg = t));
 }
 
 static void each_step_counts_for_itself(conf *c)
 {
-    trial t = {"", {0}, .fails = 2};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    t.stage = s;
-    stage_chance(s, 0);
-    atomic_store(stage_number(s, 0), stage_now(s));
-    STAGE_CODE(s, p, pawl_register_workflow(p, "two", two_flaky, PAWL_WORKFLOW(.arg = &t)),
-               PAWL_OK);
-    stage_start(s, p, "two", "run", "1");
-    STAGE_DONE(s, p, "run", "3");
-    STAGE_NOTES(s, "0 1000 3000 3000 4000 6000");
+    retry_case t = {"", {0}, .fails = 2};
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    t.fixture = s;
+    fixture_set_random(s, 0);
+    atomic_store(fixture_number(s, 0), fixture_now(s));
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "two", two_flaky, PAWL_WORKFLOW(.arg = &t)),
+                 PAWL_OK);
+    fixture_start(s, p, "two", "run", "1");
+    FIXTURE_DONE(s, p, "run", "3");
+    FIXTURE_NOTES(s, "0 1000 3000 3000 4000 6000");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Over restarts ---- */
 
 /* The engine goes, time passes, another one comes. */
-static void restart(stage *s, pawl **p, trial *t, int64_t ms)
+static void restart(engine_fixture *s, pawl **p, retry_case *t, int64_t ms)
 {
     pawl_close(*p);
-    stage_advance(s, ms);
+    fixture_advance(s, ms);
     *p = open_trying(s, t);
-    stage_poll(s, *p);
+    fixture_poll(s, *p);
 }
 
 /* Neither the count nor the moment is forgotten. */
 static void a_pause_outlives_the_engine(conf *c)
 {
-    trial t = {"", {.backoff_ms = 4000, .no_jitter = 1}, .fails = 2};
-    stage *s = stage_new(c);
+    retry_case t = {"", {.backoff_ms = 4000, .no_jitter = 1}, .fails = 2};
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trying(s, &t);
-    atomic_store(stage_number(s, 0), stage_now(s));
-    stage_start(s, p, "trying", "run", "1");
-    stage_poll(s, p);
+    atomic_store(fixture_number(s, 0), fixture_now(s));
+    fixture_start(s, p, "trying", "run", "1");
+    fixture_poll(s, p);
     restart(s, &p, &t, 3999);
-    STAGE_NOTES(s, "0");
+    FIXTURE_NOTES(s, "0");
     restart(s, &p, &t, 1);
-    STAGE_NOTES(s, "0 4000");
+    FIXTURE_NOTES(s, "0 4000");
     restart(s, &p, &t, 7999);
-    STAGE_NOTES(s, "0 4000");
+    FIXTURE_NOTES(s, "0 4000");
     restart(s, &p, &t, 1);
-    STAGE_NOTES(s, "0 4000 12000");
-    STAGE_DONE(s, p, "run", "3");
+    FIXTURE_NOTES(s, "0 4000 12000");
+    FIXTURE_DONE(s, p, "run", "3");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The policy is the code's: what it says now counts, also for what began under another one. */
 static void the_newest_policy_counts(conf *c)
 {
-    trial t = {
+    retry_case t = {
         "", {.attempts = 10, .backoff_ms = 10, .backoff_max_ms = 10, .no_jitter = 1}, .fails = 99};
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_trying(s, &t);
-    atomic_store(stage_number(s, 0), stage_now(s));
-    stage_start(s, p, "trying", "run", "1");
-    stage_poll(s, p);
-    stage_advance(s, 10);
-    stage_poll(s, p);
+    atomic_store(fixture_number(s, 0), fixture_now(s));
+    fixture_start(s, p, "trying", "run", "1");
+    fixture_poll(s, p);
+    fixture_advance(s, 10);
+    fixture_poll(s, p);
     t.options.attempts = 5;
     restart(s, &p, &t, 10);
-    STAGE_FAILED(s, p, "run", "flaky", "attempt 5");
-    STAGE_NOTES(s, "0 10 20 30 40");
+    FIXTURE_FAILED(s, p, "run", "flaky", "attempt 5");
+    FIXTURE_NOTES(s, "0 10 20 30 40");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* It counts from the beginning of the first attempt, whoever makes the next one; and what nobody
- * was there for in time is not tried any more. */
+/* It counts from the beginning of the first attempt, whichever engine makes the next one; and an
+ * attempt that no engine could make in time is not made any more. */
 static void the_limit_of_all_outlives_the_engine(conf *c)
 {
-    trial t = {"",
-               {.attempts = 9, .overall_ms = 1000, .backoff_ms = 400, .no_jitter = 1},
-               .fails = 99,
-               .takes_ms = 150};
-    stage *s = stage_new(c);
+    retry_case t = {"",
+                    {.attempts = 9, .overall_ms = 1000, .backoff_ms = 400, .no_jitter = 1},
+                    .fails = 99,
+                    .takes_ms = 150};
+    engine_fixture *s = fixture_new(c);
     t.options.backoff_kind = PAWL_CONSTANT;
     pawl *p = open_trying(s, &t);
-    atomic_store(stage_number(s, 0), stage_now(s));
-    stage_start(s, p, "trying", "run", "1");
-    stage_poll(s, p);
+    atomic_store(fixture_number(s, 0), fixture_now(s));
+    fixture_start(s, p, "trying", "run", "1");
+    fixture_poll(s, p);
     restart(s, &p, &t, 400);
-    STAGE_FAILED(s, p, "run", "flaky", "attempt 2");
-    STAGE_NOTES(s, "0 550");
-    stage_start(s, p, "trying", "late", "1");
-    stage_poll(s, p);
+    FIXTURE_FAILED(s, p, "run", "flaky", "attempt 2");
+    FIXTURE_NOTES(s, "0 550");
+    fixture_start(s, p, "trying", "late", "1");
+    fixture_poll(s, p);
     restart(s, &p, &t, 2000);
-    STAGE_FAILED(s, p, "late", "timeout", "limit");
-    STAGE_NOTES(s, "0 550 700");
+    FIXTURE_FAILED(s, p, "late", "timeout", "limit");
+    FIXTURE_NOTES(s, "0 550 700");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What makes no sense ---- */
 
 static void wrong_policies_hold_the_run(conf *c)
 {
-    trial trials[] = {
+    retry_case cases[] = {
         {"", {.attempts = -1}, .fails = 0},       {"", {.backoff_ms = -1}, .fails = 0},
         {"", {.backoff_max_ms = -1}, .fails = 0}, {"", {.attempt_ms = INT64_MIN}, .fails = 0},
         {"", {.overall_ms = -1}, .fails = 0},     {"", {.backoff_kind = 3}, .fails = 0},
         {"", {.backoff_kind = -1}, .fails = 0},
     };
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char id[32];
-        trials[i].stage = s;
-        snprintf(id, sizeof id, "trial-%zu", i);
-        STAGE_CODE(s, p, pawl_register_workflow(p, id, trying, PAWL_WORKFLOW(.arg = &trials[i])),
-                   PAWL_OK);
-        stage_start(s, p, id, id, "1");
-        STAGE_HELD(s, p, id, "option");
+        cases[i].fixture = s;
+        snprintf(id, sizeof id, "case-%zu", i);
+        FIXTURE_CODE(s, p, pawl_register_workflow(p, id, trying, PAWL_WORKFLOW(.arg = &cases[i])),
+                     PAWL_OK);
+        fixture_start(s, p, id, id, "1");
+        FIXTURE_HELD(s, p, id, "option");
     }
-    STAGE_NOTES(s, "");
+    FIXTURE_NOTES(s, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Sums that would go beyond the end of time: the run sleeps, and nothing breaks. */
 static void the_end_of_time_is_far(conf *c)
 {
-    trial t = {
+    retry_case t = {
         "", {.backoff_ms = INT64_MAX, .backoff_max_ms = INT64_MAX, .no_jitter = 1}, .fails = 99};
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     t.options.overall_ms = INT64_MAX;
     t.options.attempt_ms = INT64_MAX;
     pawl *p = open_trying(s, &t);
-    stage_start(s, p, "trying", "run", "1");
-    stage_poll(s, p);
-    stage_advance(s, PAWL_DAYS(10000));
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
-    STAGE_HISTORY(s, p, "run", "step-again:try");
+    fixture_start(s, p, "trying", "run", "1");
+    fixture_poll(s, p);
+    fixture_advance(s, PAWL_DAYS(10000));
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_HISTORY(s, p, "run", "step-again:try");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Names and messages that mean no good ---- */
@@ -428,18 +429,18 @@ static const char *failing(pawl_run *run, const char *input)
 /* Whatever a failure says, the run ends, and what can be kept of its words is kept. */
 static void any_words_will_do(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, saying);
-    STAGE_REGISTER(s, p, failing);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, saying);
+    FIXTURE_REGISTER(s, p, failing);
     for (int i = 0; i < 5; i++) {
         char id[32], input[32];
         pawl_outcome *end = NULL;
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "saying", id, input);
-        STAGE_UNTIL(s, p, stage_phase(s, p, id) != PAWL_RUN_LIVE);
-        STAGE_CODE(s, p, pawl_wait(p, id, 0, &end), PAWL_FAILED);
+        fixture_start(s, p, "saying", id, input);
+        FIXTURE_UNTIL(s, p, fixture_phase(s, p, id) != PAWL_RUN_LIVE);
+        FIXTURE_CODE(s, p, pawl_wait(p, id, 0, &end), PAWL_FAILED);
         if (i == 1)
             assert_string_equal(pawl_outcome_message(end), "a \"quoted\" \\ text\n\x01");
         if (i >= 3)
@@ -449,10 +450,10 @@ static void any_words_will_do(conf *c)
         assert_string_equal(pawl_outcome_where(end), "say");
         pawl_outcome_free(end);
     }
-    stage_start(s, p, "failing", "other", "77");
-    STAGE_FAILED(s, p, "other", "name", "77mmmmmmmmm");
+    fixture_start(s, p, "failing", "other", "77");
+    FIXTURE_FAILED(s, p, "other", "name", "77mmmmmmmmm");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

@@ -1,6 +1,7 @@
-/* Sagas: what was done is undone, last first, when a run does not come to a good end; and what is
- * to be done at every end is done at every end. From the journal: whether the code is still there,
- * or a process died at any commit, does not matter. What cannot be undone is not forgotten. */
+/* Sagas (compensation): steps are undone, the last first, when a run does not come to a good end;
+ * and finally functions are called at every end. All of this goes by the journal: it does not
+ * matter whether the code is still there, or a process died at any commit. A step that cannot be
+ * undone is not forgotten. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,45 +17,38 @@
 
 static const int64_t SILENCE_MS = 60000;
 
-enum { FAILS, COMMITS }; /* numbers of the stage */
-
-static const char *deed(pawl_work *work, const char *input)
-{
-    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
-    return input;
-}
+enum { FAILS, COMMITS }; /* numbers of the fixture */
 
 static const char *told(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "%s:%s", pawl_work_name(work), input);
+    fixture_note(pawl_work_arg(work), "%s:%s", pawl_work_name(work), input);
     return "null";
 }
 
 static const char *breaks(pawl_work *work, const char *input)
 {
     (void)input;
-    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    fixture_note(pawl_work_arg(work), "%s", pawl_work_name(work));
     return pawl_work_fail(work, PAWL_PERMANENT, "broken", "no way");
 }
 
-/* As often as the stage says. */
+/* As often as the fixture says. */
 static const char *breaks_for_a_while(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    if (atomic_fetch_sub(stage_number(s, FAILS), 1) <= 0)
-        return deed(work, input);
+    engine_fixture *s = pawl_work_arg(work);
+    if (atomic_fetch_sub(fixture_number(s, FAILS), 1) <= 0)
+        return fixture_echo(work, input);
     return pawl_work_fail(work, PAWL_TRANSIENT, "busy", "the bank is closed");
 }
 
 #define ARG .arg = pawl_arg(run)
-#define DEED(name) pawl_step(run, name, deed, "1", PAWL_CALL(ARG))
 
 static const char *order(pawl_run *run, const char *input)
 {
     pawl_finally(run, "last", "1");
-    DEED("reserve");
+    FIXTURE_ECHO(run, "reserve", "1");
     pawl_undo(run, "unreserve", "1");
-    DEED("charge");
+    FIXTURE_ECHO(run, "charge", "1");
     pawl_undo(run, "refund", "1");
     pawl_finally(run, "first", "1");
     if (strcmp(input, "\"fails\"") == 0)
@@ -68,38 +62,38 @@ static const char *order(pawl_run *run, const char *input)
     return input;
 }
 
-static void register_works(stage *s, pawl *p)
+static void register_works(engine_fixture *s, pawl *p)
 {
     static const char *const NAMES[] = {"unreserve", "refund", "last", "first"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        STAGE_CODE(s, p, pawl_register_work(p, NAMES[i], deed, PAWL_WORK(.arg = s)), PAWL_OK);
+        fixture_register_work(s, p, NAMES[i], fixture_echo);
 }
 
-static pawl *open_build(stage *s, const char *build)
+static pawl *open_build(engine_fixture *s, const char *build)
 {
-    return stage_open(s,
-                      &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
+    return fixture_open(
+        s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = build});
 }
 
-static pawl *open_here(stage *s)
+static pawl *open_here(engine_fixture *s)
 {
     pawl *p = open_build(s, "a");
     register_works(s, p);
-    STAGE_REGISTER(s, p, order);
+    FIXTURE_REGISTER(s, p, order);
     return p;
 }
 
-static void expect_cancelled(stage *s, pawl *p, const char *id)
+static void expect_cancelled(engine_fixture *s, pawl *p, const char *id)
 {
-    STAGE_UNTIL(s, p, stage_phase(s, p, id) == PAWL_RUN_CANCELLED);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, id) == PAWL_RUN_CANCELLED);
 }
 
-static void expect_why(stage *s, pawl *p, const char *id, const char *words, int line)
+static void expect_why(engine_fixture *s, pawl *p, const char *id, const char *words, int line)
 {
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, id, &why), PAWL_OK);
     if (!strstr(why, words))
-        stage_fail(s, line, "expected '%s' in '%s'", words, why);
+        fixture_fail(s, line, "expected '%s' in '%s'", words, why);
     pawl_free(why);
 }
 #define WHY(s, p, id, words) expect_why((s), (p), (id), (words), __LINE__)
@@ -108,150 +102,151 @@ static void expect_why(stage *s, pawl *p, const char *id, const char *words, int
 
 static void every_end(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "order", "good", "\"good\"");
-    STAGE_DONE(s, p, "good", "\"good\"");
-    STAGE_NOTES(s, "reserve charge first last");
-    stage_forget(s);
-    stage_start(s, p, "order", "bad", "\"fails\"");
-    STAGE_FAILED(s, p, "bad", "broken", "no way");
-    STAGE_NOTES(s, "reserve charge ship refund unreserve first last");
-    stage_forget(s);
-    stage_start(s, p, "order", "null", "\"returns-null\"");
-    STAGE_FAILED(s, p, "null", "null", "");
-    STAGE_NOTES(s, "reserve charge refund unreserve first last");
-    stage_forget(s);
-    stage_start(s, p, "order", "stopped", "\"waits\"");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "stopped", "no more"), PAWL_OK);
+    fixture_start(s, p, "order", "good", "\"good\"");
+    FIXTURE_DONE(s, p, "good", "\"good\"");
+    FIXTURE_NOTES(s, "reserve charge first last");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "order", "bad", "\"fails\"");
+    FIXTURE_FAILED(s, p, "bad", "broken", "no way");
+    FIXTURE_NOTES(s, "reserve charge ship refund unreserve first last");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "order", "null", "\"returns-null\"");
+    FIXTURE_FAILED(s, p, "null", "null", "");
+    FIXTURE_NOTES(s, "reserve charge refund unreserve first last");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "order", "stopped", "\"waits\"");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "stopped", "no more"), PAWL_OK);
     expect_cancelled(s, p, "stopped");
-    STAGE_NOTES(s, "reserve charge refund unreserve first last");
-    stage_forget(s);
-    stage_start(s, p, "order", "again", "\"again\"");
-    STAGE_DONE(s, p, "again", "\"done\"");
-    STAGE_NOTES(s, "reserve charge first last reserve charge first last");
+    FIXTURE_NOTES(s, "reserve charge refund unreserve first last");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "order", "again", "\"again\"");
+    FIXTURE_DONE(s, p, "again", "\"done\"");
+    FIXTURE_NOTES(s, "reserve charge first last reserve charge first last");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_history_tells_of_it(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "order", "bad", "\"fails\"");
-    STAGE_FAILED(s, p, "bad", "broken", "no way");
-    STAGE_HISTORY(s, p, "bad",
-                  "finally:last step:reserve undo:unreserve step:charge undo:refund finally:first "
-                  "step-failed:ship ending:failed clean-up:refund done clean-up:unreserve done "
-                  "clean-up:first done clean-up:last done");
+    fixture_start(s, p, "order", "bad", "\"fails\"");
+    FIXTURE_FAILED(s, p, "bad", "broken", "no way");
+    FIXTURE_HISTORY(
+        s, p, "bad",
+        "finally:last step:reserve undo:unreserve step:charge undo:refund finally:first "
+        "step-failed:ship ending:failed clean-up:refund done clean-up:unreserve done "
+        "clean-up:first done clean-up:last done");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- The option ---- */
 
 static const char *never_back(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
+    engine_fixture *s = pawl_work_arg(work);
     (void)input;
-    stage_note(s, "%s", pawl_work_name(work));
-    stage_meet(s, 'x');
+    fixture_note(s, "%s", pawl_work_name(work));
+    fixture_send_and_await(s, 'x');
     return NULL;
 }
 
 /* One that succeeds, one that fails, one by registration, and one that was never handed out. */
 static const char *options(pawl_run *run, const char *input)
 {
-    pawl_step(run, "a", deed, "{\"a\":1}", PAWL_CALL(ARG, .undo = "un-a"));
+    pawl_step(run, "a", fixture_echo, "{\"a\":1}", PAWL_CALL(ARG, .undo = "un-a"));
     pawl_call(run, "b", "[2]", PAWL_CALL(.undo = "un-b"));
-    pawl_future *f = pawl_step_later(run, "c", deed, "3", PAWL_CALL(ARG, .undo = "un-c"));
+    pawl_future *f = pawl_step_later(run, "c", fixture_echo, "3", PAWL_CALL(ARG, .undo = "un-c"));
     pawl_await(run, f);
     if (strcmp(input, "\"crash\"") == 0)
         pawl_step(run, "d", never_back, "4", PAWL_CALL(ARG, .undo = "un-d"));
     pawl_step(run, "d", breaks, "4", PAWL_CALL(ARG, .undo = "un-d"));
-    pawl_step(run, "e", deed, "5", PAWL_CALL(ARG, .undo = "un-e"));
+    pawl_step(run, "e", fixture_echo, "5", PAWL_CALL(ARG, .undo = "un-e"));
     return input;
 }
 
-static pawl *open_options(stage *s)
+static pawl *open_options(engine_fixture *s)
 {
     static const char *const NAMES[] = {"un-a", "un-b", "un-c", "un-d", "un-e"};
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, options);
-    STAGE_CODE(s, p, pawl_register_work(p, "b", deed, PAWL_WORK(.arg = s)), PAWL_OK);
+    FIXTURE_REGISTER(s, p, options);
+    fixture_register_work(s, p, "b", fixture_echo);
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        STAGE_CODE(s, p, pawl_register_work(p, NAMES[i], told, PAWL_WORK(.arg = s)), PAWL_OK);
+        fixture_register_work(s, p, NAMES[i], told);
     return p;
 }
 
 static void the_option(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_options(s);
-    stage_start(s, p, "options", "run", "1");
-    STAGE_FAILED(s, p, "run", "broken", "");
-    STAGE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
-                   "un-b:{\"input\":[2],\"result\":[2]} "
-                   "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
+    fixture_start(s, p, "options", "run", "1");
+    FIXTURE_FAILED(s, p, "run", "broken", "");
+    FIXTURE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
+                     "un-b:{\"input\":[2],\"result\":[2]} "
+                     "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Who has lost is abandoned between the row of the undo and that of its op. */
+/* A future that has lost is abandoned between the row of the undo and that of its op. */
 static const char *crossed(pawl_run *run, const char *input)
 {
     pawl_future *c = pawl_sleep_later(run, 10);
     pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 1000)};
     pawl_any_later(run, two, 2);
     pawl_await(run, c);
-    pawl_await(run, pawl_step_later(run, "a", deed, input, PAWL_CALL(ARG, .undo = "un-a")));
+    pawl_await(run, pawl_step_later(run, "a", fixture_echo, input, PAWL_CALL(ARG, .undo = "un-a")));
     return pawl_fail(run, "over", "it is over");
 }
 
 static void a_row_in_between(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_options(s);
-    STAGE_REGISTER(s, p, crossed);
-    stage_start(s, p, "crossed", "run", "7");
-    STAGE_FAILED(s, p, "run", "over", "");
-    STAGE_NOTES(s, "a un-a:{\"input\":7,\"result\":7}");
-    STAGE_HISTORY(s, p, "run",
-                  "sleep sleep sleep woken woken undo-of:un-a abandon step-later:a done "
-                  "ending:failed clean-up:un-a done");
+    FIXTURE_REGISTER(s, p, crossed);
+    fixture_start(s, p, "crossed", "run", "7");
+    FIXTURE_FAILED(s, p, "run", "over", "");
+    FIXTURE_NOTES(s, "a un-a:{\"input\":7,\"result\":7}");
+    FIXTURE_HISTORY(s, p, "run",
+                    "sleep sleep sleep woken woken undo-of:un-a abandon step-later:a done "
+                    "ending:failed clean-up:un-a done");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void dies_in_it(stage *s, void *arg)
+static void dies_in_it(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = open_options(s);
-    stage_start(s, p, "options", "run", "\"crash\"");
-    STAGE_DONE(s, p, "run", "1");
+    fixture_start(s, p, "options", "run", "\"crash\"");
+    FIXTURE_DONE(s, p, "run", "1");
 }
 
-/* It was handed out, and nobody will ever know what came of it. */
+/* It was handed out, and its result will never be known. */
 static void one_that_never_came_back(conf *c)
 {
-    stage *s = stage_new(c);
-    tmp_child first = stage_fork(s, dies_in_it, NULL);
+    engine_fixture *s = fixture_new(c);
+    tmp_child first = fixture_fork(s, dies_in_it, NULL);
     tmp_expect(&first, 'x');
     tmp_kill(&first);
-    stage_advance(s, SILENCE_MS);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    fixture_advance(s, SILENCE_MS);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
     pawl_close(p);
     p = open_options(s);
-    STAGE_HELD(s, p, "run", "");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
+    FIXTURE_HELD(s, p, "run", "");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
     expect_cancelled(s, p, "run");
-    STAGE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
-                   "un-b:{\"input\":[2],\"result\":[2]} "
-                   "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
+    FIXTURE_NOTES(s, "a b c d un-d:{\"input\":4,\"result\":null} un-c:{\"input\":3,\"result\":3} "
+                     "un-b:{\"input\":[2],\"result\":[2]} "
+                     "un-a:{\"input\":{\"a\":1},\"result\":{\"a\":1}}");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Input and result together are larger than a payload may be: it is undone all the same. */
@@ -267,9 +262,9 @@ static const char *blows_up(pawl_work *work, const char *input)
 
 static const char *measures(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "%s:%d%d", pawl_work_name(work),
-               pawl_get_kind(input, "/input") == PAWL_STRING,
-               pawl_get_kind(input, "/result") == PAWL_STRING);
+    fixture_note(pawl_work_arg(work), "%s:%d%d", pawl_work_name(work),
+                 pawl_get_kind(input, "/input") == PAWL_STRING,
+                 pawl_get_kind(input, "/result") == PAWL_STRING);
     return "null";
 }
 
@@ -286,15 +281,15 @@ static const char *large(pawl_run *run, const char *input)
 
 static void large_ones(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, large);
-    STAGE_CODE(s, p, pawl_register_work(p, "un-a", measures, PAWL_WORK(.arg = s)), PAWL_OK);
-    stage_start(s, p, "large", "run", "1");
-    STAGE_FAILED(s, p, "run", "over", "");
-    STAGE_NOTES(s, "un-a:10"); /* what it gave is not told */
+    FIXTURE_REGISTER(s, p, large);
+    fixture_register_work(s, p, "un-a", measures);
+    fixture_start(s, p, "large", "run", "1");
+    FIXTURE_FAILED(s, p, "run", "over", "");
+    FIXTURE_NOTES(s, "un-a:10"); /* what it gave is not told */
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A large value, or the input of the next generation, over clean-ups. */
@@ -314,116 +309,115 @@ static const char *large_end(pawl_run *run, const char *input)
 
 static void large_ends(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     /* A server that has much to do is waited for: otherwise something is done twice. */
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .claim_ms = PAWL_MINUTES(10)));
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .claim_ms = PAWL_MINUTES(10)));
     register_works(s, p);
-    STAGE_REGISTER(s, p, large_end);
-    stage_start(s, p, "large_end", "again", "\"again\"");
-    STAGE_DONE(s, p, "again", "\"large\"");
-    stage_start(s, p, "large_end", "run", "\"end\"");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
-    STAGE_NOTES(s, "last last last");
+    FIXTURE_REGISTER(s, p, large_end);
+    fixture_start(s, p, "large_end", "again", "\"again\"");
+    FIXTURE_DONE(s, p, "again", "\"large\"");
+    fixture_start(s, p, "large_end", "run", "\"end\"");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    FIXTURE_NOTES(s, "last last last");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- The code is gone ---- */
 
 static void the_code_is_gone(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    stage_start(s, p, "order", "run", "\"waits\"");
-    stage_poll(s, p);
+    fixture_start(s, p, "order", "run", "\"waits\"");
+    fixture_poll(s, p);
     pawl_close(p);
     p = open_build(s, "b"); /* only work functions */
     register_works(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "run", "the product is gone"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "the product is gone"), PAWL_OK);
     expect_cancelled(s, p, "run");
-    STAGE_NOTES(s, "reserve charge refund unreserve first last");
+    FIXTURE_NOTES(s, "reserve charge refund unreserve first last");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A node that has neither holds it, visibly, until one comes that has what it needs. */
 static void the_undo_is_not_registered(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
-    STAGE_REGISTER(s, p, order);
-    stage_start(s, p, "order", "run", "\"fails\"");
-    STAGE_HELD(s, p, "run", "refund");
+    FIXTURE_REGISTER(s, p, order);
+    fixture_start(s, p, "order", "run", "\"fails\"");
+    FIXTURE_HELD(s, p, "run", "refund");
     WHY(s, p, "run", "refund");
-    STAGE_CODE(s, p, pawl_register_work(p, "refund", deed, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_UNTIL(s, p, stage_count(s, "refund") == 1);
-    STAGE_HELD(s, p, "run", "unreserve");
+    fixture_register_work(s, p, "refund", fixture_echo);
+    FIXTURE_UNTIL(s, p, fixture_count(s, "refund") == 1);
+    FIXTURE_HELD(s, p, "run", "unreserve");
     pawl_close(p);
     p = open_build(s, "b");
     register_works(s, p);
-    STAGE_FAILED(s, p, "run", "broken", "no way");
-    STAGE_NOTES(s, "reserve charge ship refund unreserve first last");
+    FIXTURE_FAILED(s, p, "run", "broken", "no way");
+    FIXTURE_NOTES(s, "reserve charge ship refund unreserve first last");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Stuck ---- */
 
 static const char *hard_to_undo(pawl_run *run, const char *input)
 {
-    DEED("a");
+    FIXTURE_ECHO(run, "a", "1");
     pawl_undo(run, "unreserve", "1");
-    DEED("b");
+    FIXTURE_ECHO(run, "b", "1");
     pawl_undo(run, "hard", "1");
     (void)input;
     return pawl_fail(run, "over", "it is over");
 }
 
-static pawl *open_hard(stage *s)
+static pawl *open_hard(engine_fixture *s)
 {
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, hard_to_undo);
-    STAGE_CODE(s, p, pawl_register_work(p, "hard", breaks_for_a_while, PAWL_WORK(.arg = s)),
-               PAWL_OK);
+    FIXTURE_REGISTER(s, p, hard_to_undo);
+    fixture_register_work(s, p, "hard", breaks_for_a_while);
     return p;
 }
 
 static void a_stuck_one(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_hard(s);
-    atomic_store(stage_number(s, FAILS), 7);
-    stage_start(s, p, "hard_to_undo", "run", "1");
-    STAGE_HELD(s, p, "run", "the bank is closed");
+    atomic_store(fixture_number(s, FAILS), 7);
+    fixture_start(s, p, "hard_to_undo", "run", "1");
+    FIXTURE_HELD(s, p, "run", "the bank is closed");
     WHY(s, p, "run", "hard");
-    assert_int_equal(atomic_load(stage_number(s, FAILS)), 4); /* three attempts */
+    assert_int_equal(atomic_load(fixture_number(s, FAILS)), 4); /* three attempts */
     for (int i = 0; i < 30; i++) {
-        stage_advance(s, 1000);
-        stage_poll(s, p);
+        fixture_advance(s, 1000);
+        fixture_poll(s, p);
     }
-    assert_int_equal(atomic_load(stage_number(s, FAILS)), 4);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_HELD(s, p, "run", "the bank is closed");
-    assert_true(atomic_load(stage_number(s, FAILS)) < 4); /* it was tried */
-    assert_int_equal(stage_count(s, "unreserve"), 0);     /* in order */
-    while (stage_phase(s, p, "run") == PAWL_RUN_HELD) {
-        STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    assert_int_equal(atomic_load(fixture_number(s, FAILS)), 4);
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_HELD(s, p, "run", "the bank is closed");
+    assert_true(atomic_load(fixture_number(s, FAILS)) < 4); /* it was tried */
+    assert_int_equal(fixture_count(s, "unreserve"), 0);     /* in order */
+    while (fixture_phase(s, p, "run") == PAWL_RUN_HELD) {
+        FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
         for (int i = 0; i < 10; i++) {
-            stage_poll(s, p);
-            stage_advance(s, 1000);
+            fixture_poll(s, p);
+            fixture_advance(s, 1000);
         }
     }
-    STAGE_FAILED(s, p, "run", "over", "");
-    STAGE_NOTES(s, "a b hard unreserve");
+    FIXTURE_FAILED(s, p, "run", "over", "");
+    FIXTURE_NOTES(s, "a b hard unreserve");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A mistake is found right behind a step and its undo: when that run is cancelled, the step is
  * undone. */
 static const char *wrong_behind(pawl_run *run, const char *input)
 {
-    DEED("a");
+    FIXTURE_ECHO(run, "a", "1");
     pawl_undo(run, "unreserve", "1");
     pawl_sleep(run, -1);
     return input;
@@ -431,16 +425,16 @@ static const char *wrong_behind(pawl_run *run, const char *input)
 
 static void a_mistake_behind_an_undo(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
-    STAGE_REGISTER(s, p, wrong_behind);
-    stage_start(s, p, "wrong_behind", "run", "1");
-    STAGE_HELD(s, p, "run", "negative");
-    STAGE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
+    FIXTURE_REGISTER(s, p, wrong_behind);
+    fixture_start(s, p, "wrong_behind", "run", "1");
+    FIXTURE_HELD(s, p, "run", "negative");
+    FIXTURE_CODE(s, p, pawl_cancel(p, "run", NULL), PAWL_OK);
     expect_cancelled(s, p, "run");
-    STAGE_NOTES(s, "a unreserve");
+    FIXTURE_NOTES(s, "a unreserve");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Death at every commit ---- */
@@ -451,27 +445,27 @@ typedef struct life {
     const char *id;
 } life;
 
-static pawl *open_mortal(stage *s, life *l)
+static pawl *open_mortal(engine_fixture *s, life *l)
 {
-    pawl *p = stage_open_fault(
+    pawl *p = fixture_open_fault(
         s, &(pawl_options){.size = sizeof(pawl_options), .threads = -1, .build = "a"}, &l->plan);
     register_works(s, p);
-    STAGE_REGISTER(s, p, order);
+    FIXTURE_REGISTER(s, p, order);
     return p;
 }
 
-static void live(stage *s, void *arg)
+static void live(engine_fixture *s, void *arg)
 {
     life *l = arg;
     pawl *p = open_mortal(s, l);
     int cancels = strcmp(l->input, "\"waits\"") == 0;
-    stage_start(s, p, "order", l->id, l->input);
-    stage_poll(s, p);
-    if (cancels && stage_phase(s, p, l->id) == PAWL_RUN_LIVE)
-        STAGE_CODE(s, p, pawl_cancel(p, l->id, "enough"), PAWL_OK);
+    fixture_start(s, p, "order", l->id, l->input);
+    fixture_poll(s, p);
+    if (cancels && fixture_phase(s, p, l->id) == PAWL_RUN_LIVE)
+        FIXTURE_CODE(s, p, pawl_cancel(p, l->id, "enough"), PAWL_OK);
     for (int i = 0; i < 200 && pawl_wait(p, l->id, 0, NULL) == PAWL_TIMEOUT; i++) {
-        stage_poll(s, p);
-        stage_advance(s, 500);
+        fixture_poll(s, p);
+        fixture_advance(s, 500);
     }
     pawl_close(p);
 }
@@ -487,7 +481,7 @@ static void at_every_commit(conf *c)
         {"\"waits\"", "reserve charge refund unreserve first last", PAWL_RUN_CANCELLED},
         {"\"good\"", "reserve charge first last", PAWL_RUN_DONE},
     };
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     /* Every second one after, the rest before; fewer where to open an engine takes long. */
     int64_t step = getenv("PAWL_TEST_EVERY") ? 1 : c->promises & DB_FILE ? 2 : 4;
     for (int i = 0; i < 6; i++) {
@@ -498,21 +492,21 @@ static void at_every_commit(conf *c)
             snprintf(id, sizeof id, "%d-%d", i, (int)n);
             life l = {.input = CASES[i / 2].input, .id = id};
             l.plan = (db_fault){.die_before = i % 2 ? n : 0, .die_after = i % 2 ? 0 : n};
-            stage_forget(s);
-            tmp_child first = stage_fork(s, live, &l);
+            fixture_clear_notes(s);
+            tmp_child first = fixture_fork(s, live, &l);
             int status = tmp_reap(&first);
             died = WIFSIGNALED(status);
-            stage_advance(s, SILENCE_MS);
+            fixture_advance(s, SILENCE_MS);
             l.plan = (db_fault){0};
-            tmp_child second = stage_fork(s, live, &l);
+            tmp_child second = fixture_fork(s, live, &l);
             tmp_join(&second);
-            STAGE_NOTES_ONCE(s, CASES[i / 2].notes);
-            pawl *p = stage_open(s, NULL);
-            assert_int_equal(stage_phase(s, p, id), CASES[i / 2].phase);
+            FIXTURE_NOTES_ONCE(s, CASES[i / 2].notes);
+            pawl *p = fixture_open(s, NULL);
+            assert_int_equal(fixture_phase(s, p, id), CASES[i / 2].phase);
             pawl_close(p);
         }
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

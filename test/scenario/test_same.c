@@ -40,9 +40,9 @@ static void make_large(char *out, const char *before, char c)
 
 static void a_start_in_another_form(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, rounds);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, rounds);
     char large[LARGE], again[LARGE], other[LARGE];
     make_large(large, "{\"a\":1,\"b\":\"", 'x');
     make_large(again, "{\"a\" :1.0,\"b\":\"", 'x');
@@ -53,38 +53,38 @@ static void a_start_in_another_form(conf *c)
     memcpy(large + LARGE - 7, "}", 2);
     int64_t created;
     for (int turn = 0; turn < 2; turn++) {
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "small", FIRST, NULL), PAWL_OK);
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "small", SAME, PAWL_START(.created = &created)),
-                   PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "small", FIRST, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "small", SAME, PAWL_START(.created = &created)),
+                     PAWL_OK);
         assert_int_equal(created, 0);
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "small", OTHER, NULL), PAWL_CONFLICT);
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "large", large, NULL), PAWL_OK);
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "large", again, NULL), PAWL_OK);
-        STAGE_CODE(s, p, pawl_start(p, "rounds", "large", other, NULL), PAWL_CONFLICT);
-        stage_poll(s, p); /* and so it is in the next generation, too */
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "small", OTHER, NULL), PAWL_CONFLICT);
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "large", large, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "large", again, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_start(p, "rounds", "large", other, NULL), PAWL_CONFLICT);
+        fixture_poll(s, p); /* and so it is in the next generation, too */
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_message_in_another_form(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, rounds);
-    stage_start(s, p, "rounds", "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, rounds);
+    fixture_start(s, p, "rounds", "run", "1");
     int64_t seq = 0;
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", FIRST, PAWL_SEND(.key = "k")), PAWL_OK);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", SAME, PAWL_SEND(.key = "k", .seq = &seq)),
-               PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", FIRST, PAWL_SEND(.key = "k")), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", SAME, PAWL_SEND(.key = "k", .seq = &seq)),
+                 PAWL_OK);
     assert_int_equal(seq, 1);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", OTHER, PAWL_SEND(.key = "k")), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mails", SAME, PAWL_SEND(.key = "k")), PAWL_CONFLICT);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", "1", PAWL_SEND(.key = "pawl.k")), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "pawl.k")), PAWL_INVALID);
-    assert_int_equal(scene_rows(p, "{inbox}", "kind = 1"), 1);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", OTHER, PAWL_SEND(.key = "k")), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mails", SAME, PAWL_SEND(.key = "k")), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", "1", PAWL_SEND(.key = "pawl.k")), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_redrive(p, "run", PAWL_REDRIVE(.key = "pawl.k")), PAWL_INVALID);
+    assert_int_equal(outbox_fixture_rows(p, "{inbox}", "kind = 1"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Older versions have remembered the bytes of a message: those are recognised still. */
@@ -93,10 +93,10 @@ static void an_old_receipt(conf *c)
     static const db_sql PUT = {"INSERT INTO {receipts} (run, key, kind, seq, at, answer)"
                                " SELECT run, 'old', 1, 7, 1, $1 FROM {runs}",
                                "b"};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, rounds);
-    stage_start(s, p, "rounds", "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, rounds);
+    fixture_start(s, p, "rounds", "run", "1");
     unsigned char print[DIGEST_SIZE];
     digest d;
     int64_t seq = 0;
@@ -106,19 +106,19 @@ static void an_old_receipt(conf *c)
     digest_end(&d, print);
     const db_value answer = db_bytes((slice){(const char *)print, sizeof print});
     conf_do(handle_db(p), &PUT, &answer, 1);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", SAME, PAWL_SEND(.key = "old", .seq = &seq)),
-               PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", SAME, PAWL_SEND(.key = "old", .seq = &seq)),
+                 PAWL_OK);
     assert_int_equal(seq, 7);
-    STAGE_CODE(s, p, pawl_send(p, "run", "mail", OTHER, PAWL_SEND(.key = "old")), PAWL_CONFLICT);
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "mail", OTHER, PAWL_SEND(.key = "old")), PAWL_CONFLICT);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void in_a_transaction(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "run", FIRST);
-    STAGE_CODE(x.s, x.p, pawl_send(x.p, "run", "box", FIRST, PAWL_SEND(.key = "k")), PAWL_OK);
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "run", FIRST);
+    FIXTURE_CODE(x.s, x.p, pawl_send(x.p, "run", "box", FIRST, PAWL_SEND(.key = "k")), PAWL_OK);
     BEGIN(x);
     assert_int_equal(START_IN(x, "waiting", "run", SAME, PAWL_OK), 0); /* there already */
     START_IN(x, "waiting", "run", OTHER, PAWL_CONFLICT);
@@ -133,22 +133,22 @@ static void in_a_transaction(conf *c)
     assert_int_equal(START_IN(x, "waiting", "taken", FIRST, PAWL_OK), 1);
     assert_int_equal(START_IN(x, "waiting", "lost", FIRST, PAWL_OK), 1);
     COMMIT(x);
-    stage_start(x.s, x.p, "waiting", "taken", SAME); /* before it is moved */
-    stage_start(x.s, x.p, "waiting", "lost", OTHER);
+    fixture_start(x.s, x.p, "waiting", "taken", SAME); /* before it is moved */
+    fixture_start(x.s, x.p, "waiting", "lost", OTHER);
     KICK(x);
     assert_int_equal(LEFT(x), 0);
-    assert_int_equal(scene_rows(x.p, "{outbox}", "failed = 1"), 1);
-    assert_int_equal(scene_rows(x.p, "{outbox}", "target = 'lost' AND failed = 1"), 1);
-    assert_int_equal(scene_rows(x.p, "{runs}", "1 = 1"), 4);
+    assert_int_equal(outbox_fixture_rows(x.p, "{outbox}", "failed = 1"), 1);
+    assert_int_equal(outbox_fixture_rows(x.p, "{outbox}", "target = 'lost' AND failed = 1"), 1);
+    assert_int_equal(outbox_fixture_rows(x.p, "{runs}", "1 = 1"), 4);
     assert_int_equal(MESSAGES(x), 2);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 /* What something else has put into the outbox may be no JSON at all: the others go on. */
 static void no_json_in_the_outbox(conf *c)
 {
-    scene x = scene_open(c);
-    stage_start(x.s, x.p, "waiting", "run", "1");
+    outbox_fixture x = outbox_fixture_open(c);
+    fixture_start(x.s, x.p, "waiting", "run", "1");
     static const db_sql PUT = {"INSERT INTO {outbox} (tenant, kind, target, name, key, at, data)"
                                " VALUES ('', 2, 'run', 'box', $1, 1, $2)",
                                "tb"};
@@ -159,7 +159,7 @@ static void no_json_in_the_outbox(conf *c)
     assert_int_equal(LEFT(x), 2);
     KICK(x);
     assert_int_equal(LEFT(x), 0);
-    scene_close(&x);
+    outbox_fixture_close(&x);
 }
 
 int main(void)

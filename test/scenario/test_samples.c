@@ -1,6 +1,6 @@
-/* Small whole stories that use several things together: values of every kind, settings that arrive
+/* Small whole programs that use several things together: values of every kind, settings that arrive
  * while a run goes round and round, state that is counted up and read by others, a failure that is
- * dealt with, a child that nobody wants any more. */
+ * dealt with, a child whose result is not wanted any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 static const char *kinds(pawl_run *run, const char *input)
 {
     pawl_future *both[2] = {
-        pawl_step_later(run, "typed", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run))),
+        pawl_step_later(run, "typed", fixture_echo, input, PAWL_CALL(.arg = pawl_arg(run))),
         pawl_receive_later(run, "typed", PAWL_FOREVER)};
     pawl_all(run, both, 2);
     return pawl_json(run, "[%j,%j]", pawl_value(both[0]), pawl_value(both[1]));
@@ -28,19 +28,19 @@ static void every_kind_of_value(conf *c)
 {
     static const char *const VALUES[] = {"null",           "false", "-0.5e3", "\"\"",
                                          "\"\\u00e4\\n\"", "[]",    "{}",     "[[{\"a\":[null]}]]"};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, kinds);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, kinds);
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
         char id[16], wanted[64];
         snprintf(id, sizeof id, "kinds-%zu", i);
         snprintf(wanted, sizeof wanted, "[%s,%s]", VALUES[i], VALUES[i]);
-        stage_start(s, p, "kinds", id, VALUES[i]);
-        STAGE_CODE(s, p, pawl_send(p, id, "typed", VALUES[i], NULL), PAWL_OK);
-        STAGE_DONE(s, p, id, wanted);
+        fixture_start(s, p, "kinds", id, VALUES[i]);
+        FIXTURE_CODE(s, p, pawl_send(p, id, "typed", VALUES[i], NULL), PAWL_OK);
+        FIXTURE_DONE(s, p, id, wanted);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Settings that arrive, over generations ---- */
@@ -68,35 +68,35 @@ static const char *polling(pawl_run *run, const char *input)
         NULL);
 }
 
-static void set(stage *s, pawl *p, int from, int to)
+static void set(engine_fixture *s, pawl *p, int from, int to)
 {
     for (int i = from; i <= to; i++) {
         char message[4];
         snprintf(message, sizeof message, "%d", i);
-        STAGE_CODE(s, p, pawl_send(p, "polling", "settings", message, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_send(p, "polling", "settings", message, NULL), PAWL_OK);
     }
 }
 
 static void settings_arrive(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, polling);
-    stage_start(s, p, "polling", "polling", "{}");
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, polling);
+    fixture_start(s, p, "polling", "polling", "{}");
+    fixture_poll(s, p);
     set(s, p, 1, 1);
     for (int i = 0; i < 3; i++) { /* none, and into the next generation */
-        stage_advance(s, 100);
-        stage_poll(s, p);
+        fixture_advance(s, 100);
+        fixture_poll(s, p);
     }
     set(s, p, 2, 5);
-    stage_advance(s, 100);
-    stage_poll(s, p);
-    stage_advance(s, 200);
+    fixture_advance(s, 100);
+    fixture_poll(s, p);
+    fixture_advance(s, 200);
     set(s, p, 6, 7);
-    STAGE_DONE(s, p, "polling", "1234567");
+    FIXTURE_DONE(s, p, "polling", "1234567");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- State ---- */
@@ -126,22 +126,22 @@ static const char *reading(pawl_run *run, const char *input)
 
 static void state_is_counted_and_read(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     char *value = NULL;
-    STAGE_REGISTER(s, p, counting);
-    STAGE_REGISTER(s, p, reading);
-    stage_start(s, p, "counting", "counting", "null");
-    stage_poll(s, p);
-    stage_start(s, p, "reading", "reading", "null");
-    stage_poll(s, p);
-    STAGE_DONE(s, p, "counting", "20");
-    STAGE_DONE(s, p, "reading", "[null,1,20]");
-    STAGE_CODE(s, p, pawl_read_state(p, "counting", "n", &value), PAWL_OK);
+    FIXTURE_REGISTER(s, p, counting);
+    FIXTURE_REGISTER(s, p, reading);
+    fixture_start(s, p, "counting", "counting", "null");
+    fixture_poll(s, p);
+    fixture_start(s, p, "reading", "reading", "null");
+    fixture_poll(s, p);
+    FIXTURE_DONE(s, p, "counting", "20");
+    FIXTURE_DONE(s, p, "reading", "[null,1,20]");
+    FIXTURE_CODE(s, p, pawl_read_state(p, "counting", "n", &value), PAWL_OK);
     assert_string_equal(value, "20");
     pawl_free(value);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- A failure that is dealt with ---- */
@@ -161,18 +161,18 @@ static const char *dealing(pawl_run *run, const char *input)
 
 static void a_failure_is_dealt_with(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, dealing);
-    stage_start(s, p, "dealing", "dealing", "\"broken\"");
-    STAGE_DONE(s, p, "dealing", "[\"PAWL_FAILED\",\"broken\",\"for good\"]");
-    stage_start(s, p, "dealing", "named", "\"timeout\""); /* a name says nothing about time */
-    STAGE_DONE(s, p, "named", "[\"PAWL_FAILED\",\"timeout\",\"for good\"]");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, dealing);
+    fixture_start(s, p, "dealing", "dealing", "\"broken\"");
+    FIXTURE_DONE(s, p, "dealing", "[\"PAWL_FAILED\",\"broken\",\"for good\"]");
+    fixture_start(s, p, "dealing", "named", "\"timeout\""); /* a name says nothing about time */
+    FIXTURE_DONE(s, p, "named", "[\"PAWL_FAILED\",\"timeout\",\"for good\"]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* ---- A child that nobody wants ---- */
+/* ---- A child whose result is not wanted any more ---- */
 
 static const char *waiting(pawl_run *run, const char *input)
 {
@@ -195,23 +195,23 @@ static const char *leaving(pawl_run *run, const char *input)
 
 static void a_child_is_abandoned(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, waiting);
-    STAGE_REGISTER(s, p, leaving);
-    stage_start(s, p, "leaving", "a", "null");
-    stage_start(s, p, "leaving", "b", "\"child-of-b\"");
-    stage_start(s, p, "leaving", "c", "\"child-of-c\"");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_cancel(p, "child-of-c", "by hand"), PAWL_OK); /* and by its parent */
-    STAGE_DONE(s, p, "a", "\"PAWL_CANCELLED\"");
-    STAGE_DONE(s, p, "b", "\"PAWL_CANCELLED\"");
-    STAGE_DONE(s, p, "c", "\"PAWL_CANCELLED\"");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "a/1.2") == PAWL_RUN_CANCELLED);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "child-of-b") == PAWL_RUN_CANCELLED);
-    STAGE_UNTIL(s, p, stage_phase(s, p, "child-of-c") == PAWL_RUN_CANCELLED);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, waiting);
+    FIXTURE_REGISTER(s, p, leaving);
+    fixture_start(s, p, "leaving", "a", "null");
+    fixture_start(s, p, "leaving", "b", "\"child-of-b\"");
+    fixture_start(s, p, "leaving", "c", "\"child-of-c\"");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_cancel(p, "child-of-c", "by hand"), PAWL_OK); /* and by its parent */
+    FIXTURE_DONE(s, p, "a", "\"PAWL_CANCELLED\"");
+    FIXTURE_DONE(s, p, "b", "\"PAWL_CANCELLED\"");
+    FIXTURE_DONE(s, p, "c", "\"PAWL_CANCELLED\"");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "a/1.2") == PAWL_RUN_CANCELLED);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "child-of-b") == PAWL_RUN_CANCELLED);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "child-of-c") == PAWL_RUN_CANCELLED);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -22,33 +22,33 @@ enum { CLAIM_MS = 1000, DRAIN_MS = 60000 };
 enum { STOPPED, OTHER, PROCESSES }; /* the process that stands still, and this one */
 
 /* In memory that both processes share. */
-typedef struct play {
+typedef struct fixture {
     char url[TMP_PATH];
     atomic_int first[PROCESSES]; /* executions of the first step, by each of them … */
     atomic_int second[PROCESSES];
     atomic_int gate;   /* 1: the first step may return in the process that stood still … */
     atomic_int served; /* … and what pawl_serve() answered there; -1: it has not yet */
-} play;
+} fixture;
 
 /* What a function is told: the play, and in which process. */
-typedef struct role {
-    play *play;
+typedef struct process_arg {
+    fixture *fixture;
     int index;
-} role;
+} process_arg;
 
 static const char *first(pawl_work *work, const char *input)
 {
-    const role *r = pawl_work_arg(work);
-    atomic_fetch_add(&r->play->first[r->index], 1);
+    const process_arg *r = pawl_work_arg(work);
+    atomic_fetch_add(&r->fixture->first[r->index], 1);
     if (r->index == STOPPED)
-        TMP_AWAIT(atomic_load(&r->play->gate));
+        TMP_AWAIT(atomic_load(&r->fixture->gate));
     return input;
 }
 
 static const char *second(pawl_work *work, const char *input)
 {
-    const role *r = pawl_work_arg(work);
-    atomic_fetch_add(&r->play->second[r->index], 1);
+    const process_arg *r = pawl_work_arg(work);
+    atomic_fetch_add(&r->fixture->second[r->index], 1);
     return input;
 }
 
@@ -58,10 +58,10 @@ static const char *flow(pawl_run *run, const char *input)
     return pawl_step(run, "second", second, input, PAWL_CALL(.arg = pawl_arg(run)));
 }
 
-static pawl_code open_engine(role *r, int64_t threads, pawl **out)
+static pawl_code open_engine(process_arg *r, int64_t threads, pawl **out)
 {
     pawl_code rc =
-        pawl_open(out, r->play->url,
+        pawl_open(out, r->fixture->url,
                   PAWL_OPTIONS(.threads = threads, .claim_ms = CLAIM_MS, .drain_ms = DRAIN_MS));
     return rc ? rc : pawl_register_workflow(*out, "flow", flow, PAWL_WORKFLOW(.arg = r));
 }
@@ -71,17 +71,17 @@ static void serve(int in, int out, void *arg)
 {
     (void)in;
     (void)out;
-    role r = {arg, STOPPED};
+    process_arg r = {arg, STOPPED};
     pawl *p = NULL;
     TMP_CHECK(open_engine(&r, 2, &p) == PAWL_OK);
-    atomic_store(&r.play->served, (int)pawl_serve(p));
+    atomic_store(&r.fixture->served, (int)pawl_serve(p));
     TMP_CHECK(pawl_close(p) == PAWL_OK);
 }
 
 /* Until it is in the first step, and stands still there. This process is no node yet. */
-static tmp_child stop_in_first(role *r, conf *c, pawl **p)
+static tmp_child stop_in_first(process_arg *r, conf *c, pawl **p)
 {
-    play *v = r->play = tmp_shared(sizeof *v);
+    fixture *v = r->fixture = tmp_shared(sizeof *v);
     r->index = OTHER;
     assert_true(strlen(c->url) < sizeof v->url);
     memcpy(v->url, c->url, strlen(c->url) + 1);
@@ -95,7 +95,7 @@ static tmp_child stop_in_first(role *r, conf *c, pawl **p)
     return child;
 }
 
-static void go_on(const tmp_child *child, play *v)
+static void go_on(const tmp_child *child, fixture *v)
 {
     assert_int_equal(kill(child->pid, SIGCONT), 0);
     atomic_store(&v->gate, 1);
@@ -109,11 +109,11 @@ static int is_done(pawl *p)
 static void it_is_taken_over_from(conf *c)
 {
     if (c->promises & DB_FILE)
-        skip(); /* there the kernel says who lives, and the process that stands still does */
-    role r;
+        skip(); /* there the kernel says which process lives, and the one that stands still does */
+    process_arg r;
     pawl *p = NULL;
     tmp_child child = stop_in_first(&r, c, &p);
-    play *v = r.play;
+    fixture *v = r.fixture;
     TMP_AWAIT((pawl_poll(p, NULL), is_done(p)));
     assert_int_equal(atomic_load(&v->first[OTHER]), 1);
     assert_int_equal(atomic_load(&v->second[OTHER]), 1);
@@ -136,10 +136,10 @@ static void stand_still(void)
 
 static void no_other_node_is_there(conf *c)
 {
-    role r;
+    process_arg r;
     pawl *p = NULL;
     tmp_child child = stop_in_first(&r, c, &p);
-    play *v = r.play;
+    fixture *v = r.fixture;
     stand_still();
     go_on(&child, v);
     TMP_AWAIT(is_done(p));

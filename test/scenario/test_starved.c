@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* syscall */
+#define _GNU_SOURCE /* syscall, RTLD_NEXT */
 /* Memory that cannot be had behind a step: what the step gave is recorded before the run is put
  * off; the run is tried again, each time after a longer pause, and held at last, when what it has
  * begun beside its function is recorded. Executions are lines of the side file. */
@@ -8,7 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,8 +19,8 @@
 
 #include "support/served_fixture.h"
 
-/* Numbers of the stage: how often the memory is still not there, how often it was asked for, lines
- * of the log at its beginning and its end; 1: the work at the gate may return. */
+/* Numbers of the fixture: how often the memory is still not there, how often it was asked for,
+ * lines of the log at its beginning and its end; 1: the work at the gate may return. */
 enum { LACKING, ASKED, OUT, AGAIN, GATE };
 
 /* tidy: shared, the system's call has no argument for it. 1: there is no memory for stacks. */
@@ -34,9 +37,38 @@ int mprotect(void *at, size_t size, int rights)
     return (int)syscall(SYS_mprotect, at, size, rights);
 }
 
-static int64_t number(stage *s, int which)
+/* tidy: shared, the library's call has no argument for it. The how many-th of the large allocations
+ * fails, 0: none does; and what that is set to by the next work function. */
+static atomic_int large_left, large_next;
+
+/* Allocations of a value of this size have a block of memory to themselves. */
+enum { LARGE = 40000 };
+
+/* Where a sanitizer is linked into the program its functions for memory belong together. */
+#if defined(__clang__)
+#define HAVE_MALLOC 0
+#else
+#define HAVE_MALLOC 1
+
+/* Instead of the C library's, for everything in this program. */
+void *malloc(size_t size)
 {
-    return atomic_load(stage_number(s, which));
+    static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
+    void *(*at)(size_t) = atomic_load(&library);
+    if (!at) {
+        void *found = dlsym(RTLD_NEXT, "malloc");
+        memcpy(&at, &found, sizeof at);
+        atomic_store(&library, at);
+    }
+    int fails =
+        size >= LARGE && atomic_load(&large_left) > 0 && atomic_fetch_sub(&large_left, 1) == 1;
+    return fails ? NULL : at(size);
+}
+#endif
+
+static int64_t number(engine_fixture *s, int which)
+{
+    return atomic_load(fixture_number(s, which));
 }
 
 static void hear(int level, const char *event, const char *fields, void *arg)
@@ -44,36 +76,36 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     (void)level;
     (void)fields;
     if (strcmp(event, "memory-out") == 0)
-        atomic_fetch_add(stage_number(arg, OUT), 1);
+        atomic_fetch_add(fixture_number(arg, OUT), 1);
     if (strcmp(event, "memory-again") == 0)
-        atomic_fetch_add(stage_number(arg, AGAIN), 1);
+        atomic_fetch_add(fixture_number(arg, AGAIN), 1);
 }
 
 /* More than any machine has. */
 static void ask_for_much(pawl_run *run)
 {
-    stage *s = pawl_arg(run);
-    atomic_fetch_add(stage_number(s, ASKED), 1);
+    engine_fixture *s = pawl_arg(run);
+    atomic_fetch_add(fixture_number(s, ASKED), 1);
     if (number(s, LACKING) == 0)
         return;
-    atomic_fetch_sub(stage_number(s, LACKING), 1);
+    atomic_fetch_sub(fixture_number(s, LACKING), 1);
     pawl_alloc(run, (size_t)1 << 63);
 }
 
 static const char *hungry(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
-    pawl_step(run, "first", stage_echo, input, PAWL_CALL(.arg = s));
+    engine_fixture *s = pawl_arg(run);
+    pawl_step(run, "first", fixture_echo, input, PAWL_CALL(.arg = s));
     pawl_now(run);
     ask_for_much(run);
-    return pawl_step(run, "second", stage_echo, input, PAWL_CALL(.arg = s));
+    return pawl_step(run, "second", fixture_echo, input, PAWL_CALL(.arg = s));
 }
 
 /* Waits at the gate. */
 static const char *wait_at_gate(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_note(s, "beside");
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "beside");
     TMP_AWAIT(number(s, GATE));
     return input;
 }
@@ -81,40 +113,62 @@ static const char *wait_at_gate(pawl_work *work, const char *input)
 /* Memory is out while a later step runs, or has returned. */
 static const char *hungry_beside(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     pawl_future *f = pawl_step_later(run, "beside", wait_at_gate, input, PAWL_CALL(.arg = s));
-    pawl_step(run, "first", stage_echo, input, PAWL_CALL(.arg = s));
+    pawl_step(run, "first", fixture_echo, input, PAWL_CALL(.arg = s));
     ask_for_much(run);
     return pawl_await(run, f);
+}
+
+/* From the first call on a large allocation may fail. */
+static const char *give_large(pawl_work *work, const char *input)
+{
+    fixture_note(pawl_work_arg(work), "beside");
+    int next = atomic_exchange(&large_next, 0);
+    if (next)
+        atomic_store(&large_left, next);
+    return input;
+}
+
+/* Two later steps give back large values. */
+static const char *large_results(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    pawl_future *all[2];
+    for (int i = 0; i < 2; i++)
+        all[i] = pawl_step_later(run, "beside", give_large, input, PAWL_CALL(.arg = s));
+    pawl_all(run, all, 2);
+    return "1";
 }
 
 /* Keeps its stack. */
 static const char *sleeper(pawl_run *run, const char *input)
 {
-    stage_note(pawl_arg(run), "sleeper");
+    fixture_note(pawl_arg(run), "sleeper");
     pawl_sleep(run, PAWL_HOURS(1000));
     return input;
 }
 
-static pawl *open_with(stage *s, int64_t threads, int64_t work_threads)
+static pawl *open_with(engine_fixture *s, int64_t threads, int64_t work_threads)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = threads, .work_threads = work_threads,
-                                         .log = hear, .log_arg = s));
-    STAGE_REGISTER(s, p, hungry);
-    STAGE_REGISTER(s, p, hungry_beside);
-    STAGE_REGISTER(s, p, sleeper);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = threads, .work_threads = work_threads,
+                                           .log = hear, .log_arg = s));
+    FIXTURE_REGISTER(s, p, hungry);
+    FIXTURE_REGISTER(s, p, hungry_beside);
+    FIXTURE_REGISTER(s, p, large_results);
+    FIXTURE_REGISTER(s, p, sleeper);
     return p;
 }
 
-static pawl *open_hungry(stage *s, int64_t threads)
+static pawl *open_hungry(engine_fixture *s, int64_t threads)
 {
     return open_with(s, threads, 0);
 }
 
-static void expect_why(stage *s, pawl *p, const char *words)
+static void expect_why(engine_fixture *s, pawl *p, const char *words)
 {
     char *why = NULL;
-    STAGE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_why(p, "run", &why), PAWL_OK);
     if (!strstr(why, words))
         fail_msg("\"%s\" is not in: %s", words, why);
     pawl_free(why);
@@ -122,158 +176,184 @@ static void expect_why(stage *s, pawl *p, const char *words)
 
 static void the_step_is_executed_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_hungry(s, -1);
-    atomic_store(stage_number(s, LACKING), 3);
-    stage_start(s, p, "hungry", "run", "1");
-    stage_poll(s, p);
-    stage_poll(s, p);
+    atomic_store(fixture_number(s, LACKING), 3);
+    fixture_start(s, p, "hungry", "run", "1");
+    fixture_poll(s, p);
+    fixture_poll(s, p);
     expect_why(s, p, "out of memory: 9223372036854775808 bytes for the workflow function");
     expect_why(s, p, "try 1 of 10");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
-    if (STAGE_WARM)
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
+    if (FIXTURE_WARM)
         assert_int_equal(number(s, ASKED), 4);
     assert_int_equal(number(s, OUT), 1);
     assert_int_equal(number(s, AGAIN), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Each pause is longer than the one before, and they come to an end: people look, or another build
  * comes. */
 static void it_is_held_at_last(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_hungry(s, -1);
     int64_t pause = 0;
-    atomic_store(stage_number(s, LACKING), INT64_MAX);
-    stage_start(s, p, "hungry", "run", "1");
-    STAGE_UNTIL(s, p, number(s, ASKED) >= 1);
+    atomic_store(fixture_number(s, LACKING), INT64_MAX);
+    fixture_start(s, p, "hungry", "run", "1");
+    FIXTURE_UNTIL(s, p, number(s, ASKED) >= 1);
     for (int i = 2; i <= 7; i++) {
-        int64_t before = stage_now(s);
-        STAGE_UNTIL(s, p, number(s, ASKED) >= i);
-        assert_true(stage_now(s) - before > pause);
-        pause = stage_now(s) - before;
+        int64_t before = fixture_now(s);
+        FIXTURE_UNTIL(s, p, number(s, ASKED) >= i);
+        assert_true(fixture_now(s) - before > pause);
+        pause = fixture_now(s) - before;
     }
-    STAGE_HELD(s, p, "run", "out of memory, 10 times in a row");
+    FIXTURE_HELD(s, p, "run", "out of memory, 10 times in a row");
     expect_why(s, p, "It goes on with another build");
-    if (STAGE_WARM)
+    if (FIXTURE_WARM)
         assert_int_equal(number(s, ASKED), 10);
-    atomic_store(stage_number(s, LACKING), 0);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
-    STAGE_HISTORY(s, p, "run", "step:first now step:second");
+    atomic_store(fixture_number(s, LACKING), 0);
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
+    FIXTURE_HISTORY(s, p, "run", "step:first now step:second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* What has returned beside the function is in this process only. */
 static void what_has_returned_is_recorded(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_hungry(s, -1);
-    atomic_store(stage_number(s, LACKING), INT64_MAX);
-    atomic_store(stage_number(s, GATE), 1);
-    stage_start(s, p, "hungry_beside", "run", "1");
-    STAGE_HELD(s, p, "run", "out of memory, 10 times in a row");
-    atomic_store(stage_number(s, LACKING), 0);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    assert_int_equal(stage_count(s, "beside"), 1);
-    assert_int_equal(stage_count(s, "first"), 1);
+    atomic_store(fixture_number(s, LACKING), INT64_MAX);
+    atomic_store(fixture_number(s, GATE), 1);
+    fixture_start(s, p, "hungry_beside", "run", "1");
+    FIXTURE_HELD(s, p, "run", "out of memory, 10 times in a row");
+    atomic_store(fixture_number(s, LACKING), 0);
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    assert_int_equal(fixture_count(s, "beside"), 1);
+    assert_int_equal(fixture_count(s, "first"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The run sleeps longer and longer, by a clock that the test moves. */
 #define MOVE_UNTIL(s, p, condition)                                                                \
-    TMP_AWAIT((stage_advance((s), 2000), pawl_poll((p), NULL), (condition)))
+    TMP_AWAIT((fixture_advance((s), 2000), pawl_poll((p), NULL), (condition)))
+
+/* Memory is out at each of the places where the results of two later steps become rows: before the
+ * first row, between the two, and behind them. */
+static void a_result_waits_for_its_row(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_with(s, -1, 2);
+    static char value[LARGE + 1];
+    char id[32];
+    int n = 0;
+    memset(value, '1', sizeof value - 1);
+    do {
+        snprintf(id, sizeof id, "run %d", ++n);
+        atomic_store(&large_next, n);
+        fixture_start(s, p, "large_results", id, value);
+        MOVE_UNTIL(s, p, fixture_phase(s, p, id) == PAWL_RUN_DONE);
+        if (fixture_count(s, "beside") != 2 * n)
+            fail_msg("allocation %d failed, and a later step was executed again", n);
+    } while (atomic_exchange(&large_left, 0) <= 0);
+    assert_true(number(s, OUT) >= 4);
+    pawl_close(p);
+    fixture_free(s);
+}
 
 /* What still runs is waited for: meanwhile the run is not held, and no other node may have it. */
 static void what_still_runs_is_waited_for(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, -1, 2);
-    atomic_store(stage_number(s, LACKING), INT64_MAX);
-    stage_start(s, p, "hungry_beside", "run", "1");
-    MOVE_UNTIL(s, p, stage_count(s, "beside") == 1 && number(s, ASKED) >= 10);
+    atomic_store(fixture_number(s, LACKING), INT64_MAX);
+    fixture_start(s, p, "hungry_beside", "run", "1");
+    MOVE_UNTIL(s, p, fixture_count(s, "beside") == 1 && number(s, ASKED) >= 10);
     for (int i = 0; i < 10; i++) {
-        stage_poll(s, p);
-        assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+        fixture_poll(s, p);
+        assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     }
-    atomic_store(stage_number(s, GATE), 1);
-    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_HELD);
-    STAGE_HISTORY(s, p, "run", "step-later:beside step:first done");
-    atomic_store(stage_number(s, LACKING), 0);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
-    assert_int_equal(stage_count(s, "beside"), 1);
+    atomic_store(fixture_number(s, GATE), 1);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_HELD);
+    FIXTURE_HISTORY(s, p, "run", "step-later:beside step:first done");
+    atomic_store(fixture_number(s, LACKING), 0);
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "beside"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A run that does not even get a stack says so, and is held after as many tries. */
 static void no_stack(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_hungry(s, -1);
     atomic_store(&stacks_are_out, 1);
-    stage_start(s, p, "hungry", "run", "1");
-    stage_poll(s, p);
-    stage_poll(s, p);
+    fixture_start(s, p, "hungry", "run", "1");
+    fixture_poll(s, p);
+    fixture_poll(s, p);
     expect_why(s, p, "out of memory: a stack for its function");
-    STAGE_HELD(s, p, "run", "out of memory, 10 times in a row: a stack");
+    FIXTURE_HELD(s, p, "run", "out of memory, 10 times in a row: a stack");
     assert_int_equal(number(s, OUT), 1);
     atomic_store(&stacks_are_out, 0);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "first second");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "first second");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Without a stack the result of a later step cannot be recorded: its run is not held. The sleeper
  * has the stack that the run had before. */
 static void a_stack_is_missing_for_a_result(conf *c)
 {
-    STAGE_BY_HAND();
-    if (!STAGE_WARM)
+    FIXTURE_BY_HAND();
+    if (!FIXTURE_WARM)
         skip();
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, -1, 2);
-    atomic_store(stage_number(s, LACKING), 1);
-    stage_start(s, p, "hungry_beside", "run", "1");
-    TMP_AWAIT((pawl_poll(p, NULL), number(s, OUT) == 1 && stage_count(s, "beside") == 1));
-    stage_start(s, p, "sleeper", "sleeper", "1");
-    TMP_AWAIT((pawl_poll(p, NULL), stage_count(s, "sleeper") == 1));
+    atomic_store(fixture_number(s, LACKING), 1);
+    fixture_start(s, p, "hungry_beside", "run", "1");
+    TMP_AWAIT((pawl_poll(p, NULL), number(s, OUT) == 1 && fixture_count(s, "beside") == 1));
+    fixture_start(s, p, "sleeper", "sleeper", "1");
+    TMP_AWAIT((pawl_poll(p, NULL), fixture_count(s, "sleeper") == 1));
     atomic_store(&stacks_are_out, 1);
-    atomic_store(stage_number(s, GATE), 1);
+    atomic_store(fixture_number(s, GATE), 1);
     for (int i = 0; i < 250; i++) {
-        stage_advance(s, 2000);
-        stage_poll(s, p);
+        fixture_advance(s, 2000);
+        fixture_poll(s, p);
     }
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     expect_why(s, p, "results of this run are in its memory only");
     atomic_store(&stacks_are_out, 0);
-    MOVE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
-    assert_int_equal(stage_count(s, "beside"), 1);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "beside"), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void with_threads(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage_go(v.stage);
-    v.p = open_hungry(v.stage, 3);
-    atomic_store(stage_number(v.stage, LACKING), 1);
+    served_fixture v = {.fixture = fixture_new(c)};
+    fixture_run_clock(v.fixture);
+    v.p = open_hungry(v.fixture, 3);
+    atomic_store(fixture_number(v.fixture, LACKING), 1);
     served_begin(&v);
-    stage_start(v.stage, v.p, "hungry", "run", "1");
-    STAGE_CODE(v.stage, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_NOTES(v.stage, "first second");
+    fixture_start(v.fixture, v.p, "hungry", "run", "1");
+    FIXTURE_CODE(v.fixture, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_NOTES(v.fixture, "first second");
     served_end(&v);
 }
 
@@ -283,6 +363,7 @@ int main(void)
         {"the step is executed once", the_step_is_executed_once, 0},
         {"it is held at last", it_is_held_at_last, 0},
         {"what has returned is recorded", what_has_returned_is_recorded, 0},
+        {"a result waits for its row", a_result_waits_for_its_row, 0},
         {"what still runs is waited for", what_still_runs_is_waited_for, 0},
         {"no stack", no_stack, 0},
         {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},

@@ -16,16 +16,16 @@
 #include "handle/handle.h"
 #include "support/engine_fixture.h"
 
-static const int64_t SILENCE_MS = 60000; /* on the stage's clock: a silent node is dead */
+static const int64_t SILENCE_MS = 60000; /* on the fixture's clock: a silent node is dead */
 
 #define EXPECT_STATE(s, p, id, key, wanted) expect_state((s), (p), (id), (key), (wanted), __LINE__)
-static void expect_state(stage *s, pawl *p, const char *id, const char *key, const char *wanted,
-                         int line)
+static void expect_state(engine_fixture *s, pawl *p, const char *id, const char *key,
+                         const char *wanted, int line)
 {
     char *got = NULL;
-    stage_code(s, p, pawl_read_state(p, id, key, &got), wanted ? PAWL_OK : PAWL_NOTFOUND, line);
+    fixture_code(s, p, pawl_read_state(p, id, key, &got), wanted ? PAWL_OK : PAWL_NOTFOUND, line);
     if (wanted && strcmp(got, wanted) != 0)
-        stage_fail(s, line, "%s of %s is %s", key, id, got);
+        fixture_fail(s, line, "%s of %s is %s", key, id, got);
     pawl_free(got);
 }
 
@@ -33,7 +33,7 @@ static void expect_state(stage *s, pawl *p, const char *id, const char *key, con
 
 static const char *setting(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     pawl_state_set(run, "a", "1");
     pawl_state_set(run, "b", "{\"x\":[true]}");
     pawl_state_set(run, "a", "2");
@@ -42,7 +42,7 @@ static const char *setting(pawl_run *run, const char *input)
     pawl_state_set(run, "c", "null");
     pawl_state_set(run, "d", "4");
     pawl_state_set(run, "d", "null");
-    pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = s));
+    pawl_step(run, "echo", fixture_echo, input, PAWL_CALL(.arg = s));
     const char *a = pawl_state_get(run, "a");
     pawl_state_set(run, "a", "5");
     return pawl_json(run, "[%j,%j,%j,%j,%j]", a, pawl_state_get(run, "a"), pawl_state_get(run, "b"),
@@ -51,56 +51,56 @@ static const char *setting(pawl_run *run, const char *input)
 
 static void what_is_set_is_there(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, setting);
-    stage_start(s, p, "setting", "run", "0");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, setting);
+    fixture_start(s, p, "setting", "run", "0");
     EXPECT_STATE(s, p, "run", "a", NULL);
-    stage_poll(s, p);
+    fixture_poll(s, p);
     EXPECT_STATE(s, p, "run", "a", "2");
     EXPECT_STATE(s, p, "run", "b", "{\"x\":[true]}");
     EXPECT_STATE(s, p, "run", "c", "3");
-    STAGE_DONE(s, p, "run", "[2,5,{\"x\":[true]},null,null]");
+    FIXTURE_DONE(s, p, "run", "[2,5,{\"x\":[true]},null,null]");
     EXPECT_STATE(s, p, "run", "a", "5");
     EXPECT_STATE(s, p, "run", "c", NULL);
     EXPECT_STATE(s, p, "run", "d", NULL);
-    STAGE_HISTORY(s, p, "run",
-                  "state-set:a state-set:b state-set:a state-set:c sleep woken state-set:c"
-                  " state-set:d state-set:d step:echo state-set:a state-get:e");
+    FIXTURE_HISTORY(s, p, "run",
+                    "state-set:a state-set:b state-set:a state-set:c sleep woken state-set:c"
+                    " state-set:d state-set:d step:echo state-set:a state-get:e");
     pawl_close(p);
     if (c->promises & DB_DURABLE) {
-        p = stage_open(s, NULL);
+        p = fixture_open(s, NULL);
         EXPECT_STATE(s, p, "run", "a", "5");
         pawl_close(p);
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void outside_sees_it_when_it_is_durable(conf *c)
 {
     char *value = NULL;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, setting);
-    stage_start(s, p, "setting", "run", "0");
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_read_state(p, "nobody", "a", &value), PAWL_NOTFOUND);
-    STAGE_CODE(s, p, pawl_read_state(p, "run", "", &value), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_read_state(p, "run", NULL, &value), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_read_state(p, NULL, "a", &value), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_read_state(p, "run", "a", NULL), PAWL_INVALID);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, setting);
+    fixture_start(s, p, "setting", "run", "0");
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "nobody", "a", &value), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "run", "", &value), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "run", NULL, &value), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_read_state(p, NULL, "a", &value), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "run", "a", NULL), PAWL_INVALID);
     char *large = calloc(1, PAWL_MAX_NAME + 2);
     memset(large, 'k', PAWL_MAX_NAME + 1);
-    STAGE_CODE(s, p, pawl_read_state(p, "run", large, &value), PAWL_LIMIT);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "run", large, &value), PAWL_LIMIT);
     free(large);
     assert_null(value);
     pawl_close(p);
     if (c->promises & DB_SHARED) {
-        p = stage_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
+        p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
         EXPECT_STATE(s, p, "run", "a", NULL);
         pawl_close(p);
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Crashes ---- */
@@ -108,16 +108,16 @@ static void outside_sees_it_when_it_is_durable(conf *c)
 /* Counts in its state, and stands still where the test says so. */
 static const char *meeting(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
+    engine_fixture *s = pawl_work_arg(work);
     int64_t wanted = pawl_get_int(input, "", 0);
-    if (atomic_compare_exchange_strong(stage_number(s, 0), &wanted, 0))
-        stage_meet(s, 'm');
+    if (atomic_compare_exchange_strong(fixture_number(s, 0), &wanted, 0))
+        fixture_send_and_await(s, 'm');
     return input;
 }
 
 static const char *counting(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     for (int i = 1; i <= 3; i++) {
         int64_t n = pawl_get_int(pawl_state_get(run, "n"), "", 0);
         pawl_step(run, "before", meeting, pawl_json(run, "%d", 10 * i), PAWL_CALL(.arg = s));
@@ -130,37 +130,37 @@ static const char *counting(pawl_run *run, const char *input)
     return pawl_state_get(run, "n");
 }
 
-static void counting_body(stage *s, void *arg)
+static void counting_body(engine_fixture *s, void *arg)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, counting);
-    stage_start(s, p, "counting", arg, "0");
-    STAGE_DONE(s, p, arg, "3");
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, counting);
+    fixture_start(s, p, "counting", arg, "0");
+    FIXTURE_DONE(s, p, arg, "3");
     EXPECT_STATE(s, p, arg, "n", "3");
     EXPECT_STATE(s, p, arg, "last", "3");
-    STAGE_HISTORY(s, p, arg,
-                  "state-get:n step:before state-set:n state-set:last step:after sleep woken"
-                  " step:before state-set:n state-set:last step:after sleep woken"
-                  " step:before state-set:n state-set:last step:after sleep woken");
+    FIXTURE_HISTORY(s, p, arg,
+                    "state-get:n step:before state-set:n state-set:last step:after sleep woken"
+                    " step:before state-set:n state-set:last step:after sleep woken"
+                    " step:before state-set:n state-set:last step:after sleep woken");
     pawl_close(p);
 }
 
 static void killed_between(conf *c)
 {
     static const int64_t PLACES[] = {10, 11, 20, 21, 30, 31};
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
         char id[16];
         snprintf(id, sizeof id, "run-%d", (int)PLACES[i]);
-        atomic_store(stage_number(s, 0), PLACES[i]);
-        tmp_child first = stage_fork(s, counting_body, id);
+        atomic_store(fixture_number(s, 0), PLACES[i]);
+        tmp_child first = fixture_fork(s, counting_body, id);
         tmp_expect(&first, 'm');
         tmp_kill(&first);
-        stage_advance(s, SILENCE_MS);
-        tmp_child second = stage_fork(s, counting_body, id);
+        fixture_advance(s, SILENCE_MS);
+        tmp_child second = fixture_fork(s, counting_body, id);
         tmp_join(&second);
     }
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- A crash at each write ---- */
@@ -231,28 +231,28 @@ static const char *reading(pawl_run *run, const char *input)
 {
     const char *first = pawl_state_get(run, "n");
     pawl_sleep(run, 1000);
-    pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "echo", input);
     return pawl_json(run, "[%j,%j]", first, pawl_state_get(run, "n"));
 }
 
 static void an_earlier_generation_is_read_once(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, reading);
-    stage_start(s, p, "reading", "run", "0");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, reading);
+    fixture_start(s, p, "reading", "run", "0");
     put(p, &EARLIER, "\"before\"");
-    stage_poll(s, p);
+    fixture_poll(s, p);
     put(p, &LATER, "\"after\"");
     if (c->promises & DB_DURABLE) { /* by another process, from the journal */
         pawl_close(p);
-        p = stage_open(s, NULL);
-        STAGE_REGISTER(s, p, reading);
+        p = fixture_open(s, NULL);
+        FIXTURE_REGISTER(s, p, reading);
     }
-    STAGE_DONE(s, p, "run", "[\"before\",\"before\"]");
-    STAGE_HISTORY(s, p, "run", "state-get:n sleep woken step:echo");
+    FIXTURE_DONE(s, p, "run", "[\"before\",\"before\"]");
+    FIXTURE_HISTORY(s, p, "run", "state-get:n sleep woken step:echo");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *asking(pawl_run *run, const char *input)
@@ -271,25 +271,25 @@ static const char *asking(pawl_run *run, const char *input)
 
 static void another_run_is_read_as_it_is(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, setting);
-    STAGE_REGISTER(s, p, asking);
-    stage_start(s, p, "setting", "target", "0");
-    stage_poll(s, p);
-    stage_start(s, p, "asking", "asking", "0");
-    STAGE_DONE(s, p, "target", "[2,5,{\"x\":[true]},null,null]");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, setting);
+    FIXTURE_REGISTER(s, p, asking);
+    fixture_start(s, p, "setting", "target", "0");
+    fixture_poll(s, p);
+    fixture_start(s, p, "asking", "asking", "0");
+    FIXTURE_DONE(s, p, "target", "[2,5,{\"x\":[true]},null,null]");
     if (c->promises & DB_DURABLE) {
         pawl_close(p);
-        p = stage_open(s, NULL);
-        STAGE_REGISTER(s, p, asking);
+        p = fixture_open(s, NULL);
+        FIXTURE_REGISTER(s, p, asking);
     }
-    STAGE_DONE(s, p, "asking", "[2,5,null,null,7]");
-    STAGE_HISTORY(s, p, "asking",
-                  "state-of:target/a sleep woken state-of:target/a state-set:own"
-                  " state-of:target/no state-of:nobody/a");
+    FIXTURE_DONE(s, p, "asking", "[2,5,null,null,7]");
+    FIXTURE_HISTORY(s, p, "asking",
+                    "state-of:target/a sleep woken state-of:target/a state-set:own"
+                    " state-of:target/no state-of:nobody/a");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What is no state ---- */
@@ -326,25 +326,25 @@ static const char *wrong(pawl_run *run, const char *input)
 
 static void wrong_arguments_hold_it(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, wrong);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, wrong);
     for (int i = 1; i <= 7; i++) {
         char id[16], input[16];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "wrong", id, input);
-        STAGE_HELD(s, p, id, i < 6 ? "state" : "id of the run");
+        fixture_start(s, p, "wrong", id, input);
+        FIXTURE_HELD(s, p, id, i < 6 ? "state" : "id of the run");
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* What it had set before it was held is forgotten with the rest of that turn. */
 static const char *held(pawl_run *run, const char *input)
 {
     pawl_state_set(run, "kept", "1");
-    pawl_step(run, "echo", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, "echo", input);
     pawl_state_set(run, "lost", "1");
     pawl_state_set(run, "kept", "2");
     pawl_state_set(run, "kept", "{");
@@ -353,16 +353,16 @@ static const char *held(pawl_run *run, const char *input)
 
 static void a_turn_that_is_forgotten_sets_nothing(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, held);
-    stage_start(s, p, "held", "run", "0");
-    STAGE_HELD(s, p, "run", "state");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, held);
+    fixture_start(s, p, "held", "run", "0");
+    FIXTURE_HELD(s, p, "run", "state");
     EXPECT_STATE(s, p, "run", "kept", "1");
     EXPECT_STATE(s, p, "run", "lost", NULL);
-    STAGE_HISTORY(s, p, "run", "state-set:kept step:echo");
+    FIXTURE_HISTORY(s, p, "run", "state-set:kept step:echo");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Many, and large ---- */
@@ -393,18 +393,18 @@ static const char *many(pawl_run *run, const char *input)
 static void many_keys_and_a_large_value(conf *c)
 {
     char *value = NULL;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, many);
-    stage_start(s, p, "many", "run", "0");
-    STAGE_DONE(s, p, "run", "1048576");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, many);
+    fixture_start(s, p, "many", "run", "0");
+    FIXTURE_DONE(s, p, "run", "1048576");
     EXPECT_STATE(s, p, "run", "key-1", "3");
     EXPECT_STATE(s, p, "run", "key-499", "1497");
-    STAGE_CODE(s, p, pawl_read_state(p, "run", "large", &value), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_read_state(p, "run", "large", &value), PAWL_OK);
     assert_int_equal(strlen(value), LARGE);
     pawl_free(value);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void not_from_outside(conf *c)

@@ -1,5 +1,5 @@
-/* What runs say about themselves: the custom status, attributes, and that a journal is long. Once,
- * whatever is replayed, and not before it is durable. */
+/* What a run says about itself: the custom status and attributes; and that a long journal is
+ * logged. Each is written once, whatever is replayed, and not before it is durable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,24 +15,22 @@
 
 #include "support/engine_fixture.h"
 
-#define STEP(name) pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)))
-
-static pawl *open_with(stage *s, pawl_workflow_fn *fn, const char *input)
+static pawl *open_with(engine_fixture *s, pawl_workflow_fn *fn, const char *input)
 {
-    pawl *p = stage_open(s, NULL);
-    stage_register(s, p, "w", fn);
-    stage_start(s, p, "w", "run", input);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register(s, p, "w", fn);
+    fixture_start(s, p, "w", "run", input);
     return p;
 }
 
-static pawl_info *info_of(stage *s, pawl *p, const char *id)
+static pawl_info *info_of(engine_fixture *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
     return info;
 }
 
-static void expect_status(stage *s, pawl *p, const char *status, int64_t seq, int line)
+static void expect_status(engine_fixture *s, pawl *p, const char *status, int64_t seq, int line)
 {
     pawl_info *info = info_of(s, p, "run");
     if (strcmp(pawl_info_status(info), status) != 0 || pawl_info_status_seq(info) != seq)
@@ -48,7 +46,7 @@ static void expect_status(stage *s, pawl *p, const char *status, int64_t seq, in
 static const char *tells(pawl_run *run, const char *input)
 {
     pawl_set_status(run, "\"began\""); /* with the flush before a step */
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "1");
     pawl_set_status(run, "1");
     pawl_set_status(run, "2");
     pawl_set_status(run, "{\"sleeps\":true}"); /* with the park; of several the last */
@@ -61,26 +59,26 @@ static const char *tells(pawl_run *run, const char *input)
 
 static void a_status_is_seen_when_it_is_durable(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, tells, "7");
     EXPECT_STATUS("null", 0);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "a");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "a");
     EXPECT_STATUS("{\"sleeps\":true}", 4);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
     EXPECT_STATUS("null", 5);
-    STAGE_DONE(s, p, "run", "7");
+    FIXTURE_DONE(s, p, "run", "7");
     EXPECT_STATUS("\"ended\"", 6);
-    STAGE_HISTORY(s, p, "run",
-                  "status step:a status status status sleep woken status sleep woken status");
+    FIXTURE_HISTORY(s, p, "run",
+                    "status step:a status status status sleep woken status sleep woken status");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Somebody looks while the step runs: what was said before it is there. */
+/* An observer looks while the step runs: what was said before it is there. */
 typedef struct watcher {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *p;
     char seen[64];
 } watcher;
@@ -88,7 +86,7 @@ typedef struct watcher {
 static const char *look(pawl_work *work, const char *input)
 {
     watcher *w = pawl_work_arg(work);
-    pawl_info *info = info_of(w->stage, w->p, "run");
+    pawl_info *info = info_of(w->fixture, w->p, "run");
     snprintf(w->seen, sizeof w->seen, "%s", pawl_info_status(info));
     pawl_info_free(info);
     return input;
@@ -97,74 +95,75 @@ static const char *look(pawl_work *work, const char *input)
 static const char *is_watched(pawl_run *run, const char *input)
 {
     pawl_set_status(run, "\"charging\"");
-    return pawl_step(run, "charge", look, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "charge", look, input);
 }
 
 static void a_status_is_there_before_the_next_step(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     watcher w = {s, p, ""};
-    STAGE_CODE(s, p, pawl_register_workflow(p, "w", is_watched, PAWL_WORKFLOW(.arg = &w)), PAWL_OK);
-    stage_start(s, p, "w", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", is_watched, PAWL_WORKFLOW(.arg = &w)),
+                 PAWL_OK);
+    fixture_start(s, p, "w", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     assert_string_equal(w.seen, "\"charging\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* What a run says between a step in which somebody holds it and the next one, at which it is given
- * back, is said. */
+/* A status that is set between a step in which the run is held and the next one, at which it is
+ * given back, is written. */
 static const char *hold_it(pawl_work *work, const char *input)
 {
     watcher *w = pawl_work_arg(work);
-    STAGE_CODE(w->stage, w->p, pawl_hold(w->p, "run", "for a while"), PAWL_OK);
+    FIXTURE_CODE(w->fixture, w->p, pawl_hold(w->p, "run", "for a while"), PAWL_OK);
     return input;
 }
 
 static const char *is_held(pawl_run *run, const char *input)
 {
-    pawl_step(run, "first", hold_it, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "first", hold_it, input);
     pawl_set_status(run, "\"half\"");
-    return pawl_step(run, "second", look, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "second", look, input);
 }
 
 static void a_status_survives_a_hold(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     watcher w = {s, p, ""};
-    STAGE_CODE(s, p, pawl_register_workflow(p, "w", is_held, PAWL_WORKFLOW(.arg = &w)), PAWL_OK);
-    stage_start(s, p, "w", "run", "1");
-    STAGE_HELD(s, p, "run", "for a while");
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", is_held, PAWL_WORKFLOW(.arg = &w)), PAWL_OK);
+    fixture_start(s, p, "w", "run", "1");
+    FIXTURE_HELD(s, p, "run", "for a while");
     EXPECT_STATUS("\"half\"", 1);
-    STAGE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "1");
     assert_string_equal(w.seen, "\"half\"");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A replay says nothing again. */
 static void a_replay_does_not_say_it_again(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, tells, "7");
-    stage_poll(s, p);
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    stage_register(s, p, "w", tells);
-    stage_poll(s, p);
+    p = fixture_open(s, NULL);
+    fixture_register(s, p, "w", tells);
+    fixture_poll(s, p);
     EXPECT_STATUS("{\"sleeps\":true}", 4);
-    STAGE_DONE(s, p, "run", "7");
+    FIXTURE_DONE(s, p, "run", "7");
     EXPECT_STATUS("\"ended\"", 6);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *says_input(pawl_run *run, const char *input)
 {
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "1");
     pawl_set_status(run, input);
     return "0";
 }
@@ -172,20 +171,20 @@ static const char *says_input(pawl_run *run, const char *input)
 static void a_status_has_a_limit(conf *c)
 {
     static char text[PAWL_MAX_STATUS + 8];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     memset(text, 0, sizeof text);
     memset(text, 'x', PAWL_MAX_STATUS);
     text[0] = text[PAWL_MAX_STATUS - 1] = '"';
     pawl *p = open_with(s, says_input, text);
-    STAGE_DONE(s, p, "run", "0");
+    FIXTURE_DONE(s, p, "run", "0");
     EXPECT_STATUS(text, 1);
     text[PAWL_MAX_STATUS - 1] = 'x';
     text[PAWL_MAX_STATUS] = '"';
-    stage_start(s, p, "w", "large", text);
-    STAGE_HELD(s, p, "large", "longer than 1024 bytes");
-    STAGE_HISTORY(s, p, "large", "step:a");
+    fixture_start(s, p, "w", "large", text);
+    FIXTURE_HELD(s, p, "large", "longer than 1024 bytes");
+    FIXTURE_HISTORY(s, p, "large", "step:a");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Every phase ---- */
@@ -200,7 +199,7 @@ static const char *each_way(pawl_run *run, const char *input)
 {
     int64_t way = pawl_get_int(input, "", 0);
     pawl_set_status(run, input);
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "1");
     if (way == PAWL_RUN_LIVE)
         pawl_sleep(run, PAWL_DAYS(1));
     if (way == PAWL_RUN_FAILED)
@@ -210,7 +209,7 @@ static const char *each_way(pawl_run *run, const char *input)
     return input;
 }
 
-static void expect_phase(stage *s, pawl *p, pawl_phase phase)
+static void expect_phase(engine_fixture *s, pawl *p, pawl_phase phase)
 {
     pawl_info *info = info_of(s, p, pawl_phase_name(phase));
     int ended = phase == PAWL_RUN_DONE || phase == PAWL_RUN_FAILED;
@@ -228,77 +227,78 @@ static void each_run_has_its_own_phase(conf *c)
     static const pawl_phase PHASES[] = {PAWL_RUN_LIVE, PAWL_RUN_DONE, PAWL_RUN_FAILED,
                                         PAWL_RUN_HELD};
     enum { COUNT = sizeof PHASES / sizeof *PHASES };
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_register(s, p, "w", each_way);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register(s, p, "w", each_way);
     for (int i = 0; i < COUNT; i++) {
         char input[8];
         snprintf(input, sizeof input, "%d", (int)PHASES[i]);
-        stage_start(s, p, "w", pawl_phase_name(PHASES[i]), input);
+        fixture_start(s, p, "w", pawl_phase_name(PHASES[i]), input);
     }
-    stage_poll(s, p);
+    fixture_poll(s, p);
     for (int i = 0; i < COUNT; i++)
         expect_phase(s, p, PHASES[i]);
-    STAGE_CODE(s, p, pawl_inspect(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_inspect(p, "nobody", &(pawl_info *){NULL}), PAWL_NOTFOUND);
     if (c->promises & DB_DURABLE) {
         pawl_close(p);
-        p = stage_open(s, NULL);
+        p = fixture_open(s, NULL);
         for (int i = 0; i < COUNT; i++)
             expect_phase(s, p, PHASES[i]);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* ---- Who has started it ---- */
+/* ---- The starter of a run ---- */
 
-static void expect_by(stage *s, pawl *p, const char *id, const char *by)
+static void expect_by(engine_fixture *s, pawl *p, const char *id, const char *by)
 {
-    stage_start(s, p, "w", id, "1");
+    fixture_start(s, p, "w", id, "1");
     pawl_info *info = info_of(s, p, id);
     assert_string_equal(pawl_info_by(info), by);
     pawl_info_free(info);
 }
 
 /* As the engine is named; without a name, the host and the process. */
-static void who_has_started_it(conf *c)
+static void the_starter_of_a_run(conf *c)
 {
     char host[128] = "", name[160];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
     snprintf(name, sizeof name, "%s:%d", host, (int)getpid());
-    pawl *p = stage_open(s, NULL);
+    pawl *p = fixture_open(s, NULL);
     expect_by(s, p, "one", name);
     pawl_close(p);
-    p = stage_open(s, PAWL_OPTIONS(.threads = -1, .name = "clerk"));
+    p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .name = "clerk"));
     expect_by(s, p, "two", "clerk");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Waiting for it ---- */
 
 static void waiting_for_a_status(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, tells, "7");
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, &info), PAWL_TIMEOUT);
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, &info), PAWL_TIMEOUT);
     assert_null(info);
-    STAGE_CODE(s, p, pawl_wait_status(p, "nobody", 0, 0, &info), PAWL_NOTFOUND);
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 0, -1, &info), PAWL_INVALID);
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, NULL), PAWL_INVALID);
-    stage_poll(s, p);
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "nobody", 0, 0, &info), PAWL_NOTFOUND);
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 0, -1, &info), PAWL_INVALID);
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, NULL), PAWL_INVALID);
+    fixture_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 0, 0, &info), PAWL_OK);
     assert_int_equal(pawl_info_status_seq(info), 4);
     pawl_info_free(info);
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 4, 0, &info), PAWL_TIMEOUT);
-    STAGE_DONE(s, p, "run", "7");
-    STAGE_CODE(s, p, pawl_wait_status(p, "run", 6, PAWL_FOREVER, &info), PAWL_OK); /* it is over */
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 4, 0, &info), PAWL_TIMEOUT);
+    FIXTURE_DONE(s, p, "run", "7");
+    FIXTURE_CODE(s, p, pawl_wait_status(p, "run", 6, PAWL_FOREVER, &info),
+                 PAWL_OK); /* it is over */
     assert_int_equal(pawl_info_phase(info), PAWL_RUN_DONE);
     pawl_info_free(info);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 typedef struct waiter {
@@ -319,21 +319,21 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* The clock stands still: only who is told comes back. */
-static void who_waits_is_told(conf *c)
+/* The clock stands still: only a waiter that is told comes back. */
+static void a_waiter_is_told(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, tells, "7");
     waiter w = {.p = p};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
     TMP_AWAIT(atomic_load(&w.waits));
-    stage_poll(s, p);
+    fixture_poll(s, p);
     pthread_join(thread, NULL);
     assert_int_equal(w.rc, PAWL_OK);
     assert_in_range(w.seq, 1, 4);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Attributes ---- */
@@ -346,10 +346,10 @@ static int count_one(const pawl_info *info, void *arg)
 }
 
 /* How many runs have this attribute. */
-static int count(stage *s, pawl *p, const char *name, const char *value)
+static int count(engine_fixture *s, pawl *p, const char *name, const char *value)
 {
     int found = 0;
-    STAGE_CODE(
+    FIXTURE_CODE(
         s, p,
         pawl_list(p, PAWL_FILTER(.attribute = name, .attribute_value = value), count_one, &found),
         PAWL_OK);
@@ -362,7 +362,7 @@ static const char *has_attributes(pawl_run *run, const char *input)
     pawl_attr(run, "total", "12.50");
     pawl_attr(run, "paid", "false");
     pawl_attr(run, "gone", "1");
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "1");
     pawl_attr(run, "paid", "true");
     pawl_attr(run, "gone", "null");
     pawl_attr(run, "never", "null");
@@ -373,7 +373,7 @@ static const char *has_attributes(pawl_run *run, const char *input)
     return input;
 }
 
-static void expect_found(stage *s, pawl *p, const char *names[][2], int found, int line)
+static void expect_found(engine_fixture *s, pawl *p, const char *names[][2], int found, int line)
 {
     for (; names[0][0]; names++)
         if (count(s, p, names[0][0], names[0][1]) != found)
@@ -385,20 +385,20 @@ static void expect_found(stage *s, pawl *p, const char *names[][2], int found, i
 
 static void attributes_are_found(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, has_attributes, "7");
-    stage_poll(s, p);
+    fixture_poll(s, p);
     FOUND(1, {"customer", "\"bob\""}, {"total", "12.5"}, {"paid", "true"});
     FOUND(0, {"customer", "\"ann\""}, {"customer", "1"}, {"paid", "false"}, {"gone", "1"},
           {"total", "true"});
     pawl_close(p);
-    p = stage_open(s, NULL);
-    stage_register(s, p, "w", has_attributes);
-    STAGE_DONE(s, p, "run", "7");
+    p = fixture_open(s, NULL);
+    fixture_register(s, p, "w", has_attributes);
+    FIXTURE_DONE(s, p, "run", "7");
     FOUND(1, {"customer", "\"bob\""}, {"total", "\"much\""}, {"paid", "true"});
     FOUND(0, {"total", "12.5"});
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *has_many(pawl_run *run, const char *input)
@@ -409,7 +409,7 @@ static const char *has_many(pawl_run *run, const char *input)
         snprintf(name, sizeof name, "a%d", (int)i);
         pawl_attr(run, name, "true");
         if (i % 10 == 0)
-            STEP("a");
+            FIXTURE_ECHO(run, "a", "1");
     }
     pawl_sleep(run, 1000);
     pawl_attr(run, "a0", "null");
@@ -419,21 +419,21 @@ static const char *has_many(pawl_run *run, const char *input)
 
 static void attributes_have_a_limit(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, has_many, "31");
-    STAGE_CODE(s, p,
-               pawl_start(p, "w", "full", "31", PAWL_START(.attributes = "{\"x\":1,\"y\":2}")),
-               PAWL_OK);
-    stage_start(s, p, "w", "many", "33");
-    STAGE_CODE(s, p, pawl_start(p, "w", "same", "31", PAWL_START(.attributes = "{\"a1\":true}")),
-               PAWL_OK);
-    STAGE_DONE(s, p, "run", "31");
-    STAGE_DONE(s, p, "same", "31");
-    STAGE_HELD(s, p, "full", "at most 32 attributes");
-    STAGE_HELD(s, p, "many", "at most 32 attributes");
+    FIXTURE_CODE(s, p,
+                 pawl_start(p, "w", "full", "31", PAWL_START(.attributes = "{\"x\":1,\"y\":2}")),
+                 PAWL_OK);
+    fixture_start(s, p, "w", "many", "33");
+    FIXTURE_CODE(s, p, pawl_start(p, "w", "same", "31", PAWL_START(.attributes = "{\"a1\":true}")),
+                 PAWL_OK);
+    FIXTURE_DONE(s, p, "run", "31");
+    FIXTURE_DONE(s, p, "same", "31");
+    FIXTURE_HELD(s, p, "full", "at most 32 attributes");
+    FIXTURE_HELD(s, p, "many", "at most 32 attributes");
     FOUND(2, {"last", "true"});
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *sets_input(pawl_run *run, const char *input)
@@ -445,21 +445,21 @@ static const char *sets_input(pawl_run *run, const char *input)
 static void what_is_no_attribute(conf *c)
 {
     static char text[PAWL_MAX_ID + 4];
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     memset(text, 0, sizeof text);
     memset(text, 'x', PAWL_MAX_ID + 2);
     text[0] = text[PAWL_MAX_ID + 1] = '"';
     pawl *p = open_with(s, sets_input, text);
-    STAGE_DONE(s, p, "run", "0");
+    FIXTURE_DONE(s, p, "run", "0");
     FOUND(1, {"a", text});
     text[PAWL_MAX_ID + 1] = 'x';
     text[PAWL_MAX_ID + 2] = '"';
-    stage_start(s, p, "w", "large", text);
-    STAGE_HELD(s, p, "large", "longer than 512 bytes");
-    stage_start(s, p, "w", "array", "[]");
-    STAGE_HELD(s, p, "array", "not a string, number or boolean");
+    fixture_start(s, p, "w", "large", text);
+    FIXTURE_HELD(s, p, "large", "longer than 512 bytes");
+    fixture_start(s, p, "w", "array", "[]");
+    FIXTURE_HELD(s, p, "array", "not a string, number or boolean");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *nothing(pawl_run *run, const char *input)
@@ -470,31 +470,31 @@ static const char *nothing(pawl_run *run, const char *input)
 
 static void attributes_at_the_start(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_register(s, p, "w", nothing);
-    STAGE_CODE(s, p,
-               pawl_start(p, "w", "run", "1",
-                          PAWL_START(.attributes = " {\"k\\u0065y\":\"v\", \"n\":1e2,\"b\":true,"
-                                                   "\"n\":3} ")),
-               PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register(s, p, "w", nothing);
+    FIXTURE_CODE(s, p,
+                 pawl_start(p, "w", "run", "1",
+                            PAWL_START(.attributes = " {\"k\\u0065y\":\"v\", \"n\":1e2,\"b\":true,"
+                                                     "\"n\":3} ")),
+                 PAWL_OK);
     FOUND(1, {"key", "\"v\""}, {"n", "100"}, {"b", "true"});
     FOUND(0, {"n", "3"});
-    STAGE_DONE(s, p, "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     FOUND(1, {"key", "\"v\""});
-    STAGE_CODE(s, p, pawl_start(p, "w", "run", "1", PAWL_START(.attributes = "{\"c\":1}")),
-               PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_start(p, "w", "run", "1", PAWL_START(.attributes = "{\"c\":1}")),
+                 PAWL_OK);
     FOUND(0, {"c", "1"}); /* it was there already */
     static const char *const WRONG[] = {"[]", "1", "{", "{\"a\":null}", "{\"a\":[]}", "{\"\":1}"};
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
-        STAGE_CODE(s, p, pawl_start(p, "w", "no", "1", PAWL_START(.attributes = WRONG[i])),
-                   PAWL_INVALID);
+        FIXTURE_CODE(s, p, pawl_start(p, "w", "no", "1", PAWL_START(.attributes = WRONG[i])),
+                     PAWL_INVALID);
     char many[1024] = "{";
     for (int i = 0; i <= PAWL_MAX_ATTRIBUTES; i++)
         snprintf(many + strlen(many), 32, "\"a%d\":1%c", i, i == PAWL_MAX_ATTRIBUTES ? '}' : ',');
-    STAGE_CODE(s, p, pawl_start(p, "w", "no", "1", PAWL_START(.attributes = many)), PAWL_LIMIT);
+    FIXTURE_CODE(s, p, pawl_start(p, "w", "no", "1", PAWL_START(.attributes = many)), PAWL_LIMIT);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Long journals ---- */
@@ -524,19 +524,19 @@ static void count_warnings(int level, const char *event, const char *fields, voi
 
 static void a_long_journal_is_told_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     atomic_store(&warnings, 0);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .log = count_warnings));
-    stage_register(s, p, "w", is_long);
-    stage_start(s, p, "w", "run", "1");
-    STAGE_UNTIL(s, p, stage_phase(s, p, "run") == PAWL_RUN_DONE);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = count_warnings));
+    fixture_register(s, p, "w", is_long);
+    fixture_start(s, p, "w", "run", "1");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
     pawl_outcome *end = NULL;
-    STAGE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", 0, &end), PAWL_OK);
     assert_in_range(pawl_get_int(pawl_outcome_value(end), "", 0), 4990, 5000);
     pawl_outcome_free(end);
     assert_int_equal(atomic_load(&warnings), 1);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)
@@ -551,9 +551,9 @@ int main(void)
          DB_DURABLE},
         {"dx-custom-status a status has a limit", a_status_has_a_limit, 0},
         {"dx-status dx-custom-status each run has its own phase", each_run_has_its_own_phase, 0},
-        {"who has started it", who_has_started_it, 0},
+        {"the starter of a run", the_starter_of_a_run, 0},
         {"dx-custom-status waiting for a status", waiting_for_a_status, 0},
-        {"dx-custom-status who waits is told", who_waits_is_told, DB_ISOLATED},
+        {"dx-custom-status a waiter is told", a_waiter_is_told, DB_ISOLATED},
         {"attributes are found", attributes_are_found, DB_DURABLE},
         {"attributes have a limit", attributes_have_a_limit, 0},
         {"what is no attribute", what_is_no_attribute, 0},

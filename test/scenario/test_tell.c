@@ -1,5 +1,5 @@
-/* A run tells another one something: once, whatever happens in between, and it knows what came of
- * it. */
+/* pawl_tell(): a run sends another one a message, once, whatever happens in between, and it knows
+ * what came of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static const char *listening(pawl_run *run, const char *input)
     return pawl_json(run, "[%j,%s]", message, pawl_sender(run));
 }
 
-/* Tells whom the input names, and how that went. */
+/* Tells the run that the input names, and how that went. */
 static const char *telling(pawl_run *run, const char *input)
 {
     const char *whom = pawl_text(run, input, "", "");
@@ -32,11 +32,11 @@ static const char *telling(pawl_run *run, const char *input)
     return pawl_json(run, "%s", pawl_code_name(code));
 }
 
-static pawl *open_both(stage *s)
+static pawl *open_both(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, listening);
-    STAGE_REGISTER(s, p, telling);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, listening);
+    FIXTURE_REGISTER(s, p, telling);
     return p;
 }
 
@@ -48,54 +48,55 @@ static int64_t count(pawl *p, const char *text)
 
 static void what_is_told_arrives(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    stage_start(s, p, "listening", "ear", "1");
-    stage_poll(s, p);
-    stage_start(s, p, "telling", "mouth", "\"ear\"");
-    stage_poll(s, p); /* at once, and not when somebody looks again */
-    STAGE_DONE(s, p, "ear", "[{\"n\":1},\"mouth\"]");
-    STAGE_DONE(s, p, "mouth", "\"PAWL_OK\"");
-    STAGE_HISTORY(s, p, "mouth", "tell:box done sleep woken");
-    STAGE_HISTORY(s, p, "ear", "receive:box message");
+    fixture_start(s, p, "listening", "ear", "1");
+    fixture_poll(s, p);
+    fixture_start(s, p, "telling", "mouth", "\"ear\"");
+    fixture_poll(s, p); /* at once, and not at the next look */
+    FIXTURE_DONE(s, p, "ear", "[{\"n\":1},\"mouth\"]");
+    FIXTURE_DONE(s, p, "mouth", "\"PAWL_OK\"");
+    FIXTURE_HISTORY(s, p, "mouth", "tell:box done sleep woken");
+    FIXTURE_HISTORY(s, p, "ear", "receive:box message");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static void who_is_not_there_is_told_of(conf *c)
+static void a_run_that_is_not_there_is_told_of(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    stage_start(s, p, "listening", "ended", "0");
-    STAGE_DONE(s, p, "ended", "[null,\"\"]");
-    stage_start(s, p, "telling", "one", "\"ended\"");
-    stage_start(s, p, "telling", "two", "\"nobody\"");
-    stage_start(s, p, "telling", "three", "\"\"");
-    STAGE_DONE(s, p, "one", "\"PAWL_ENDED\"");
-    STAGE_DONE(s, p, "two", "\"PAWL_NOTFOUND\"");
-    stage_poll(s, p);
-    assert_int_not_equal(stage_phase(s, p, "three"), PAWL_RUN_FAILED);
+    fixture_start(s, p, "listening", "ended", "0");
+    FIXTURE_DONE(s, p, "ended", "[null,\"\"]");
+    fixture_start(s, p, "telling", "one", "\"ended\"");
+    fixture_start(s, p, "telling", "two", "\"nobody\"");
+    fixture_start(s, p, "telling", "three", "\"\"");
+    FIXTURE_DONE(s, p, "one", "\"PAWL_ENDED\"");
+    FIXTURE_DONE(s, p, "two", "\"PAWL_NOTFOUND\"");
+    fixture_poll(s, p);
+    assert_int_not_equal(fixture_phase(s, p, "three"), PAWL_RUN_FAILED);
     assert_int_equal(count(p, "SELECT count(*) FROM {inbox}"), 0);
     assert_int_equal(count(p, "SELECT count(*) FROM {receipts}"), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Runs of other tenants are not there. */
 static void tenants_do_not_hear_each_other(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = open_both(s), *other = stage_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
-    STAGE_REGISTER(s, other, listening);
-    stage_start(s, other, "listening", "ear", "1");
-    stage_poll(s, other);
-    stage_start(s, p, "telling", "mouth", "\"ear\"");
-    STAGE_DONE(s, p, "mouth", "\"PAWL_NOTFOUND\"");
-    stage_poll(s, other);
-    assert_int_equal(stage_phase(s, other, "ear"), PAWL_RUN_LIVE);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_both(s),
+         *other = fixture_open(s, PAWL_OPTIONS(.threads = -1, .tenant = "other"));
+    FIXTURE_REGISTER(s, other, listening);
+    fixture_start(s, other, "listening", "ear", "1");
+    fixture_poll(s, other);
+    fixture_start(s, p, "telling", "mouth", "\"ear\"");
+    FIXTURE_DONE(s, p, "mouth", "\"PAWL_NOTFOUND\"");
+    fixture_poll(s, other);
+    assert_int_equal(fixture_phase(s, other, "ear"), PAWL_RUN_LIVE);
     pawl_close(other);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *to_itself(pawl_run *run, const char *input)
@@ -114,15 +115,15 @@ static const char *to_itself(pawl_run *run, const char *input)
 
 static void a_run_may_tell_itself(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    STAGE_REGISTER(s, p, to_itself);
-    stage_start(s, p, "to_itself", "run", "7");
-    int64_t began = stage_now(s);
-    STAGE_DONE(s, p, "run", "[[[0,7],7],7]");
-    assert_int_equal(stage_now(s), began);
+    FIXTURE_REGISTER(s, p, to_itself);
+    fixture_start(s, p, "to_itself", "run", "7");
+    int64_t began = fixture_now(s);
+    FIXTURE_DONE(s, p, "run", "[[[0,7],7],7]");
+    assert_int_equal(fixture_now(s), began);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Two that wait for each other's word, by two engines. */
@@ -144,23 +145,23 @@ static const char *talking(pawl_run *run, const char *input)
 
 static void two_talk_over_two_engines(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *one = stage_open(s, NULL), *two = stage_open(s, NULL);
-    STAGE_REGISTER(s, one, talking);
-    stage_start(s, one, "talking", "a", "{\"whom\":\"b\",\"first\":false}");
-    stage_poll(s, one);
-    STAGE_REGISTER(s, two, talking);
-    stage_start(s, two, "talking", "b", "{\"whom\":\"a\",\"first\":true}");
-    for (int i = 0; i < 60 && stage_phase(s, one, "b") == PAWL_RUN_LIVE; i++) {
-        stage_poll(s, one);
-        stage_poll(s, two);
-        stage_advance(s, 500);
+    engine_fixture *s = fixture_new(c);
+    pawl *one = fixture_open(s, NULL), *two = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, one, talking);
+    fixture_start(s, one, "talking", "a", "{\"whom\":\"b\",\"first\":false}");
+    fixture_poll(s, one);
+    FIXTURE_REGISTER(s, two, talking);
+    fixture_start(s, two, "talking", "b", "{\"whom\":\"a\",\"first\":true}");
+    for (int i = 0; i < 60 && fixture_phase(s, one, "b") == PAWL_RUN_LIVE; i++) {
+        fixture_poll(s, one);
+        fixture_poll(s, two);
+        fixture_advance(s, 500);
     }
-    STAGE_DONE(s, one, "a", "9");
-    STAGE_DONE(s, two, "b", "10");
+    FIXTURE_DONE(s, one, "a", "9");
+    FIXTURE_DONE(s, two, "b", "10");
     pawl_close(two);
     pawl_close(one);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Crashes ---- */
@@ -245,7 +246,7 @@ static const char *mistaken(pawl_run *run, const char *input)
         pawl_undo(run, "", "1");
         break;
     case 9:
-        pawl_step(run, "x", stage_echo, "1", PAWL_CALL(.undo = "", .arg = pawl_arg(run)));
+        pawl_step(run, "x", fixture_echo, "1", PAWL_CALL(.undo = "", .arg = pawl_arg(run)));
         break;
     default:
         pawl_tell(run, "\xff", "box", "1");
@@ -255,18 +256,18 @@ static const char *mistaken(pawl_run *run, const char *input)
 
 static void wrong_words_hold_the_run(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    STAGE_REGISTER(s, p, mistaken);
+    FIXTURE_REGISTER(s, p, mistaken);
     for (int i = 0; i < 11; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
-        stage_start(s, p, "mistaken", id, input);
-        stage_held(s, p, id, "", i);
+        fixture_start(s, p, "mistaken", id, input);
+        fixture_held(s, p, id, "", i);
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- As large as they may be ---- */
@@ -293,10 +294,10 @@ static const char *wrapping(pawl_run *run, const char *input)
 
 static void the_largest_and_the_deepest(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, measuring);
-    STAGE_REGISTER(s, p, wrapping);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, measuring);
+    FIXTURE_REGISTER(s, p, wrapping);
     size_t size = PAWL_MAX_PAYLOAD, depth = PAWL_MAX_DEPTH;
     char *large = malloc(size + 1), deep[2 * PAWL_MAX_DEPTH + 1], wanted[64];
     assert_non_null(large);
@@ -306,45 +307,45 @@ static void the_largest_and_the_deepest(conf *c)
     memset(deep, '[', depth);
     memset(deep + depth, ']', depth);
     deep[2 * depth] = '\0';
-    stage_start(s, p, "measuring", "large", "null");
-    STAGE_CODE(s, p, pawl_send(p, "large", "box", large, NULL), PAWL_OK);
+    fixture_start(s, p, "measuring", "large", "null");
+    FIXTURE_CODE(s, p, pawl_send(p, "large", "box", large, NULL), PAWL_OK);
     snprintf(wanted, sizeof wanted, "[%zu,0]", size);
-    STAGE_DONE(s, p, "large", wanted);
-    stage_start(s, p, "measuring", "deep", "null");
-    STAGE_CODE(s, p, pawl_send(p, "deep", "box", deep, NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "large", wanted);
+    fixture_start(s, p, "measuring", "deep", "null");
+    FIXTURE_CODE(s, p, pawl_send(p, "deep", "box", deep, NULL), PAWL_OK);
     snprintf(wanted, sizeof wanted, "[%zu,%zu]", 2 * depth, depth);
-    STAGE_DONE(s, p, "deep", wanted);
-    stage_start(s, p, "wrapping", "inside", "null");
-    STAGE_CODE(s, p, pawl_send(p, "inside", "box", deep, NULL), PAWL_OK);
-    STAGE_HELD(s, p, "inside", "too large or too deep");
+    FIXTURE_DONE(s, p, "deep", wanted);
+    fixture_start(s, p, "wrapping", "inside", "null");
+    FIXTURE_CODE(s, p, pawl_send(p, "inside", "box", deep, NULL), PAWL_OK);
+    FIXTURE_HELD(s, p, "inside", "too large or too deep");
     free(large);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* It was told, but what came of it is not recorded; then the run goes on in another generation. */
 static void told_once_over_a_redrive(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
-    stage_start(s, p, "listening", "ear", "2");
-    stage_start(s, p, "telling", "mouth", "\"ear\"");
-    stage_poll(s, p);
+    fixture_start(s, p, "listening", "ear", "2");
+    fixture_start(s, p, "telling", "mouth", "\"ear\"");
+    fixture_poll(s, p);
     pawl_close(p);
     p = open_both(s);
-    STAGE_CODE(s, p, pawl_hold(p, "mouth", "a look"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_hold(p, "mouth", "a look"), PAWL_OK);
     conf_script(handle_db(p), "DELETE FROM {journal} WHERE seq > 2 AND run ="
                               " (SELECT run FROM {runs} WHERE id = 'mouth');");
-    STAGE_CODE(s, p, pawl_redrive(p, "mouth", NULL), PAWL_OK);
-    STAGE_DONE(s, p, "mouth", "\"PAWL_OK\"");
-    STAGE_HISTORY(s, p, "ear", "receive:box message receive:box");
+    FIXTURE_CODE(s, p, pawl_redrive(p, "mouth", NULL), PAWL_OK);
+    FIXTURE_DONE(s, p, "mouth", "\"PAWL_OK\"");
+    FIXTURE_HISTORY(s, p, "ear", "receive:box message receive:box");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {
     {"dx-X32 what is told arrives", what_is_told_arrives, 0},
-    {"who is not there is told of", who_is_not_there_is_told_of, 0},
+    {"a run that is not there is told of", a_run_that_is_not_there_is_told_of, 0},
     {"tenants do not hear each other", tenants_do_not_hear_each_other, DB_SHARED},
     {"a run may tell itself", a_run_may_tell_itself, 0},
     {"dx-X32 two talk over two engines", two_talk_over_two_engines, DB_SHARED},

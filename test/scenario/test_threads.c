@@ -15,44 +15,44 @@
 
 #include "support/served_fixture.h"
 
-/* What the numbers of the stage are for. */
+/* What the numbers of the fixture are for. */
 enum { INSIDE, MOST, LET_GO, LATE, LAPS };
 
 /* An engine that serves on its threads. */
-static served serve(conf *c, int64_t threads, int64_t threads_max)
+static served_fixture serve(conf *c, int64_t threads, int64_t threads_max)
 {
     return served_open(c, PAWL_OPTIONS(.threads = threads, .threads_max = threads_max));
 }
 
-static int64_t number(stage *s, int which)
+static int64_t number(engine_fixture *s, int which)
 {
-    return atomic_load(stage_number(s, which));
+    return atomic_load(fixture_number(s, which));
 }
 
 /* In no thread of the test's own: nothing but the watchdog ends this. */
-static void await_let_go(stage *s)
+static void await_let_go(engine_fixture *s)
 {
     while (!number(s, LET_GO)) {
         poll(NULL, 0, 1);
-        atomic_fetch_add(stage_number(s, LAPS), 1);
+        atomic_fetch_add(fixture_number(s, LAPS), 1);
     }
 }
 
 static const char *standing(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    int64_t inside = atomic_fetch_add(stage_number(s, INSIDE), 1) + 1;
+    engine_fixture *s = pawl_work_arg(work);
+    int64_t inside = atomic_fetch_add(fixture_number(s, INSIDE), 1) + 1;
     int64_t most = number(s, MOST);
-    while (inside > most && !atomic_compare_exchange_weak(stage_number(s, MOST), &most, inside))
+    while (inside > most && !atomic_compare_exchange_weak(fixture_number(s, MOST), &most, inside))
         continue;
     await_let_go(s);
-    atomic_fetch_sub(stage_number(s, INSIDE), 1);
+    atomic_fetch_sub(fixture_number(s, INSIDE), 1);
     return input;
 }
 
 static const char *blocked(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "stand", standing, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "stand", standing, input);
 }
 
 /* Compilers believe that it is the same thread behind a call as before it, and keep the addresses
@@ -61,31 +61,31 @@ static pthread_t (*const volatile who)(void) = pthread_self;
 
 static const char *timed(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     pthread_t home = who();
-    pawl_step(run, "before", stage_echo, input, PAWL_CALL(.arg = s));
-    stage_note(s, "body");
+    pawl_step(run, "before", fixture_echo, input, PAWL_CALL(.arg = s));
+    fixture_note(s, "body");
     pawl_sleep(run, PAWL_HOURS(1));
     if (!pthread_equal(home, who()))
-        stage_note(s, "moved");
-    return pawl_step(run, "after", stage_echo, input, PAWL_CALL(.arg = s));
+        fixture_note(s, "moved");
+    return pawl_step(run, "after", fixture_echo, input, PAWL_CALL(.arg = s));
 }
 
-static void start_many(stage *s, pawl *p, const char *workflow, int count)
+static void start_many(engine_fixture *s, pawl *p, const char *workflow, int count)
 {
     for (int i = 0; i < count; i++) {
         char id[32];
         snprintf(id, sizeof id, "%s-%d", workflow, i);
-        stage_start(s, p, workflow, id, "1");
+        fixture_start(s, p, workflow, id, "1");
     }
 }
 
-static void finish_many(stage *s, pawl *p, const char *workflow, int count)
+static void finish_many(engine_fixture *s, pawl *p, const char *workflow, int count)
 {
     for (int i = 0; i < count; i++) {
         char id[32];
         snprintf(id, sizeof id, "%s-%d", workflow, i);
-        STAGE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
+        FIXTURE_CODE(s, p, pawl_wait(p, id, PAWL_FOREVER, NULL), PAWL_OK);
     }
 }
 
@@ -93,26 +93,26 @@ static void finish_many(stage *s, pawl *p, const char *workflow, int count)
 
 /* Two threads, 32 steps that stand still, and a run that sleeps on one of those threads: it
  * wakes and ends while they stand. Its fiber could not move: it was replayed. */
-static void who_stands_still_holds_up_nobody(conf *c)
+static void a_step_that_stands_still_holds_up_no_other(conf *c)
 {
     enum { BLOCKED = 32 };
-    served v = serve(c, 2, 0);
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, blocked);
-    STAGE_REGISTER(s, v.p, timed);
+    served_fixture v = serve(c, 2, 0);
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, blocked);
+    FIXTURE_REGISTER(s, v.p, timed);
     served_begin(&v);
-    stage_start(s, v.p, "timed", "run", "7");
-    TMP_AWAIT(stage_wakes(s, v.p, "run") > stage_now(s));
+    fixture_start(s, v.p, "timed", "run", "7");
+    TMP_AWAIT(fixture_wake_at(s, v.p, "run") > fixture_now(s));
     start_many(s, v.p, "blocked", BLOCKED);
     TMP_AWAIT(number(s, INSIDE) == BLOCKED);
-    stage_advance(s, PAWL_HOURS(1));
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_advance(s, PAWL_HOURS(1));
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, INSIDE), BLOCKED);
-    assert_true(stage_count(s, "body") >= 1); /* again for each thread that had it */
-    assert_int_equal(stage_count(s, "before"), 1);
-    assert_int_equal(stage_count(s, "after"), 1);
-    assert_int_equal(stage_count(s, "moved"), 0);
-    atomic_store(stage_number(s, LET_GO), 1);
+    assert_true(fixture_count(s, "body") >= 1); /* again for each thread that had it */
+    assert_int_equal(fixture_count(s, "before"), 1);
+    assert_int_equal(fixture_count(s, "after"), 1);
+    assert_int_equal(fixture_count(s, "moved"), 0);
+    atomic_store(fixture_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
     served_end(&v);
 }
@@ -121,15 +121,15 @@ static void who_stands_still_holds_up_nobody(conf *c)
 static void there_is_a_limit_of_threads(conf *c)
 {
     enum { BLOCKED = 12, LIMIT = 3 };
-    served v = serve(c, 1, LIMIT);
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, blocked);
+    served_fixture v = serve(c, 1, LIMIT);
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, blocked);
     served_begin(&v);
     start_many(s, v.p, "blocked", BLOCKED);
     TMP_AWAIT(number(s, INSIDE) == LIMIT);
-    stage_advance(s, 3000);
+    fixture_advance(s, 3000);
     TMP_AWAIT(number(s, LAPS) > 100 * LIMIT); /* time enough for another one to come */
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
     assert_int_equal(number(s, MOST), LIMIT);
     served_end(&v);
@@ -139,15 +139,15 @@ static void there_is_a_limit_of_threads(conf *c)
 static void more_threads_than_there_can_be(conf *c)
 {
     enum { BLOCKED = 70, LIMIT = 64 };
-    served v = serve(c, 1, 1000);
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, blocked);
+    served_fixture v = serve(c, 1, 1000);
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, blocked);
     served_begin(&v);
     start_many(s, v.p, "blocked", BLOCKED);
     TMP_AWAIT(number(s, INSIDE) == LIMIT);
-    int64_t until = stage_now(s) + 200; /* in which there would be more */
-    TMP_AWAIT(stage_now(s) >= until);
-    atomic_store(stage_number(s, LET_GO), 1);
+    int64_t until = fixture_now(s) + 200; /* in which there would be more */
+    TMP_AWAIT(fixture_now(s) >= until);
+    atomic_store(fixture_number(s, LET_GO), 1);
     finish_many(s, v.p, "blocked", BLOCKED);
     assert_int_equal(number(s, MOST), LIMIT);
     served_end(&v);
@@ -168,15 +168,12 @@ static const char *hurried(pawl_run *run, const char *input)
     return pawl_call(run, "stand", input, PAWL_CALL(.attempt_ms = LIMIT_MS, .attempts = 1));
 }
 
-static void register_crowd(served *v, int64_t at_most)
+static void register_crowd(served_fixture *v, int64_t at_most)
 {
-    STAGE_CODE(
-        v->stage, v->p,
-        pawl_register_work(v->p, "stand", standing, PAWL_WORK(.arg = v->stage, .at_most = at_most)),
-        PAWL_OK);
-    STAGE_REGISTER(v->stage, v->p, crowded);
-    STAGE_REGISTER(v->stage, v->p, hurried);
-    STAGE_REGISTER(v->stage, v->p, timed);
+    fixture_register_limited(v->fixture, v->p, "stand", standing, at_most);
+    FIXTURE_REGISTER(v->fixture, v->p, crowded);
+    FIXTURE_REGISTER(v->fixture, v->p, hurried);
+    FIXTURE_REGISTER(v->fixture, v->p, timed);
 }
 
 static int count_calls(const pawl_event *e, void *arg)
@@ -186,10 +183,10 @@ static int count_calls(const pawl_event *e, void *arg)
 }
 
 /* It has recorded its call: it is in it, or waits for a place. */
-static int is_in_line(stage *s, pawl *p, const char *id)
+static int is_in_line(engine_fixture *s, pawl *p, const char *id)
 {
     int calls = 0;
-    STAGE_CODE(s, p, pawl_history(p, id, 0, 0, count_calls, &calls), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_history(p, id, 0, 0, count_calls, &calls), PAWL_OK);
     return calls;
 }
 
@@ -197,18 +194,18 @@ static int is_in_line(stage *s, pawl *p, const char *id)
 static void no_more_than_may_be(conf *c)
 {
     enum { RUNS = 12, AT_MOST = 2 };
-    served v = serve(c, 2, 4);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 2, 4);
+    engine_fixture *s = v.fixture;
     register_crowd(&v, AT_MOST);
     served_begin(&v);
     start_many(s, v.p, "crowded", RUNS);
     TMP_AWAIT(number(s, INSIDE) == AT_MOST);
-    stage_start(s, v.p, "timed", "run", "7"); /* there is a thread for this */
-    TMP_AWAIT(stage_wakes(s, v.p, "run") > stage_now(s));
-    stage_advance(s, PAWL_HOURS(1));
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_start(s, v.p, "timed", "run", "7"); /* there is a thread for this */
+    TMP_AWAIT(fixture_wake_at(s, v.p, "run") > fixture_now(s));
+    fixture_advance(s, PAWL_HOURS(1));
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, INSIDE), AT_MOST);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     finish_many(s, v.p, "crowded", RUNS);
     assert_int_equal(number(s, MOST), AT_MOST);
     served_end(&v);
@@ -218,60 +215,61 @@ static void no_more_than_may_be(conf *c)
 static void a_long_line(conf *c)
 {
     enum { RUNS = 40 };
-    served v = {.stage = stage_new(c)};
-    stage *s = v.stage;
-    stage_go(s);
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
     register_crowd(&v, 1);
     served_begin(&v);
     start_many(s, v.p, "crowded", RUNS);
     TMP_AWAIT(number(s, INSIDE) == 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     finish_many(s, v.p, "crowded", RUNS);
     assert_int_equal(number(s, MOST), 1);
     served_end(&v);
 }
 
-/* Who is held while he waits does not come when he is asked in: then the next one does. */
+/* A run that is held while it waits does not take the slot that was reserved for it: then the next
+ * one does. */
 static void the_next_one_is_asked_in(conf *c)
 {
-    served v = serve(c, 1, 0);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 1, 0);
+    engine_fixture *s = v.fixture;
     register_crowd(&v, 1);
     served_begin(&v);
     for (int i = 0; i < 3; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, v.p, "crowded", id, "1");
+        fixture_start(s, v.p, "crowded", id, "1");
         TMP_AWAIT(is_in_line(s, v.p, id));
         TMP_AWAIT(number(s, INSIDE) == 1);
     }
-    STAGE_CODE(s, v.p, pawl_hold(v.p, "run-1", NULL), PAWL_OK);
-    atomic_store(stage_number(s, LET_GO), 1);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run-0", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run-2", PAWL_FOREVER, NULL), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_release(v.p, "run-1"), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_hold(v.p, "run-1", NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run-0", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run-2", PAWL_FOREVER, NULL), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_release(v.p, "run-1"), PAWL_OK);
     TMP_AWAIT(pawl_wait(v.p, "run-1", 1000, NULL) == PAWL_OK);
     assert_int_equal(number(s, MOST), 1);
     served_end(&v);
 }
 
 /* A function whose time is over is still in it. */
-static void who_is_late_has_his_place(conf *c)
+static void a_late_function_keeps_its_slot(conf *c)
 {
-    served v = serve(c, 1, 0);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 1, 0);
+    engine_fixture *s = v.fixture;
     register_crowd(&v, 1);
     served_begin(&v);
-    stage_start(s, v.p, "hurried", "late", "1");
+    fixture_start(s, v.p, "hurried", "late", "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    stage_advance(s, LIMIT_MS);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
+    fixture_advance(s, LIMIT_MS);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
     assert_int_equal(number(s, INSIDE), 1);
-    stage_start(s, v.p, "crowded", "next", "1");
+    fixture_start(s, v.p, "crowded", "next", "1");
     TMP_AWAIT(is_in_line(s, v.p, "next"));
-    atomic_store(stage_number(s, LET_GO), 1);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "next", PAWL_FOREVER, NULL), PAWL_OK);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "next", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, MOST), 1);
     served_end(&v);
 }
@@ -281,52 +279,52 @@ static void who_is_late_has_his_place(conf *c)
 /* The first attempt stands still, until it is let go; the others come back. */
 static const char *slow_once(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
+    engine_fixture *s = pawl_work_arg(work);
     if (pawl_work_attempt(work) == 1) {
-        atomic_fetch_add(stage_number(s, INSIDE), 1);
+        atomic_fetch_add(fixture_number(s, INSIDE), 1);
         while (!pawl_work_cancelled(work))
             poll(NULL, 0, 1);
-        stage_note(s, "cancelled");
+        fixture_note(s, "cancelled");
         await_let_go(s);
-        /* Whatever it says now, nobody hears it. */
+        /* Whatever it gives now is dropped. */
         pawl_work_fail(work, PAWL_PERMANENT, "late", "%s", pawl_work_run_id(work));
-        atomic_fetch_add(stage_number(s, LATE), 1);
+        atomic_fetch_add(fixture_number(s, LATE), 1);
         return input;
     }
-    while (stage_count(s, "cancelled") == 0) /* that one may not have noticed yet */
+    while (fixture_count(s, "cancelled") == 0) /* that one may not have noticed yet */
         poll(NULL, 0, 1);
-    stage_note(s, "again");
+    fixture_note(s, "again");
     return pawl_work_json(work, "%" PRId64, pawl_work_attempt(work));
 }
 
 static const char *impatient(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     const char *n = pawl_step(run, "slow", slow_once, input,
                               PAWL_CALL(.arg = s, .attempt_ms = LIMIT_MS, .backoff_ms = 10));
-    pawl_step(run, "next", stage_echo, n, PAWL_CALL(.arg = s));
+    pawl_step(run, "next", fixture_echo, n, PAWL_CALL(.arg = s));
     return n;
 }
 
 /* The run goes on beside the function whose time is over, ends, and is not disturbed by it. */
 static void a_late_return_is_dropped(conf *c)
 {
-    served v = serve(c, 1, 0);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 1, 0);
+    engine_fixture *s = v.fixture;
     pawl_outcome *o = NULL;
-    STAGE_REGISTER(s, v.p, impatient);
+    FIXTURE_REGISTER(s, v.p, impatient);
     served_begin(&v);
-    stage_start(s, v.p, "impatient", "run", "1");
+    fixture_start(s, v.p, "impatient", "run", "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    stage_advance(s, LIMIT_MS);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
+    fixture_advance(s, LIMIT_MS);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_OK);
     assert_string_equal(pawl_outcome_value(o), "2");
     assert_int_equal(number(s, LATE), 0);
-    STAGE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
-    STAGE_NOTES(s, "cancelled again next");
-    atomic_store(stage_number(s, LET_GO), 1);
+    FIXTURE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
+    FIXTURE_NOTES(s, "cancelled again next");
+    atomic_store(fixture_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, LATE) == 1);
-    STAGE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
+    FIXTURE_HISTORY(s, v.p, "run", "step-again:slow done step:next");
     pawl_outcome_free(o);
     served_end(&v);
 }
@@ -339,20 +337,20 @@ static const char *stands_for_ever(pawl_run *run, const char *input)
 /* A run that is cancelled does not wait for a function that does not listen. */
 static void a_cancel_does_not_wait_for_ever(conf *c)
 {
-    served v = {.stage = stage_new(c)};
-    stage *s = v.stage;
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
     pawl_outcome *o = NULL;
-    stage_go(s);
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
-    STAGE_REGISTER(s, v.p, stands_for_ever);
+    fixture_run_clock(s);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 50));
+    FIXTURE_REGISTER(s, v.p, stands_for_ever);
     served_begin(&v);
-    stage_start(s, v.p, "stands_for_ever", "run", "1");
+    fixture_start(s, v.p, "stands_for_ever", "run", "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    STAGE_CODE(s, v.p, pawl_cancel(v.p, "run", "enough"), PAWL_OK);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_CANCELLED);
+    FIXTURE_CODE(s, v.p, pawl_cancel(v.p, "run", "enough"), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_CANCELLED);
     assert_string_equal(pawl_outcome_message(o), "enough");
     assert_int_equal(number(s, INSIDE), 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
     pawl_outcome_free(o);
     served_end(&v);
@@ -364,34 +362,34 @@ static const char *given_up(pawl_run *run, const char *input)
                      PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = LIMIT_MS, .attempts = 1));
 }
 
-/* Nobody waits for the function of a run that has failed by it. */
+/* No thread waits for the function of a run that has failed by it. */
 static void a_last_attempt_is_given_up(conf *c)
 {
-    served v = serve(c, 1, 0);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 1, 0);
+    engine_fixture *s = v.fixture;
     pawl_outcome *o = NULL;
-    STAGE_REGISTER(s, v.p, given_up);
+    FIXTURE_REGISTER(s, v.p, given_up);
     served_begin(&v);
-    stage_start(s, v.p, "given_up", "run", "1");
+    fixture_start(s, v.p, "given_up", "run", "1");
     TMP_AWAIT(number(s, INSIDE) == 1);
-    stage_advance(s, LIMIT_MS);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_FAILED);
+    fixture_advance(s, LIMIT_MS);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, &o), PAWL_FAILED);
     assert_string_equal(pawl_outcome_name(o), "timeout");
     assert_string_equal(pawl_outcome_where(o), "stand");
     assert_int_equal(number(s, INSIDE), 1);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     TMP_AWAIT(number(s, INSIDE) == 0);
-    STAGE_HISTORY(s, v.p, "run", "step-failed:stand");
+    FIXTURE_HISTORY(s, v.p, "run", "step-failed:stand");
     pawl_outcome_free(o);
     served_end(&v);
 }
 
-/* Its time is over before anybody would call it slow, and there is no other thread: the run waits
- * for its own, and is gone on with there. */
+/* Its time is over before it would count as slow, and there is no other thread: the run waits for
+ * its own, and is gone on with there. */
 static const char *just_too_slow(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_advance(s, 1);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_advance(s, 1);
     poll(NULL, 0, 20); /* so that it is noticed before it returns */
     return input;
 }
@@ -405,15 +403,15 @@ static const char *very_impatient(pawl_run *run, const char *input)
 
 static void late_on_the_only_thread(conf *c)
 {
-    served v = {.stage = stage_new(c)}; /* its clock stands still */
-    stage *s = v.stage;
+    served_fixture v = {.fixture = fixture_new(c)}; /* its clock stands still */
+    engine_fixture *s = v.fixture;
     pawl_outcome *o = NULL;
-    v.p = stage_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = 1));
-    STAGE_REGISTER(s, v.p, very_impatient);
+    v.p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = 1));
+    FIXTURE_REGISTER(s, v.p, very_impatient);
     served_begin(&v);
-    stage_start(s, v.p, "very_impatient", "run", "1");
-    TMP_AWAIT((stage_advance(s, 1), pawl_wait(v.p, "run", 0, NULL) != PAWL_TIMEOUT));
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, &o), PAWL_FAILED);
+    fixture_start(s, v.p, "very_impatient", "run", "1");
+    TMP_AWAIT((fixture_advance(s, 1), pawl_wait(v.p, "run", 0, NULL) != PAWL_TIMEOUT));
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", 0, &o), PAWL_FAILED);
     assert_string_equal(pawl_outcome_name(o), "timeout");
     pawl_outcome_free(o);
     served_end(&v);
@@ -423,7 +421,7 @@ static void late_on_the_only_thread(conf *c)
 
 static const char *adding(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
+    fixture_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), pawl_work_run_id(work));
     return pawl_work_json(work, "%" PRId64, pawl_get_int(input, "", 0) + 1);
 }
 
@@ -436,7 +434,7 @@ static const char *flaky(pawl_work *work, const char *input)
 
 static const char *everything(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     const char *sum = pawl_step(run, "a", adding, input, PAWL_CALL(.arg = s));
     int64_t now = pawl_now(run);
     pawl_sleep(run, 20);
@@ -451,9 +449,9 @@ static const char *everything(pawl_run *run, const char *input)
 
 static void each_once(conf *c, int64_t threads, int64_t threads_max, int runs)
 {
-    served v = serve(c, threads, threads_max);
-    stage *s = v.stage;
-    STAGE_REGISTER(s, v.p, everything);
+    served_fixture v = serve(c, threads, threads_max);
+    engine_fixture *s = v.fixture;
+    FIXTURE_REGISTER(s, v.p, everything);
     served_begin(&v);
     start_many(s, v.p, "everything", runs);
     finish_many(s, v.p, "everything", runs);
@@ -461,7 +459,7 @@ static void each_once(conf *c, int64_t threads, int64_t threads_max, int runs)
         for (char step = 'a'; step <= 'c'; step++) {
             char name[48];
             snprintf(name, sizeof name, "%c-everything-%d", step, i);
-            assert_int_equal(stage_count(s, name), 1);
+            assert_int_equal(fixture_count(s, name), 1);
         }
     }
     served_end(&v);
@@ -509,8 +507,8 @@ static void many_start_the_same(conf *c)
     enum { STARTERS = 6 };
     starter starters[STARTERS];
     int64_t created = 0;
-    served v = serve(c, 2, 0);
-    STAGE_REGISTER(v.stage, v.p, everything);
+    served_fixture v = serve(c, 2, 0);
+    FIXTURE_REGISTER(v.fixture, v.p, everything);
     served_begin(&v);
     for (int i = 0; i < STARTERS; i++) {
         starters[i] = (starter){.p = v.p};
@@ -530,33 +528,34 @@ static void many_start_the_same(conf *c)
 /* A step that is under way when the engine is asked to stop hears of it, ends, and is recorded. */
 static void a_step_under_way_is_not_lost(conf *c)
 {
-    served v = serve(c, 2, 0);
-    stage *s = v.stage;
+    served_fixture v = serve(c, 2, 0);
+    engine_fixture *s = v.fixture;
     void *failed;
-    STAGE_REGISTER(s, v.p, blocked);
+    FIXTURE_REGISTER(s, v.p, blocked);
     served_begin(&v);
-    stage_start(s, v.p, "blocked", "run", "5");
+    fixture_start(s, v.p, "blocked", "run", "5");
     TMP_AWAIT(number(s, INSIDE) == 1);
     pawl_stop(v.p);
-    atomic_store(stage_number(s, LET_GO), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
     assert_int_equal(pthread_join(v.thread, &failed), 0);
     assert_null(failed);
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "run", 0, NULL), PAWL_OK);
-    STAGE_HISTORY(s, v.p, "run", "step:stand");
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", 0, NULL), PAWL_OK);
+    FIXTURE_HISTORY(s, v.p, "run", "step:stand");
     served_begin(&v); /* and it can begin again */
-    stage_start(s, v.p, "blocked", "other", "6");
-    STAGE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_start(s, v.p, "blocked", "other", "6");
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "other", PAWL_FOREVER, NULL), PAWL_OK);
     served_end(&v);
 }
 
 static const conf_case CASES[] = {
-    {"dx-reliability who stands still holds up nobody", who_stands_still_holds_up_nobody, 0},
+    {"dx-reliability a step that stands still holds up no other",
+     a_step_that_stands_still_holds_up_no_other, 0},
     {"there is a limit of threads", there_is_a_limit_of_threads, 0},
     {"more threads than there can be", more_threads_than_there_can_be, DB_DURABLE},
     {"no more than may be", no_more_than_may_be, 0},
     {"a long line", a_long_line, 0},
     {"the next one is asked in", the_next_one_is_asked_in, 0},
-    {"who is late has his place", who_is_late_has_his_place, 0},
+    {"a late function keeps its slot", a_late_function_keeps_its_slot, 0},
     {"dx-retry a late return is dropped", a_late_return_is_dropped, 0},
     {"dx-retry a last attempt is given up", a_last_attempt_is_given_up, 0},
     {"dx-Y10 a cancel does not wait for ever", a_cancel_does_not_wait_for_ever, 0},

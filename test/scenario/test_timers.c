@@ -1,5 +1,5 @@
-/* Sleeping, and asking again and again: not before the moment, once, in order, whatever the
- * clocks and the engines do meanwhile. */
+/* Timers and polling (pawl_until): not before the moment, once, in order, whatever the clocks and
+ * the engines do meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,13 @@
 static const char *sleeping(pawl_run *run, const char *input)
 {
     pawl_sleep(run, pawl_get_int(input, "", -1));
-    return pawl_step(run, "wake", stage_echo, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_ECHO(run, "wake", input);
 }
 
-static pawl *open_on(stage *s)
+static pawl *open_on(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, sleeping);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, sleeping);
     return p;
 }
 
@@ -31,35 +31,35 @@ static pawl *open_on(stage *s)
 
 static void not_before_and_then_at_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    int64_t began = stage_now(s);
-    stage_start(s, p, "sleeping", "run", "86400000");
-    stage_poll(s, p);
-    assert_int_equal(stage_wakes(s, p, "run"), began + PAWL_DAYS(1));
+    int64_t began = fixture_now(s);
+    fixture_start(s, p, "sleeping", "run", "86400000");
+    fixture_poll(s, p);
+    assert_int_equal(fixture_wake_at(s, p, "run"), began + PAWL_DAYS(1));
     assert_in_range(pawl_timeout(p), 1, 1000);
-    stage_advance(s, PAWL_DAYS(1) - 1);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
+    fixture_advance(s, PAWL_DAYS(1) - 1);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
     assert_int_equal(pawl_timeout(p), 1);
-    stage_advance(s, 1);
-    if (!stage_serves()) /* threads do not wait for the next poll */
+    fixture_advance(s, 1);
+    if (!fixture_serves()) /* threads do not wait for the next poll */
         assert_int_equal(pawl_timeout(p), 0);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
-    STAGE_HISTORY(s, p, "run", "sleep woken step:wake");
-    STAGE_NOTES(s, "wake");
-    assert_int_equal(stage_wakes(s, p, "run"), 0);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
+    FIXTURE_HISTORY(s, p, "run", "sleep woken step:wake");
+    FIXTURE_NOTES(s, "wake");
+    assert_int_equal(fixture_wake_at(s, p, "run"), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *not_sleeping(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     pawl_sleep(run, 0);
-    pawl_sleep_until(run, stage_now(s));
-    pawl_sleep_until(run, stage_now(s) - 1);
+    pawl_sleep_until(run, fixture_now(s));
+    pawl_sleep_until(run, fixture_now(s) - 1);
     pawl_sleep_until(run, 0);
     pawl_sleep_until(run, -1);
     pawl_sleep_until(run, INT64_MIN);
@@ -68,16 +68,16 @@ static const char *not_sleeping(pawl_run *run, const char *input)
 
 static void what_is_past_does_not_wait(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    STAGE_REGISTER(s, p, not_sleeping);
-    stage_start(s, p, "not_sleeping", "run", "1");
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_DONE);
-    STAGE_HISTORY(s, p, "run",
-                  "sleep woken sleep woken sleep woken sleep woken sleep woken sleep woken");
+    FIXTURE_REGISTER(s, p, not_sleeping);
+    fixture_start(s, p, "not_sleeping", "run", "1");
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_DONE);
+    FIXTURE_HISTORY(s, p, "run",
+                    "sleep woken sleep woken sleep woken sleep woken sleep woken sleep woken");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *until_the_end(pawl_run *run, const char *input)
@@ -88,36 +88,36 @@ static const char *until_the_end(pawl_run *run, const char *input)
     return input;
 }
 
-/* Sums beyond the end of time are its end: nobody ever wakes, and nothing breaks. */
+/* Sums beyond the end of time are its end: the run never wakes, and nothing breaks. */
 static void the_end_of_time_does_not_come(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    STAGE_REGISTER(s, p, until_the_end);
-    stage_start(s, p, "until_the_end", "one", "1");
-    stage_start(s, p, "until_the_end", "two", "2");
-    stage_start(s, p, "sleeping", "three", "9223372036854775807");
-    stage_poll(s, p);
-    stage_advance(s, PAWL_DAYS(20000));
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "one"), PAWL_RUN_LIVE);
-    assert_int_equal(stage_phase(s, p, "two"), PAWL_RUN_LIVE);
-    assert_int_equal(stage_phase(s, p, "three"), PAWL_RUN_LIVE);
-    STAGE_NOTES(s, "");
+    FIXTURE_REGISTER(s, p, until_the_end);
+    fixture_start(s, p, "until_the_end", "one", "1");
+    fixture_start(s, p, "until_the_end", "two", "2");
+    fixture_start(s, p, "sleeping", "three", "9223372036854775807");
+    fixture_poll(s, p);
+    fixture_advance(s, PAWL_DAYS(20000));
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "one"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_phase(s, p, "two"), PAWL_RUN_LIVE);
+    assert_int_equal(fixture_phase(s, p, "three"), PAWL_RUN_LIVE);
+    FIXTURE_NOTES(s, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void a_negative_sleep_is_a_mistake(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    stage_start(s, p, "sleeping", "one", "-1");
-    stage_start(s, p, "sleeping", "two", "-9223372036854775808");
-    STAGE_HELD(s, p, "one", "negative");
-    STAGE_HELD(s, p, "two", "negative");
+    fixture_start(s, p, "sleeping", "one", "-1");
+    fixture_start(s, p, "sleeping", "two", "-9223372036854775808");
+    FIXTURE_HELD(s, p, "one", "negative");
+    FIXTURE_HELD(s, p, "two", "negative");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Several ---- */
@@ -127,7 +127,7 @@ static void note_age(pawl_run *run, int64_t began)
 {
     char name[24];
     snprintf(name, sizeof name, "%lld", (long long)(pawl_now(run) - began));
-    pawl_step(run, name, stage_echo, "1", PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_ECHO(run, name, "1");
 }
 
 static const char *chained(pawl_run *run, const char *input)
@@ -145,14 +145,14 @@ static const char *chained(pawl_run *run, const char *input)
 /* Equal sleeps one after the other are different ones. */
 static void one_after_the_other(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, chained);
-    stage_start(s, p, "chained", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "20 40 60 100");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, chained);
+    fixture_start(s, p, "chained", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "20 40 60 100");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 enum { MANY = 120 };
@@ -160,82 +160,82 @@ enum { MANY = 120 };
 static const char *noting(pawl_run *run, const char *input)
 {
     pawl_sleep(run, pawl_get_int(input, "", -1));
-    stage_note(pawl_arg(run), "%s", input);
+    fixture_note(pawl_arg(run), "%s", input);
     return input;
 }
 
 /* Started in any order, woken in theirs. */
 static void many_in_their_order(conf *c)
 {
-    STAGE_BY_HAND();
+    FIXTURE_BY_HAND();
     char wanted[MANY * 8] = "";
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, noting);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, noting);
     for (int i = 0; i < MANY; i++) {
         char id[32], input[32];
         int ms = 1000 + (i * 47) % MANY; /* each once */
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", ms);
-        stage_start(s, p, "noting", id, input);
+        fixture_start(s, p, "noting", id, input);
         snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s%d", i ? " " : "",
                  1000 + i);
     }
-    stage_poll(s, p);
-    STAGE_NOTES(s, "");
-    stage_advance(s, 5000); /* all are late, and in order nevertheless */
-    stage_poll(s, p);
-    STAGE_NOTES(s, wanted);
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "");
+    fixture_advance(s, 5000); /* all are late, and in order nevertheless */
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, wanted);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void many_at_the_same_moment(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, noting);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, noting);
     for (int i = 0; i < MANY; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "noting", id, "5000");
+        fixture_start(s, p, "noting", id, "5000");
     }
-    stage_poll(s, p);
-    stage_advance(s, 4999);
-    stage_poll(s, p);
-    assert_int_equal(stage_count(s, "5000"), 0);
-    stage_advance(s, 1);
-    stage_poll(s, p);
-    assert_int_equal(stage_count(s, "5000"), MANY);
+    fixture_poll(s, p);
+    fixture_advance(s, 4999);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_count(s, "5000"), 0);
+    fixture_advance(s, 1);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_count(s, "5000"), MANY);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* ---- While nobody is there ---- */
+/* ---- While no engine is there ---- */
 
 /* The moment passes before another engine comes, or after: it fires once, not before. */
 static void a_timer_outlives_the_engine(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
-    stage_start(s, p, "sleeping", "passes", "5000");
-    stage_start(s, p, "sleeping", "comes", "9000");
-    stage_poll(s, p);
+    fixture_start(s, p, "sleeping", "passes", "5000");
+    fixture_start(s, p, "sleeping", "comes", "9000");
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 7000);
+    fixture_advance(s, 7000);
     p = open_on(s);
-    stage_poll(s, p);
-    assert_int_equal(stage_phase(s, p, "passes"), PAWL_RUN_DONE);
-    assert_int_equal(stage_phase(s, p, "comes"), PAWL_RUN_LIVE);
-    stage_advance(s, 1999);
-    stage_poll(s, p);
-    STAGE_NOTES(s, "wake");
-    STAGE_DONE(s, p, "comes", "9000");
-    STAGE_HISTORY(s, p, "passes", "sleep woken step:wake");
-    STAGE_HISTORY(s, p, "comes", "sleep woken step:wake");
-    STAGE_NOTES(s, "wake wake");
+    fixture_poll(s, p);
+    assert_int_equal(fixture_phase(s, p, "passes"), PAWL_RUN_DONE);
+    assert_int_equal(fixture_phase(s, p, "comes"), PAWL_RUN_LIVE);
+    fixture_advance(s, 1999);
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "wake");
+    FIXTURE_DONE(s, p, "comes", "9000");
+    FIXTURE_HISTORY(s, p, "passes", "sleep woken step:wake");
+    FIXTURE_HISTORY(s, p, "comes", "sleep woken step:wake");
+    FIXTURE_NOTES(s, "wake wake");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Clocks that jump ---- */
@@ -267,45 +267,45 @@ static const char *watching(pawl_run *run, const char *input)
  * the time go back, or a sleep that was too short. */
 static void the_date_counts(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, watching);
-    stage_start(s, p, "watching", "run", "1");
-    stage_poll(s, p);
-    stage_set_clock(s, stage_now(s) - 3000);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
-    STAGE_HISTORY(s, p, "run", "now sleep");
-    stage_advance(s, NAP_MS + 2000);
-    stage_poll(s, p);
-    STAGE_HISTORY(s, p, "run", "now sleep woken now sleep");
-    stage_set_clock(s, stage_now(s) + 10000);
-    stage_advance(s, 1000); /* where there is a server it is asked once a second */
-    stage_poll(s, p);
-    STAGE_HISTORY(s, p, "run", "now sleep woken now sleep woken now sleep");
-    stage_set_clock(s, stage_now(s) - 10000);
-    STAGE_DONE(s, p, "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, watching);
+    fixture_start(s, p, "watching", "run", "1");
+    fixture_poll(s, p);
+    fixture_set_clock(s, fixture_now(s) - 3000);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
+    FIXTURE_HISTORY(s, p, "run", "now sleep");
+    fixture_advance(s, NAP_MS + 2000);
+    fixture_poll(s, p);
+    FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep");
+    fixture_set_clock(s, fixture_now(s) + 10000);
+    fixture_advance(s, 1000); /* where there is a server it is asked once a second */
+    fixture_poll(s, p);
+    FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep woken now sleep");
+    fixture_set_clock(s, fixture_now(s) - 10000);
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-/* Threads that wait for a moment notice that somebody has set the date past it. */
+/* Threads that wait for a moment notice that the date was set past it. */
 static void the_date_counts_for_threads(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pthread_t server;
-    stage_go(s);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = 2));
-    STAGE_REGISTER(s, p, napping);
-    stage_start(s, p, "napping", "run", "3600000");
-    assert_int_equal(pthread_create(&server, NULL, stage_serve, p), 0);
-    TMP_AWAIT(stage_wakes(s, p, "run") > stage_now(s));
-    stage_set_clock(s, stage_now(s) + PAWL_HOURS(1));
-    STAGE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    fixture_run_clock(s);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
+    FIXTURE_REGISTER(s, p, napping);
+    fixture_start(s, p, "napping", "run", "3600000");
+    assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
+    TMP_AWAIT(fixture_wake_at(s, p, "run") > fixture_now(s));
+    fixture_set_clock(s, fixture_now(s) + PAWL_HOURS(1));
+    FIXTURE_CODE(s, p, pawl_wait(p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     pawl_stop(p);
     assert_int_equal(pthread_join(server, NULL), 0);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Until ---- */
@@ -313,9 +313,9 @@ static void the_date_counts_for_threads(conf *c)
 /* What is asked: true at the n-th time; the input says when, and how it fails before. */
 static const char *look(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    int64_t n = atomic_fetch_add(stage_number(s, 1), 1) + 1;
-    stage_note(s, "%lld", (long long)(stage_now(s) - atomic_load(stage_number(s, 0))));
+    engine_fixture *s = pawl_work_arg(work);
+    int64_t n = atomic_fetch_add(fixture_number(s, 1), 1) + 1;
+    fixture_note(s, "%lld", (long long)(fixture_now(s) - atomic_load(fixture_number(s, 0))));
     if (n >= pawl_get_int(input, "/at", INT64_MAX))
         return pawl_work_part(work, input, "/gives");
     if (pawl_get_bool(input, "/permanent", 0))
@@ -351,67 +351,67 @@ static void asked_until_it_says_something(conf *c)
         {"{\"permanent\":true}", NULL, "0"},
         {"{\"at\":2,\"gives\":1,\"every\":9223372036854775807,\"timeout\":50}", "1", "0 50"},
     };
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_work(p, "look", look, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_REGISTER(s, p, looking);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register_work(s, p, "look", look);
+    FIXTURE_REGISTER(s, p, looking);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%zu", i);
-        stage_forget(s);
-        atomic_store(stage_number(s, 0), stage_now(s));
-        atomic_store(stage_number(s, 1), 0);
-        stage_start(s, p, "looking", id, CASES[i].input);
+        fixture_clear_notes(s);
+        atomic_store(fixture_number(s, 0), fixture_now(s));
+        atomic_store(fixture_number(s, 1), 0);
+        fixture_start(s, p, "looking", id, CASES[i].input);
         if (CASES[i].value)
-            stage_done(s, p, id, CASES[i].value, (int)i);
+            fixture_done(s, p, id, CASES[i].value, (int)i);
         else
-            stage_failed(s, p, id, "gone", "nothing to look at", (int)i);
-        stage_notes(s, CASES[i].notes, (int)i);
-        STAGE_HISTORY(s, p, id, CASES[i].value ? "until:look done" : "until:look failed");
+            fixture_failed(s, p, id, "gone", "nothing to look at", (int)i);
+        fixture_notes(s, CASES[i].notes, (int)i);
+        FIXTURE_HISTORY(s, p, id, CASES[i].value ? "until:look done" : "until:look failed");
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static void wrong_pauses_are_mistakes(conf *c)
 {
     static const char *const INPUTS[] = {"{\"every\":0}", "{\"every\":-1}", "{\"timeout\":-1}"};
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, looking);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, looking);
     for (size_t i = 0; i < sizeof INPUTS / sizeof *INPUTS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%zu", i);
-        stage_start(s, p, "looking", id, INPUTS[i]);
-        STAGE_HELD(s, p, id, "pawl_until");
+        fixture_start(s, p, "looking", id, INPUTS[i]);
+        FIXTURE_HELD(s, p, id, "pawl_until");
     }
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
-static pawl *open_looking(stage *s)
+static pawl *open_looking(engine_fixture *s)
 {
-    pawl *p = stage_open(s, NULL);
-    STAGE_CODE(s, p, pawl_register_work(p, "look", look, PAWL_WORK(.arg = s)), PAWL_OK);
-    STAGE_REGISTER(s, p, looking);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register_work(s, p, "look", look);
+    FIXTURE_REGISTER(s, p, looking);
     return p;
 }
 
 /* The end of the asking stays where it was; what was said once is not asked for again. */
 static void asking_outlives_the_engine(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_looking(s);
-    atomic_store(stage_number(s, 0), stage_now(s));
-    stage_start(s, p, "looking", "run", "{\"timeout\":1000,\"every\":600}");
-    stage_poll(s, p);
+    atomic_store(fixture_number(s, 0), fixture_now(s));
+    fixture_start(s, p, "looking", "run", "{\"timeout\":1000,\"every\":600}");
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 900);
+    fixture_advance(s, 900);
     p = open_looking(s);
-    STAGE_DONE(s, p, "run", "null");
-    STAGE_NOTES(s, "0 900 1000");
+    FIXTURE_DONE(s, p, "run", "null");
+    FIXTURE_NOTES(s, "0 900 1000");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

@@ -15,63 +15,64 @@
 
 static void rows_and_record_commit_together(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    stage_start(s.stage, s.engine, "ordering", "run", "7");
-    STAGE_DONE(s.stage, s.engine, "run", "1");
-    STAGE_HISTORY(s.stage, s.engine, "run", "transact:order");
-    assert_int_equal(shop_orders(&s), 1);
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    fixture_start(s.fixture, s.engine, "ordering", "run", "7");
+    FIXTURE_DONE(s.fixture, s.engine, "run", "1");
+    FIXTURE_HISTORY(s.fixture, s.engine, "run", "transact:order");
+    assert_int_equal(transact_fixture_orders(&s), 1);
     assert_int_equal(s.calls, 1);
-    shop_close(&s);
+    transact_fixture_close(&s);
 }
 
 static const char *much(pawl_run *run, const char *input)
 {
-    shop *s = pawl_arg(run);
+    transact_fixture *s = pawl_arg(run);
     pawl_now(run);
     pawl_uuid(run);
-    pawl_transact(run, "first", shop_take_order, "1", PAWL_CALL(.arg = s));
-    pawl_step(run, "between", stage_echo, input, PAWL_CALL(.arg = s->stage));
+    pawl_transact(run, "first", transact_fixture_take_order, "1", PAWL_CALL(.arg = s));
+    pawl_step(run, "between", fixture_echo, input, PAWL_CALL(.arg = s->fixture));
     pawl_set_status(run, "\"in between\"");
     pawl_attr(run, "colour", "\"red\"");
-    pawl_transact(run, "second", shop_take_order, "2", PAWL_CALL(.arg = s));
+    pawl_transact(run, "second", transact_fixture_take_order, "2", PAWL_CALL(.arg = s));
     pawl_sleep(run, 1000);
-    pawl_transact(run, "third", shop_take_order, "3", PAWL_CALL(.arg = s));
-    return pawl_transact(run, "fourth", shop_take_order, "4", PAWL_CALL(.arg = s));
+    pawl_transact(run, "third", transact_fixture_take_order, "3", PAWL_CALL(.arg = s));
+    return pawl_transact(run, "fourth", transact_fixture_take_order, "4", PAWL_CALL(.arg = s));
 }
 
 static void what_came_before_is_recorded_before(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    STAGE_CODE(s.stage, s.engine,
-               pawl_register_workflow(s.engine, "much", much, PAWL_WORKFLOW(.arg = &s)), PAWL_OK);
-    stage_start(s.stage, s.engine, "much", "run", "7");
-    STAGE_DONE(s.stage, s.engine, "run", "1");
-    STAGE_HISTORY(s.stage, s.engine, "run",
-                  "now uuid transact:first step:between status attribute:colour transact:second"
-                  " sleep woken transact:third transact:fourth");
-    assert_int_equal(shop_orders(&s), 4);
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    FIXTURE_CODE(s.fixture, s.engine,
+                 pawl_register_workflow(s.engine, "much", much, PAWL_WORKFLOW(.arg = &s)), PAWL_OK);
+    fixture_start(s.fixture, s.engine, "much", "run", "7");
+    FIXTURE_DONE(s.fixture, s.engine, "run", "1");
+    FIXTURE_HISTORY(s.fixture, s.engine, "run",
+                    "now uuid transact:first step:between status attribute:colour transact:second"
+                    " sleep woken transact:third transact:fourth");
+    assert_int_equal(transact_fixture_orders(&s), 4);
     assert_int_equal(s.calls, 4);
-    shop_close(&s);
+    transact_fixture_close(&s);
 }
 
 static void a_failure_takes_its_rows_with_it(conf *c)
 {
     static const struct {
-        shop_way way;
+        order_way way;
         const char *name;
         const char *history;
         int64_t calls;
     } WAYS[] = {
-        {SHOP_FAILS_FOR_GOOD, "sold-out", "transact-failed:order", 1},
-        {SHOP_GIVES_NO_JSON, "invalid", "transact-failed:order", 1},
-        {SHOP_FAILS, "sold-out", "transact-again:order sleep woken transact-failed:order", 2},
-        {SHOP_GIVES_NULL, "null", "transact-again:order sleep woken transact-failed:order", 2},
-        {SHOP_BREAKS_A_RULE, "commit", "transact-again:order sleep woken transact-failed:order", 2},
+        {ORDER_FAILS_FOR_GOOD, "sold-out", "transact-failed:order", 1},
+        {ORDER_GIVES_NO_JSON, "invalid", "transact-failed:order", 1},
+        {ORDER_FAILS, "sold-out", "transact-again:order sleep woken transact-failed:order", 2},
+        {ORDER_GIVES_NULL, "null", "transact-again:order sleep woken transact-failed:order", 2},
+        {ORDER_BREAKS_A_RULE, "commit", "transact-again:order sleep woken transact-failed:order",
+         2},
     };
-    shop s;
-    shop_open(&s, c);
+    transact_fixture s;
+    transact_fixture_open(&s, c);
     s.times = 99;
     s.attempts = 2;
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
@@ -79,44 +80,45 @@ static void a_failure_takes_its_rows_with_it(conf *c)
         snprintf(id, sizeof id, "run-%zu", i);
         s.way = WAYS[i].way;
         atomic_store(&s.calls, 0);
-        stage_start(s.stage, s.engine, "ordering", id, "7");
-        STAGE_FAILED(s.stage, s.engine, id, WAYS[i].name, "");
-        STAGE_HISTORY(s.stage, s.engine, id, WAYS[i].history);
-        assert_int_equal(shop_orders(&s), 0);
+        fixture_start(s.fixture, s.engine, "ordering", id, "7");
+        FIXTURE_FAILED(s.fixture, s.engine, id, WAYS[i].name, "");
+        FIXTURE_HISTORY(s.fixture, s.engine, id, WAYS[i].history);
+        assert_int_equal(transact_fixture_orders(&s), 0);
         assert_int_equal(s.calls, WAYS[i].calls);
     }
-    shop_close(&s);
+    transact_fixture_close(&s);
 }
 
 static void it_is_tried_again_as_a_step_is(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    s.way = SHOP_FAILS;
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    s.way = ORDER_FAILS;
     s.times = 2;
     s.attempts = 3;
-    int64_t began = stage_now(s.stage);
-    stage_start(s.stage, s.engine, "ordering", "run", "7");
-    STAGE_DONE(s.stage, s.engine, "run", "3");
-    assert_int_equal(stage_now(s.stage) - began, 3000);
-    STAGE_HISTORY(s.stage, s.engine, "run",
-                  "transact-again:order sleep woken transact-again:order sleep woken"
-                  " transact:order");
-    assert_int_equal(shop_orders(&s), 1);
+    int64_t began = fixture_now(s.fixture);
+    fixture_start(s.fixture, s.engine, "ordering", "run", "7");
+    FIXTURE_DONE(s.fixture, s.engine, "run", "3");
+    assert_int_equal(fixture_now(s.fixture) - began, 3000);
+    FIXTURE_HISTORY(s.fixture, s.engine, "run",
+                    "transact-again:order sleep woken transact-again:order sleep woken"
+                    " transact:order");
+    assert_int_equal(transact_fixture_orders(&s), 1);
     assert_int_equal(s.calls, 3);
-    shop_close(&s);
+    transact_fixture_close(&s);
 }
 
 static const char *give_back(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "back:%s", input);
+    fixture_note(pawl_work_arg(work), "back:%s", input);
     return "null";
 }
 
 static const char *regretting(pawl_run *run, const char *input)
 {
-    shop *s = pawl_arg(run);
-    pawl_transact(run, "order", shop_take_order, input, PAWL_CALL(.arg = s, .undo = "give_back"));
+    transact_fixture *s = pawl_arg(run);
+    pawl_transact(run, "order", transact_fixture_take_order, input,
+                  PAWL_CALL(.arg = s, .undo = "give_back"));
     pawl_fail(run, "regret", "it was too much");
     return NULL;
 }
@@ -124,79 +126,78 @@ static const char *regretting(pawl_run *run, const char *input)
 /* Its undo knows the result, in whichever attempt it came. */
 static void it_can_be_undone(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    STAGE_CODE(s.stage, s.engine,
-               pawl_register_workflow(s.engine, "regretting", regretting, PAWL_WORKFLOW(.arg = &s)),
-               PAWL_OK);
-    STAGE_CODE(s.stage, s.engine,
-               pawl_register_work(s.engine, "give_back", give_back, PAWL_WORK(.arg = s.stage)),
-               PAWL_OK);
-    s.way = SHOP_FAILS;
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    FIXTURE_CODE(
+        s.fixture, s.engine,
+        pawl_register_workflow(s.engine, "regretting", regretting, PAWL_WORKFLOW(.arg = &s)),
+        PAWL_OK);
+    fixture_register_work(s.fixture, s.engine, "give_back", give_back);
+    s.way = ORDER_FAILS;
     for (int i = 0; i < 2; i++) {
         char id[16], wanted[64];
         snprintf(id, sizeof id, "%d", 7 + i);
         snprintf(wanted, sizeof wanted, "back:{\"input\":%d,\"result\":%d}", 7 + i, 1 + i);
         s.times = i;
-        stage_start(s.stage, s.engine, "regretting", id, id);
-        STAGE_FAILED(s.stage, s.engine, id, "regret", "");
-        assert_int_equal(stage_count(s.stage, wanted), 1);
+        fixture_start(s.fixture, s.engine, "regretting", id, id);
+        FIXTURE_FAILED(s.fixture, s.engine, id, "regret", "");
+        assert_int_equal(fixture_count(s.fixture, wanted), 1);
     }
-    assert_int_equal(shop_orders(&s), 2);
-    shop_close(&s);
+    assert_int_equal(transact_fixture_orders(&s), 2);
+    transact_fixture_close(&s);
 }
 
-/* Nobody can stop it, but what it did too late does not count. */
+/* It cannot be stopped, but what it did too late does not count. */
 static void too_late_is_not_at_all(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    s.way = SHOP_IS_LATE;
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    s.way = ORDER_IS_LATE;
     s.times = 1;
     s.attempt_ms = 500;
-    stage_start(s.stage, s.engine, "ordering", "run", "7");
-    STAGE_DONE(s.stage, s.engine, "run", "2");
-    STAGE_HISTORY(s.stage, s.engine, "run", "transact-again:order sleep woken transact:order");
-    assert_int_equal(shop_orders(&s), 1);
-    shop_close(&s);
+    fixture_start(s.fixture, s.engine, "ordering", "run", "7");
+    FIXTURE_DONE(s.fixture, s.engine, "run", "2");
+    FIXTURE_HISTORY(s.fixture, s.engine, "run", "transact-again:order sleep woken transact:order");
+    assert_int_equal(transact_fixture_orders(&s), 1);
+    transact_fixture_close(&s);
 }
 
 /* ---- Misuse ---- */
 
 static void to_end_the_transaction_fails_for_good(conf *c)
 {
-    static const shop_way WAYS[] = {SHOP_COMMITS, SHOP_ROLLS_BACK, SHOP_BEGINS_ANEW,
-                                    SHOP_LEAVES_OPEN};
-    shop s;
-    shop_open(&s, c);
+    static const order_way WAYS[] = {ORDER_COMMITS, ORDER_ROLLS_BACK, ORDER_BEGINS_ANEW,
+                                     ORDER_LEAVES_OPEN};
+    transact_fixture s;
+    transact_fixture_open(&s, c);
     s.times = 99;
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%zu", i);
         s.way = WAYS[i];
         atomic_store(&s.calls, 0);
-        stage_start(s.stage, s.engine, "ordering", id, "7");
-        STAGE_FAILED(s.stage, s.engine, id, "misuse", "transaction");
-        STAGE_HISTORY(s.stage, s.engine, id, "transact-failed:order");
-        assert_int_equal(shop_orders(&s), WAYS[i] == SHOP_COMMITS);
+        fixture_start(s.fixture, s.engine, "ordering", id, "7");
+        FIXTURE_FAILED(s.fixture, s.engine, id, "misuse", "transaction");
+        FIXTURE_HISTORY(s.fixture, s.engine, id, "transact-failed:order");
+        assert_int_equal(transact_fixture_orders(&s), WAYS[i] == ORDER_COMMITS);
         assert_int_equal(s.calls, 1);
-        shop_do(&s, "DELETE FROM orders", 0);
+        transact_fixture_exec(&s, "DELETE FROM orders", 0);
         sqlite3_finalize(s.open);
         s.open = NULL;
     }
     s.times = 0;
-    stage_start(s.stage, s.engine, "ordering", "good", "7");
-    STAGE_DONE(s.stage, s.engine, "good", "1");
-    assert_int_equal(shop_orders(&s), 1);
-    shop_close(&s);
+    fixture_start(s.fixture, s.engine, "ordering", "good", "7");
+    FIXTURE_DONE(s.fixture, s.engine, "good", "1");
+    assert_int_equal(transact_fixture_orders(&s), 1);
+    transact_fixture_close(&s);
 }
 
 static void to_call_pawl_fails_for_good(conf *c)
 {
-    static const shop_way WAYS[] = {SHOP_CALLS_THIS, SHOP_CALLS_ANOTHER, SHOP_CALLS_THE_RUN,
-                                    SHOP_OPENS};
-    shop s;
-    shop_open(&s, c);
+    static const order_way WAYS[] = {ORDER_CALLS_THIS, ORDER_CALLS_ANOTHER, ORDER_CALLS_THE_RUN,
+                                     ORDER_OPENS};
+    transact_fixture s;
+    transact_fixture_open(&s, c);
     s.times = 99;
     assert_int_equal(pawl_open(&s.other, "memory:", NULL), PAWL_OK);
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
@@ -205,39 +206,41 @@ static void to_call_pawl_fails_for_good(conf *c)
         s.way = WAYS[i];
         s.answered = PAWL_OK;
         atomic_store(&s.calls, 0);
-        stage_start(s.stage, s.engine, "ordering", id, "7");
-        STAGE_FAILED(s.stage, s.engine, id, "misuse", "called pawl");
+        fixture_start(s.fixture, s.engine, "ordering", id, "7");
+        FIXTURE_FAILED(s.fixture, s.engine, id, "misuse", "called pawl");
         assert_int_equal(s.answered, PAWL_MISUSE);
-        assert_int_equal(shop_orders(&s), 0);
+        assert_int_equal(transact_fixture_orders(&s), 0);
         assert_int_equal(s.calls, 1);
     }
-    shop_close(&s);
+    transact_fixture_close(&s);
 }
 
-/* Somebody else has the run by now, whatever this engine believes: the function is not called. */
+/* Another node owns the run by now, whatever this engine believes: the function is not called. */
 static void without_its_claim_it_is_not_called(conf *c)
 {
-    shop s;
-    shop_open(&s, c);
-    stage_start(s.stage, s.engine, "ordering", "run", "7");
-    stage_poll(s.stage, s.engine);
-    assert_int_equal(shop_orders(&s), 1);
-    s.way = SHOP_FAILS;
+    transact_fixture s;
+    transact_fixture_open(&s, c);
+    fixture_start(s.fixture, s.engine, "ordering", "run", "7");
+    fixture_poll(s.fixture, s.engine);
+    assert_int_equal(transact_fixture_orders(&s), 1);
+    s.way = ORDER_FAILS;
     s.times = 1;
-    stage_start(s.stage, s.engine, "ordering", "lost", "8");
-    stage_poll(s.stage, s.engine); /* now it sleeps */
+    fixture_start(s.fixture, s.engine, "ordering", "lost", "8");
+    fixture_poll(s.fixture, s.engine); /* now it sleeps */
     assert_int_equal(s.calls, 2);
-    shop_do(&s,
-            c->server ? "UPDATE pawl.runs SET fence = fence + 1 WHERE id = 'lost'"
-                      : "UPDATE pawl_runs SET fence = fence + 1 WHERE id = 'lost'",
-            0);
+    transact_fixture_exec(
+        &s,
+        c->server
+            ? "UPDATE pawl.runs SET fence = fence + 1, owner = owner + 1000 WHERE id = 'lost'"
+            : "UPDATE pawl_runs SET fence = fence + 1, owner = owner + 1000 WHERE id = 'lost'",
+        0);
     for (int i = 0; i < 20; i++) {
-        stage_advance(s.stage, 500);
-        stage_poll(s.stage, s.engine);
+        fixture_advance(s.fixture, 500);
+        fixture_poll(s.fixture, s.engine);
     }
     assert_int_equal(s.calls, 2);
-    assert_int_equal(shop_orders(&s), 1);
-    shop_close(&s);
+    assert_int_equal(transact_fixture_orders(&s), 1);
+    transact_fixture_close(&s);
 }
 
 static const conf_case CASES[] = {

@@ -18,7 +18,7 @@
 enum { RUNS = 10 };
 
 /* An engine on a database that can be broken, and a clock that stands still. */
-typedef struct ground {
+typedef struct storage_fixture {
     db_fault plan;
     int broken;    /* no transaction can be begun … */
     int unwritten; /* … or no row of a journal can be written … */
@@ -29,11 +29,11 @@ typedef struct ground {
     int first; /* executions of the first step */
     int second;
     int lines; /* that runs have logged */
-} ground;
+} storage_fixture;
 
 static void break_it(void *arg, int64_t number, fault_call call, const char *sql)
 {
-    ground *g = arg;
+    storage_fixture *g = arg;
     int names = g->nameless > 0 && call == FAULT_CALL_PREPARE && strstr(sql, "SELECT name FROM");
     int row = g->unwritten && call == FAULT_CALL_NEXT && strstr(sql, "INSERT INTO {journal}");
     g->nameless -= names;
@@ -44,7 +44,7 @@ static void break_it(void *arg, int64_t number, fault_call call, const char *sql
 
 static db *wrap(void *arg, db *inner)
 {
-    ground *g = arg;
+    storage_fixture *g = arg;
     db *d = db_fault_wrap(inner, &g->plan);
     assert_non_null(d);
     return d;
@@ -58,7 +58,7 @@ static const char *count(pawl_work *work, const char *input)
 
 static void count_line(int level, const char *event, const char *fields, void *arg)
 {
-    ground *g = arg;
+    storage_fixture *g = arg;
     (void)level;
     (void)fields;
     g->lines += strcmp(event, "run") == 0;
@@ -67,13 +67,13 @@ static void count_line(int level, const char *event, const char *fields, void *a
 /* The line tells of the first step: it is not told before that is durable, and then once. */
 static const char *two_steps(pawl_run *run, const char *input)
 {
-    ground *g = pawl_arg(run);
+    storage_fixture *g = pawl_arg(run);
     pawl_step(run, "first", count, input, PAWL_CALL(.arg = &g->first));
     pawl_log(run, 1, "the first one is done");
     return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
 }
 
-static void open_ground(ground *g, const conf *c)
+static void open_fixture(storage_fixture *g, const conf *c)
 {
     memset(g, 0, sizeof *g);
     g->plan.before = break_it;
@@ -89,13 +89,13 @@ static void open_ground(ground *g, const conf *c)
                      PAWL_OK);
 }
 
-static void close_ground(ground *g)
+static void close_fixture(storage_fixture *g)
 {
     pawl_close(g->p);
     clock_fake_free(g->clock);
 }
 
-static void poll(ground *g)
+static void poll(storage_fixture *g)
 {
     int64_t did;
     do
@@ -103,14 +103,14 @@ static void poll(ground *g)
     while (did > 0);
 }
 
-static void start(ground *g, const char *id)
+static void start(storage_fixture *g, const char *id)
 {
     pawl_code rc = pawl_start(g->p, "w", id, "1", NULL);
     if (rc != PAWL_OK)
         fail_msg("%s", pawl_errtext(g->p));
 }
 
-static pawl_phase phase(ground *g, int number)
+static pawl_phase phase(storage_fixture *g, int number)
 {
     char id[32];
     pawl_info *info = NULL;
@@ -122,7 +122,7 @@ static pawl_phase phase(ground *g, int number)
 }
 
 /* All runs are somewhere between their steps when the disk gets full. */
-static void begin_and_break(ground *g, int *how)
+static void begin_and_break(storage_fixture *g, int *how)
 {
     poll(g); /* a node from here on: it owns what it starts */
     for (int i = 0; i < RUNS; i++) {
@@ -138,8 +138,8 @@ static void begin_and_break(ground *g, int *how)
 
 static void the_first_commit_lets_all_go_on(conf *c)
 {
-    ground g;
-    open_ground(&g, c);
+    storage_fixture g;
+    open_fixture(&g, c);
     begin_and_break(&g, &g.broken);
     for (int i = 0; i < 600; i++) {
         clock_fake_advance(g.clock, 1000);
@@ -157,14 +157,14 @@ static void the_first_commit_lets_all_go_on(conf *c)
     assert_int_equal(g.first, RUNS + 1);
     assert_int_equal(g.second, RUNS + 1);
     assert_int_equal(g.lines, RUNS + 1);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
-/* Nobody else commits: they find out themselves, soon enough and not too often. */
+/* No other thread commits: they find out themselves, soon enough and not too often. */
 static void they_try_more_and_more_seldom(conf *c)
 {
-    ground g;
-    open_ground(&g, c);
+    storage_fixture g;
+    open_fixture(&g, c);
     begin_and_break(&g, &g.unwritten);
     for (int i = 0; i < 60; i++) {
         clock_fake_advance(g.clock, 1000);
@@ -183,14 +183,14 @@ static void they_try_more_and_more_seldom(conf *c)
     for (int i = 0; i < RUNS; i++)
         assert_int_equal(phase(&g, i), PAWL_RUN_DONE);
     assert_int_equal(g.second, RUNS);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 /* ---- Reading ---- */
 
 static const char *step_and_attribute(pawl_run *run, const char *input)
 {
-    ground *g = pawl_arg(run);
+    storage_fixture *g = pawl_arg(run);
     pawl_step(run, "first", count, input, PAWL_CALL(.arg = &g->first));
     pawl_attr(run, "one", "1");
     pawl_attr(run, "two", "2");
@@ -200,8 +200,8 @@ static const char *step_and_attribute(pawl_run *run, const char *input)
 /* What it has done is committed all the same, and not done again. */
 static void reading_fails_after_a_step(conf *c)
 {
-    ground g;
-    open_ground(&g, c);
+    storage_fixture g;
+    open_fixture(&g, c);
     assert_int_equal(pawl_register_workflow(g.p, "a", step_and_attribute, PAWL_WORKFLOW(.arg = &g)),
                      PAWL_OK);
     g.nameless = 3;
@@ -213,17 +213,17 @@ static void reading_fails_after_a_step(conf *c)
     assert_int_equal(phase(&g, 0), PAWL_RUN_DONE);
     assert_int_equal(g.nameless, 0);
     assert_int_equal(g.first, 1);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 /* ---- A server that goes away ---- */
 
-/* Numbers of the stage: how often each step was executed, and whether the second one is to take the
- * server with it. */
+/* Numbers of the fixture: how often each step was executed, and whether the second one is to take
+ * the server with it. */
 enum { FIRST, SECOND, DEADLY };
 
 typedef struct server {
-    stage *stage;
+    engine_fixture *fixture;
     pgserver *it;
 } server;
 
@@ -231,8 +231,8 @@ static const char *tell(pawl_work *work, const char *input)
 {
     const server *v = pawl_work_arg(work);
     int second = strcmp(pawl_work_name(work), "second") == 0;
-    atomic_fetch_add(stage_number(v->stage, second ? SECOND : FIRST), 1);
-    if (second && atomic_exchange(stage_number(v->stage, DEADLY), 0))
+    atomic_fetch_add(fixture_number(v->fixture, second ? SECOND : FIRST), 1);
+    if (second && atomic_exchange(fixture_number(v->fixture, DEADLY), 0))
         pgserver_stop(v->it, PGSERVER_KILL);
     return input;
 }
@@ -246,77 +246,79 @@ static const char *sleeps_between(pawl_run *run, const char *input)
 }
 
 /* Half a minute without it. What the polls answer is the server's trouble, and not the runs'. */
-static void live_without_it(stage *s, pawl *p)
+static void live_without_it(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < 30; i++) {
         (void)pawl_poll(p, NULL);
-        stage_advance(s, 1000);
+        fixture_advance(s, 1000);
     }
 }
 
-static void begin_all(stage *s, pawl *p, server *v)
+static void begin_all(engine_fixture *s, pawl *p, server *v)
 {
-    STAGE_CODE(s, p, pawl_register_workflow(p, "w", sleeps_between, PAWL_WORKFLOW(.arg = v)),
-               PAWL_OK);
-    stage_poll(s, p);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "w", sleeps_between, PAWL_WORKFLOW(.arg = v)),
+                 PAWL_OK);
+    fixture_poll(s, p);
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "w", id, "1");
+        fixture_start(s, p, "w", id, "1");
     }
-    stage_poll(s, p);
-    assert_int_equal(atomic_load(stage_number(s, FIRST)), RUNS);
+    fixture_poll(s, p);
+    assert_int_equal(atomic_load(fixture_number(s, FIRST)), RUNS);
 }
 
-static void end_all(stage *s, pawl *p)
+static void end_all(engine_fixture *s, pawl *p)
 {
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        STAGE_DONE(s, p, id, "1");
-        STAGE_HISTORY(s, p, id, "step:first sleep woken step:second");
+        FIXTURE_DONE(s, p, id, "1");
+        FIXTURE_HISTORY(s, p, id, "step:first sleep woken step:second");
     }
-    assert_int_equal(atomic_load(stage_number(s, FIRST)), RUNS);
+    assert_int_equal(atomic_load(fixture_number(s, FIRST)), RUNS);
 }
 
 /* Gone while they sleep, and when they would wake: nothing is called that could not be recorded. */
 static void the_server_is_gone_for_a_while(conf *c)
 {
+    FIXTURE_BY_HAND(); /* test_kept has threads whose sessions end */
     if (!c->server)
         skip();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     server v = {s, c->server};
     begin_all(s, p, &v);
     pgserver_stop(c->server, PGSERVER_KILL);
     live_without_it(s, p);
-    assert_int_equal(atomic_load(stage_number(s, SECOND)), 0);
+    assert_int_equal(atomic_load(fixture_number(s, SECOND)), 0);
     pgserver_restart(c->server);
     end_all(s, p);
-    assert_int_equal(atomic_load(stage_number(s, SECOND)), RUNS);
+    assert_int_equal(atomic_load(fixture_number(s, SECOND)), RUNS);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* Gone while a step is being executed: what it gave is recorded when the server is back. */
 static void the_server_goes_during_a_step(conf *c)
 {
+    FIXTURE_BY_HAND();
     if (!c->server)
         skip();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
     server v = {s, c->server};
     begin_all(s, p, &v);
-    atomic_store(stage_number(s, DEADLY), 1);
-    stage_advance(s, 1000);
+    atomic_store(fixture_number(s, DEADLY), 1);
+    fixture_advance(s, 1000);
     live_without_it(s, p);
-    assert_int_equal(atomic_load(stage_number(s, DEADLY)), 0);
+    assert_int_equal(atomic_load(fixture_number(s, DEADLY)), 0);
     pgserver_restart(c->server);
-    assert_in_range(atomic_load(stage_number(s, SECOND)), 1, RUNS);
+    assert_in_range(atomic_load(fixture_number(s, SECOND)), 1, RUNS);
     end_all(s, p);
-    assert_int_equal(atomic_load(stage_number(s, SECOND)), RUNS);
+    assert_int_equal(atomic_load(fixture_number(s, SECOND)), RUNS);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Trouble at a bad moment: storage that fails in the middle of a turn, or while somebody sets the
- * clock. What was found by the simulator is here in short. */
+/* Trouble at a bad moment: storage that fails in the middle of a turn, or while the clock is set.
+ * Faults that were found by the simulator are here in short. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,47 +22,49 @@ static const int64_t HOUR_MS = 3600000;
 static const int64_t CLAIM_MS = 5000;
 
 /* An engine on a database that can be broken, and a clock that can be set. */
-typedef struct ground {
+typedef struct storage_fixture {
     clock_source source; /* first */
     clock_fake *clock;
     int64_t set_ms;
     db_fault plan;
-    const char *breaks; /* the next calls with this in their SQL fail … */
+    const char *breaks; /* the next calls with this in their SQL fail, … */
+    const char *also;   /* … or, if not NULL, with this, … */
     int times;          /* … so many of them */
-    int slow;           /* 1: the next commit takes long; 2: it has, and nobody was called since */
-    int stalls;         /* the commit of the next step is undecided; above 1: the next attempt to
+    int slow;   /* 1: the next commit takes long; 2: it has, and no function was called since */
+    int stalls; /* the commit of the next step is undecided; above 1: the next attempt to
                            settle it takes long */
-    atomic_int closes;  /* this thread closes the engine: */
+    atomic_int closes; /* this thread closes the engine … */
     pthread_t closer;
-    int late;  /* executions after that */
-    int looks; /* executions of the same step at all */
+    int64_t naps_ms; /* … and stands still for so long wherever it waits */
+    int late;        /* executions after that */
+    int looks;       /* executions of the same step at all */
     pawl *p;
     int first;
     int second;
-} ground;
+} storage_fixture;
 
 static int64_t now_ms(clock_source *c)
 {
-    ground *g = (ground *)(void *)c;
+    storage_fixture *g = (storage_fixture *)(void *)c;
     clock_source *inner = clock_fake_source(g->clock);
     return inner->now_ms(inner) + g->set_ms;
 }
 
 static int64_t mono_ns(clock_source *c)
 {
-    clock_source *inner = clock_fake_source(((ground *)(void *)c)->clock);
+    clock_source *inner = clock_fake_source(((storage_fixture *)(void *)c)->clock);
     return inner->mono_ns(inner);
 }
 
 static int wait_for(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
                     int64_t deadline_ns)
 {
-    ground *g = (ground *)(void *)c;
+    storage_fixture *g = (storage_fixture *)(void *)c;
     clock_source *inner = clock_fake_source(g->clock);
     if (!g->closes || !pthread_equal(g->closer, pthread_self()))
         return inner->wait(inner, cond, mutex, deadline_ns);
     pthread_mutex_unlock(mutex);
-    clock_fake_advance(g->clock, 1);
+    clock_fake_advance(g->clock, 1 + g->naps_ms);
     sched_yield();
     pthread_mutex_lock(mutex);
     return inner->mono_ns(inner) >= deadline_ns;
@@ -70,7 +72,7 @@ static int wait_for(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mute
 
 static void break_it(void *arg, int64_t number, fault_call call, const char *sql)
 {
-    ground *g = arg;
+    storage_fixture *g = arg;
     if (g->slow == 1 && call == FAULT_CALL_COMMIT) {
         g->slow = 2;
         clock_fake_advance(g->clock, 2 * CLAIM_MS);
@@ -79,7 +81,8 @@ static void break_it(void *arg, int64_t number, fault_call call, const char *sql
         g->stalls = 0;
         clock_fake_advance(g->clock, HOUR_MS);
     }
-    if (g->times == 0 || !strstr(sql, g->breaks))
+    int matches = g->times > 0 && (strstr(sql, g->breaks) || (g->also && strstr(sql, g->also)));
+    if (!matches)
         return;
     g->times--;
     g->plan.fail_call = number;
@@ -87,7 +90,7 @@ static void break_it(void *arg, int64_t number, fault_call call, const char *sql
 
 static db *wrap(void *arg, db *inner)
 {
-    db *d = db_fault_wrap(inner, &((ground *)arg)->plan);
+    db *d = db_fault_wrap(inner, &((storage_fixture *)arg)->plan);
     assert_non_null(d);
     return d;
 }
@@ -100,7 +103,7 @@ static const char *count(pawl_work *work, const char *input)
 
 static const char *look(pawl_work *work, const char *input)
 {
-    ground *g = pawl_work_arg(work);
+    storage_fixture *g = pawl_work_arg(work);
     g->late += g->slow == 2;
     g->looks++;
     if (g->stalls && g->looks == 1) {
@@ -113,14 +116,14 @@ static const char *look(pawl_work *work, const char *input)
 /* Between the steps it looks into the database: which attributes has it? */
 static const char *says_something(pawl_run *run, const char *input)
 {
-    ground *g = pawl_arg(run);
+    storage_fixture *g = pawl_arg(run);
     pawl_step(run, "look", look, input, PAWL_CALL(.arg = g));
     pawl_step(run, "first", count, input, PAWL_CALL(.arg = &g->first));
     pawl_attr(run, "said", "\"between\"");
     return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
 }
 
-static void open_engine(ground *g, const conf *c)
+static void open_engine(storage_fixture *g, const conf *c)
 {
     engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
     const pawl_options *o = PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS);
@@ -129,9 +132,10 @@ static void open_engine(ground *g, const conf *c)
                      PAWL_OK);
 }
 
-static void open_ground(ground *g, const conf *c, int as_server)
+static void open_fixture(storage_fixture *g, const conf *c, int as_server)
 {
-    *g = (ground){.source = {now_ms, mono_ns, wait_for}, .clock = clock_fake_new(HOUR_MS * 1000)};
+    *g = (storage_fixture){.source = {now_ms, mono_ns, wait_for},
+                           .clock = clock_fake_new(HOUR_MS * 1000)};
     g->plan = (db_fault){.before = break_it, .before_arg = g, .fail_code = PAWL_FULL};
     g->plan.no_file = as_server;
     g->plan.clock = &g->source;
@@ -140,13 +144,13 @@ static void open_ground(ground *g, const conf *c, int as_server)
     assert_int_equal(pawl_start(g->p, "w", "run", "1", NULL), PAWL_OK);
 }
 
-static void close_ground(ground *g)
+static void close_fixture(storage_fixture *g)
 {
     pawl_close(g->p);
     clock_fake_free(g->clock);
 }
 
-static void live(ground *g, int seconds)
+static void live(storage_fixture *g, int seconds)
 {
     for (int i = 0; i <= seconds; i++) {
         int64_t did;
@@ -157,7 +161,7 @@ static void live(ground *g, int seconds)
     }
 }
 
-static int has_ended(ground *g)
+static int has_ended(storage_fixture *g)
 {
     pawl_info *info = NULL;
     assert_int_equal(pawl_inspect(g->p, "run", &info), PAWL_OK);
@@ -173,7 +177,7 @@ static int count_one(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void expect_said(ground *g)
+static void expect_said(storage_fixture *g)
 {
     int found = 0;
     assert_int_equal(pawl_list(g->p,
@@ -185,8 +189,8 @@ static void expect_said(ground *g)
 
 static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     g.breaks = "SELECT name FROM {attributes}";
     g.times = 1;
     live(&g, 60);
@@ -194,14 +198,15 @@ static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
     assert_true(has_ended(&g));
     assert_int_equal(g.first, 1);
     expect_said(&g);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
-/* Who waits for the storage waits for a while, and not until a moment that is far away now. */
-static void a_clock_that_is_set_back_holds_up_nobody(conf *c)
+/* A thread that waits for the storage waits for a while, and not until a moment that is far away
+ * now. */
+static void a_clock_that_is_set_back_holds_up_no_run(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     g.breaks = "BEGIN";
     g.times = 1000000;
     live(&g, 10);
@@ -210,15 +215,15 @@ static void a_clock_that_is_set_back_holds_up_nobody(conf *c)
     g.times = 0;
     live(&g, 60);
     assert_true(has_ended(&g));
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 /* Claims are over when what had to be committed first is: nothing is called any more, until there
  * was a sign of life. */
 static void a_slow_commit_is_not_followed_by_a_call(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 1);
+    storage_fixture g;
+    open_fixture(&g, c, 1);
     assert_int_equal(pawl_start(g.p, "w", "another", "1", NULL), PAWL_OK);
     g.slow = 1;
     assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
@@ -227,34 +232,41 @@ static void a_slow_commit_is_not_followed_by_a_call(conf *c)
     live(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.late, 1);
-    close_ground(&g);
+    close_fixture(&g);
+}
+
+/* By an engine that is no node: the run has no owner. */
+static void start_elsewhere(storage_fixture *g, const conf *c, const char *id)
+{
+    pawl *client = NULL;
+    const engine_test same_clock = {.clock = &g->source};
+    assert_int_equal(engine_test_open(&client, c->url, PAWL_OPTIONS(.threads = -1), &same_clock),
+                     PAWL_OK);
+    assert_int_equal(pawl_start(client, "w", id, "1", NULL), PAWL_OK);
+    pawl_close(client);
 }
 
 /* The claim itself could be written; but what comes of it could not. */
 static void nothing_is_claimed_while_commits_fail(conf *c)
 {
-    ground g;
-    pawl *client = NULL;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     g.breaks = "INSERT INTO {journal}";
+    g.also = "'probe'";
     g.times = 1000000;
     live(&g, 3);
     assert_int_equal(g.looks, 1);
-    const engine_test same_clock = {.clock = &g.source};
-    assert_int_equal(engine_test_open(&client, c->url, PAWL_OPTIONS(.threads = -1), &same_clock),
-                     PAWL_OK);
-    assert_int_equal(pawl_start(client, "w", "other", "1", NULL), PAWL_OK);
-    pawl_close(client);
+    start_elsewhere(&g, c, "other");
     live(&g, 30);
     assert_int_equal(g.looks, 1);
     g.times = 0;
     live(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
-static pawl_phase phase_of(ground *g, const char *held_words)
+static pawl_phase phase_of(storage_fixture *g, const char *held_words)
 {
     pawl_info *info = NULL;
     assert_int_equal(pawl_inspect(g->p, "run", &info), PAWL_OK);
@@ -267,10 +279,10 @@ static pawl_phase phase_of(ground *g, const char *held_words)
 
 /* Small writes are committed, and this one is not, again and again: that is its own trouble, also
  * where nothing else happens. */
-static void a_failure_that_nobody_knows(conf *c)
+static void a_failure_of_an_unknown_kind(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     g.plan.fail_code = PAWL_STORAGE;
     g.breaks = "INSERT INTO {journal}";
     g.times = 1000000;
@@ -283,11 +295,39 @@ static void a_failure_that_nobody_knows(conf *c)
     live(&g, 10);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
-    close_ground(&g);
+    close_fixture(&g);
+}
+
+/* A full disk, as the code says; but small writes are committed. The node has nothing else to do,
+ * and begins with another run all the same. The first one is not held, however long that lasts: it
+ * is recorded when there is room again. */
+static void a_failure_that_passes(conf *c)
+{
+    storage_fixture g;
+    char *why = NULL;
+    open_fixture(&g, c, 0);
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 1000000;
+    live(&g, 3);
+    assert_int_equal(g.looks, 1);
+    start_elsewhere(&g, c, "other");
+    live(&g, 3);
+    assert_int_equal(g.looks, 2);
+    live(&g, 300);
+    assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
+    assert_int_equal(pawl_why(g.p, "run", &why), PAWL_OK);
+    assert_non_null(strstr(why, "is in the memory of node"));
+    assert_non_null(strstr(why, "record it: PAWL_FULL"));
+    pawl_free(why);
+    g.times = 0;
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 2);
+    close_fixture(&g);
 }
 
 /* The clock goes on where the close waits for it, and nowhere else. */
-static void close_while_time_goes_on(ground *g)
+static void close_while_time_goes_on(storage_fixture *g)
 {
     g->closer = pthread_self();
     g->closes = 1;
@@ -295,12 +335,38 @@ static void close_while_time_goes_on(ground *g)
     g->closes = 0;
 }
 
+/* The process is suspended wherever it waits while it closes, for longer than a drain takes. What
+ * failed before and fails once more is tried again all the same: nothing else is asked of the
+ * storage first. */
+static void a_drain_that_is_interrupted(conf *c)
+{
+    storage_fixture g;
+    open_fixture(&g, c, 0);
+    g.plan.fail_code = PAWL_STORAGE;
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 2;
+    int64_t did;
+    do
+        assert_int_equal(pawl_poll(g.p, &did), PAWL_OK);
+    while (did > 0);
+    assert_int_equal(g.looks, 1);
+    assert_int_equal(g.times, 1);
+    g.naps_ms = HOUR_MS;
+    close_while_time_goes_on(&g);
+    g.naps_ms = 0;
+    open_engine(&g, c);
+    live(&g, 60);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 1);
+    close_fixture(&g);
+}
+
 /* The storage stalls while an engine is closed: an undecided commit is settled, as lost, when the
  * time for that is over. There is time for one more try, and the step is not executed again. */
 static void a_stalled_storage_gets_one_more_try(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     g.stalls = 1;
     for (int i = 0; i < 100 && g.looks == 0; i++)
         assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
@@ -312,7 +378,7 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
     live(&g, 20);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 /* A suspect of which processes have died: the commit of its step fails, and the engine is closed
@@ -321,8 +387,8 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
 static void a_suspect_records_before_the_end(conf *c)
 {
     for (int as_server = 0; as_server < 2; as_server++) {
-        ground g;
-        open_ground(&g, c, as_server);
+        storage_fixture g;
+        open_fixture(&g, c, as_server);
         conf_script(handle_db(g.p), "UPDATE {runs} SET claims = 4");
         pawl_close(g.p);
         open_engine(&g, c);
@@ -339,15 +405,15 @@ static void a_suspect_records_before_the_end(conf *c)
         assert_true(has_ended(&g));
         assert_int_equal(g.looks, 1);
         assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
-        close_ground(&g);
+        close_fixture(&g);
     }
 }
 
-/* If not even a small write is committed, it is the storage: nobody is held, and nothing begun. */
-static void a_failure_of_everything_holds_nobody(conf *c)
+/* If not even a small write is committed, it is the storage: no run is held, and nothing begun. */
+static void a_failure_of_everything_holds_no_run(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     assert_int_equal(pawl_start(g.p, "w", "other", "1", PAWL_START(.delay_ms = 20000)), PAWL_OK);
     g.plan.fail_code = PAWL_STORAGE;
     g.breaks = "INSERT INTO {";
@@ -359,12 +425,12 @@ static void a_failure_of_everything_holds_nobody(conf *c)
     live(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 static const char *looks_and_waits(pawl_run *run, const char *input)
 {
-    pawl_step(run, "look", look, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "look", look, input);
     pawl_sleep(run, PAWL_FOREVER);
     return input;
 }
@@ -372,8 +438,8 @@ static const char *looks_and_waits(pawl_run *run, const char *input)
 /* Of a run that is held because its record is refused: what was done is recorded first. */
 static void a_deadline_has_the_owner_try_again(conf *c)
 {
-    ground g;
-    open_ground(&g, c, 0);
+    storage_fixture g;
+    open_fixture(&g, c, 0);
     live(&g, 1);
     assert_true(has_ended(&g));
     assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
@@ -392,7 +458,7 @@ static void a_deadline_has_the_owner_try_again(conf *c)
     live(&g, 30);
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_CANCELLED);
     assert_int_equal(g.looks, 2); /* one of each run */
-    close_ground(&g);
+    close_fixture(&g);
 }
 
 int main(void)
@@ -400,15 +466,17 @@ int main(void)
     static const conf_case CASES[] = {
         {"what was done before is kept and what comes is said",
          what_was_done_before_is_kept_and_what_comes_is_said, DB_TURNS},
-        {"a clock that is set back holds up nobody", a_clock_that_is_set_back_holds_up_nobody,
+        {"a clock that is set back holds up no run", a_clock_that_is_set_back_holds_up_no_run,
          DB_TURNS},
         {"a slow commit is not followed by a call", a_slow_commit_is_not_followed_by_a_call,
          DB_FILE},
         {"nothing is claimed while commits fail", nothing_is_claimed_while_commits_fail, DB_FILE},
-        {"a failure that nobody knows", a_failure_that_nobody_knows, DB_TURNS},
+        {"a failure that passes", a_failure_that_passes, DB_FILE},
+        {"a drain that is interrupted", a_drain_that_is_interrupted, DB_FILE},
+        {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_TURNS},
         {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
         {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
-        {"a failure of everything holds nobody", a_failure_of_everything_holds_nobody, DB_TURNS},
+        {"a failure of everything holds no run", a_failure_of_everything_holds_no_run, DB_TURNS},
         {"a deadline has the owner try again", a_deadline_has_the_owner_try_again, DB_TURNS},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

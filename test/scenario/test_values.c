@@ -1,5 +1,5 @@
-/* What a run is told and may keep: time, chance, patches, memory, clean-ups, log lines. The same at
- * every replay, and once where once is said. */
+/* What a run is told and may keep: time, randomness, patches, memory, clean-ups, log lines. All of
+ * it is deterministic, and happens once where once is promised. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,6 @@
 
 #include "support/engine_fixture.h"
 
-#define STEP(name) pawl_step(run, name, stage_echo, "null", PAWL_CALL(.arg = pawl_arg(run)))
-
 /* ---- Time and chance ---- */
 
 static const char *gathering(pawl_run *run, const char *input)
@@ -23,7 +21,7 @@ static const char *gathering(pawl_run *run, const char *input)
     int64_t first = pawl_now(run);
     const char *one = pawl_uuid(run);
     uint64_t chance = pawl_random(run);
-    stage_note(pawl_arg(run), "%lld-%s-%llx", (long long)first, one, (unsigned long long)chance);
+    fixture_note(pawl_arg(run), "%lld-%s-%llx", (long long)first, one, (unsigned long long)chance);
     pawl_sleep(run, 1000);
     const char *two = pawl_uuid(run);
     int64_t last = pawl_now(run);
@@ -45,12 +43,12 @@ static void time_and_ids_are_well_formed(conf *c)
 {
     char text[64], wanted[64];
     pawl_outcome *end = NULL;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, gathering);
-    int64_t began = stage_now(s);
-    stage_start(s, p, "gathering", "run", "null");
-    STAGE_UNTIL(s, p, pawl_wait(p, "run", 0, &end) == PAWL_OK);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, gathering);
+    int64_t began = fixture_now(s);
+    fixture_start(s, p, "gathering", "run", "null");
+    FIXTURE_UNTIL(s, p, pawl_wait(p, "run", 0, &end) == PAWL_OK);
     const char *value = pawl_outcome_value(end);
     assert_int_equal(pawl_get_int(value, "/0", 0), began);
     assert_int_equal(pawl_get_int(value, "/1", 0), began + 1000);
@@ -64,10 +62,10 @@ static void time_and_ids_are_well_formed(conf *c)
         assert_memory_equal(text, wanted, 13);
     }
     assert_true(pawl_get_bool(value, "/4", 0) && pawl_get_bool(value, "/5", 0));
-    STAGE_HISTORY(s, p, "run", "now uuid random sleep woken uuid now random");
+    FIXTURE_HISTORY(s, p, "run", "now uuid random sleep woken uuid now random");
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* The second engine has other ideas of time and chance, and the run is not told of them. */
@@ -75,93 +73,93 @@ static void a_replay_is_told_the_same(conf *c)
 {
     char line[128], id[64];
     pawl_outcome *end = NULL;
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, gathering);
-    int64_t began = stage_now(s);
-    stage_start(s, p, "gathering", "run", "null");
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, gathering);
+    int64_t began = fixture_now(s);
+    fixture_start(s, p, "gathering", "run", "null");
+    fixture_poll(s, p);
     pawl_close(p);
-    stage_advance(s, 5000);
-    p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, gathering);
-    STAGE_UNTIL(s, p, pawl_wait(p, "run", 0, &end) == PAWL_OK);
+    fixture_advance(s, 5000);
+    p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, gathering);
+    FIXTURE_UNTIL(s, p, pawl_wait(p, "run", 0, &end) == PAWL_OK);
     const char *value = pawl_outcome_value(end);
     assert_int_equal(pawl_get_int(value, "/0", 0), began);
     assert_int_equal(pawl_get_int(value, "/1", 0), began + 5000);
     pawl_get_text(value, "/2", id, sizeof id);
     snprintf(line, sizeof line, "%lld-%s-%llx", (long long)began, id,
              (unsigned long long)pawl_get_int(value, "/6", 0));
-    assert_int_equal(stage_count(s, line), 2); /* both executions noted the same */
+    assert_int_equal(fixture_count(s, line), 2); /* both executions noted the same */
     pawl_outcome_free(end);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *clocked(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
+    engine_fixture *s = pawl_arg(run);
     int64_t last = 0;
     for (int i = 0; i < 6; i++) {
         int64_t now = pawl_now(run);
         if (now < last)
             return pawl_fail(run, "back", "the time has gone back");
         last = now;
-        stage_set_clock(s, stage_now(s) + (i % 2 ? 700 : -500));
+        fixture_set_clock(s, fixture_now(s) + (i % 2 ? 700 : -500));
     }
     return input;
 }
 
 static void time_never_goes_back(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, clocked);
-    stage_start(s, p, "clocked", "run", "1");
-    STAGE_DONE(s, p, "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, clocked);
+    fixture_start(s, p, "clocked", "run", "1");
+    FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *set_back(pawl_work *work, const char *input)
 {
-    stage *s = pawl_work_arg(work);
-    stage_set_clock(s, stage_now(s) - 100000);
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_set_clock(s, fixture_now(s) - 100000);
     return input;
 }
 
 static const char *thrown_back(pawl_run *run, const char *input)
 {
     int64_t first = pawl_now(run);
-    pawl_step(run, "back", set_back, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "back", set_back, input);
     pawl_sleep(run, 1000);
     return pawl_now(run) >= first ? "\"later\"" : "\"earlier\"";
 }
 
-/* Nor for whoever goes on from the journal: what was told is told in there. */
+/* Nor for an engine that goes on from the journal: what was told is told in there. */
 static void nor_in_another_engine(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, thrown_back);
-    stage_start(s, p, "thrown_back", "run", "1");
-    stage_poll(s, p);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, thrown_back);
+    fixture_start(s, p, "thrown_back", "run", "1");
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, thrown_back);
-    STAGE_DONE(s, p, "run", "\"later\"");
-    STAGE_HISTORY(s, p, "run", "now step:back sleep woken now");
+    p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, thrown_back);
+    FIXTURE_DONE(s, p, "run", "\"later\"");
+    FIXTURE_HISTORY(s, p, "run", "now step:back sleep woken now");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Patches ---- */
 
 static const char *before(pawl_run *run, const char *input)
 {
-    STEP("first");
+    FIXTURE_ECHO(run, "first", "null");
     pawl_sleep(run, 1000);
-    STEP("last");
+    FIXTURE_ECHO(run, "last", "null");
     return input;
 }
 
@@ -169,10 +167,10 @@ static const char *before(pawl_run *run, const char *input)
 static const char *after(pawl_run *run, const char *input)
 {
     int early = pawl_patch(run, "early");
-    STEP(early ? "new-first" : "first");
+    FIXTURE_ECHO(run, early ? "new-first" : "first", "null");
     pawl_sleep(run, 1000);
     int late = pawl_patch(run, "late");
-    STEP(late ? "new-last" : "last");
+    FIXTURE_ECHO(run, late ? "new-last" : "last", "null");
     int again = pawl_patch(run, "late");
     (void)input;
     return pawl_json(run, "[%d,%d,%d]", early, late, again);
@@ -182,40 +180,40 @@ static const char *after(pawl_run *run, const char *input)
  * every replay. */
 static void a_patch_takes_the_way_that_was_taken(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    stage_register(s, p, "flow", before);
-    stage_start(s, p, "flow", "old", "1");
-    stage_poll(s, p);
-    STAGE_NOTES(s, "first");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    fixture_register(s, p, "flow", before);
+    fixture_start(s, p, "flow", "old", "1");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "first");
     pawl_close(p);
-    p = stage_open(s, NULL);
-    stage_register(s, p, "flow", after);
-    stage_start(s, p, "flow", "new", "1");
-    stage_poll(s, p);
+    p = fixture_open(s, NULL);
+    fixture_register(s, p, "flow", after);
+    fixture_start(s, p, "flow", "new", "1");
+    fixture_poll(s, p);
     pawl_close(p);
-    p = stage_open(s, NULL);
-    stage_register(s, p, "flow", after);
-    STAGE_DONE(s, p, "old", "[0,1,1]");
-    STAGE_DONE(s, p, "new", "[1,1,1]");
-    STAGE_HISTORY(s, p, "old", "step:first sleep woken patch:late step:new-last patch:late");
-    STAGE_HISTORY(s, p, "new",
-                  "patch:early step:new-first sleep woken patch:late step:new-last patch:late");
+    p = fixture_open(s, NULL);
+    fixture_register(s, p, "flow", after);
+    FIXTURE_DONE(s, p, "old", "[0,1,1]");
+    FIXTURE_DONE(s, p, "new", "[1,1,1]");
+    FIXTURE_HISTORY(s, p, "old", "step:first sleep woken patch:late step:new-last patch:late");
+    FIXTURE_HISTORY(s, p, "new",
+                    "patch:early step:new-first sleep woken patch:late step:new-last patch:late");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Clean-ups ---- */
 
 typedef struct mess {
-    stage *stage;
+    engine_fixture *fixture;
     const char *name;
 } mess;
 
 static void clean(void *arg)
 {
     mess *m = arg;
-    stage_note(m->stage, "clean-%s", m->name);
+    fixture_note(m->fixture, "clean-%s", m->name);
     free(m);
 }
 
@@ -236,7 +234,7 @@ static const char *no_luck(pawl_work *work, const char *input)
 static const char *messy(pawl_run *run, const char *input)
 {
     make_mess(run, "one");
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "null");
     make_mess(run, "two");
     if (pawl_get_int(input, "", 0) == 1)
         pawl_step(run, "fails", no_luck, input, NULL);
@@ -252,33 +250,33 @@ static const char *messy(pawl_run *run, const char *input)
 /* Whatever the reason to leave: last first, each once. */
 static void clean_ups_are_called_last_first(conf *c)
 {
-    if (!STAGE_WARM)
+    if (!FIXTURE_WARM)
         skip(); /* it is left at every turn */
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, messy);
-    stage_start(s, p, "messy", "ends", "0");
-    STAGE_DONE(s, p, "ends", "0");
-    STAGE_NOTES(s, "a clean-three clean-two clean-one");
-    stage_forget(s);
-    stage_start(s, p, "messy", "fails", "1");
-    STAGE_FAILED(s, p, "fails", "unlucky", "1");
-    STAGE_NOTES(s, "a clean-two clean-one");
-    stage_forget(s);
-    stage_start(s, p, "messy", "is-held", "2");
-    STAGE_HELD(s, p, "is-held", "negative");
-    STAGE_NOTES(s, "a clean-two clean-one");
-    stage_forget(s);
-    stage_start(s, p, "messy", "gives-up", "3");
-    STAGE_FAILED(s, p, "gives-up", "enough", "of it");
-    STAGE_NOTES(s, "a clean-two clean-one");
-    stage_forget(s);
-    stage_start(s, p, "messy", "waits", "0");
-    stage_poll(s, p);
-    STAGE_NOTES(s, "a");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, messy);
+    fixture_start(s, p, "messy", "ends", "0");
+    FIXTURE_DONE(s, p, "ends", "0");
+    FIXTURE_NOTES(s, "a clean-three clean-two clean-one");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "messy", "fails", "1");
+    FIXTURE_FAILED(s, p, "fails", "unlucky", "1");
+    FIXTURE_NOTES(s, "a clean-two clean-one");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "messy", "is-held", "2");
+    FIXTURE_HELD(s, p, "is-held", "negative");
+    FIXTURE_NOTES(s, "a clean-two clean-one");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "messy", "gives-up", "3");
+    FIXTURE_FAILED(s, p, "gives-up", "enough", "of it");
+    FIXTURE_NOTES(s, "a clean-two clean-one");
+    fixture_clear_notes(s);
+    fixture_start(s, p, "messy", "waits", "0");
+    fixture_poll(s, p);
+    FIXTURE_NOTES(s, "a");
     pawl_close(p);
-    STAGE_NOTES(s, "a clean-two clean-one");
-    stage_free(s);
+    FIXTURE_NOTES(s, "a clean-two clean-one");
+    fixture_free(s);
 }
 
 /* ---- Memory ---- */
@@ -300,7 +298,7 @@ static const char *hungry(pawl_run *run, const char *input)
         bad += pawl_drop(run, one) != PAWL_OK || pawl_drop(run, text) != PAWL_OK;
         bad += pawl_drop(run, part) != PAWL_OK;
     }
-    const char *result = STEP("a");
+    const char *result = FIXTURE_ECHO(run, "a", "null");
     bad += pawl_drop(run, result) != PAWL_OK;
     bad += pawl_drop(run, NULL) != PAWL_OK;
     bad += pawl_drop(run, &bad) != PAWL_INVALID;
@@ -317,37 +315,37 @@ static const char *hungry(pawl_run *run, const char *input)
 
 static void memory_is_zeroed_and_given_back(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, hungry);
-    stage_start(s, p, "hungry", "run", "1");
-    STAGE_DONE(s, p, "run", "[0,\"ä\",\"fallback\"]");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, hungry);
+    fixture_start(s, p, "hungry", "run", "1");
+    FIXTURE_DONE(s, p, "run", "[0,\"ä\",\"fallback\"]");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 static const char *greedy(pawl_run *run, const char *input)
 {
     void *all = pawl_alloc(run, SIZE_MAX - 7);
-    stage_note(pawl_arg(run), "got %p", all);
+    fixture_note(pawl_arg(run), "got %p", all);
     return input;
 }
 
 /* What cannot be had is not the run's fault: it is left, and tried again later. */
 static void too_much_memory_is_not_a_failure(conf *c)
 {
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, NULL);
-    STAGE_REGISTER(s, p, greedy);
-    stage_start(s, p, "greedy", "run", "1");
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, greedy);
+    fixture_start(s, p, "greedy", "run", "1");
     for (int i = 0; i < 3; i++) {
-        stage_poll(s, p);
-        stage_advance(s, 1000);
+        fixture_poll(s, p);
+        fixture_advance(s, 1000);
     }
-    assert_int_equal(stage_phase(s, p, "run"), PAWL_RUN_LIVE);
-    STAGE_NOTES(s, "");
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_NOTES(s, "");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- What is kept warm ---- */
@@ -356,48 +354,48 @@ enum { DROPPED, ENTERED };
 
 static void count_drop(void *arg)
 {
-    atomic_fetch_add(stage_number(arg, DROPPED), 1);
+    atomic_fetch_add(fixture_number(arg, DROPPED), 1);
 }
 
 static const char *parking(pawl_run *run, const char *input)
 {
-    stage *s = pawl_arg(run);
-    atomic_fetch_add(stage_number(s, ENTERED), 1);
+    engine_fixture *s = pawl_arg(run);
+    atomic_fetch_add(fixture_number(s, ENTERED), 1);
     pawl_defer(run, count_drop, s);
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "null");
     pawl_sleep(run, 1000);
-    STEP("b");
+    FIXTURE_ECHO(run, "b", "null");
     return input;
 }
 
-/* Of those who sleep as many are kept as have room; the others are left, and replayed when they
- * wake. */
+/* Of the sleeping runs as many are kept as have room; the others are dropped, and replayed when
+ * they wake. */
 static void as_many_as_have_room_are_kept_warm(conf *c)
 {
     enum { RUNS = 20, WARM = 6 };
-    if (!STAGE_WARM)
+    if (!FIXTURE_WARM)
         skip();
-    stage *s = stage_new(c);
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .warm_bytes = WARM * 16 * 1024));
-    STAGE_REGISTER(s, p, parking);
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .warm_bytes = WARM * 16 * 1024));
+    FIXTURE_REGISTER(s, p, parking);
     for (int i = 0; i < RUNS; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        stage_start(s, p, "parking", id, "1");
+        fixture_start(s, p, "parking", id, "1");
     }
-    stage_poll(s, p);
-    assert_int_equal(stage_count(s, "a"), RUNS);
-    int64_t dropped = atomic_load(stage_number(s, DROPPED));
+    fixture_poll(s, p);
+    assert_int_equal(fixture_count(s, "a"), RUNS);
+    int64_t dropped = atomic_load(fixture_number(s, DROPPED));
     /* Each thread has its own part of the room, and may have fewer runs than that is for. */
-    assert_in_range(dropped, RUNS - WARM, stage_serves() ? RUNS - 1 : RUNS - WARM);
-    stage_advance(s, 1000);
-    stage_poll(s, p);
-    assert_int_equal(stage_count(s, "a"), RUNS);
-    assert_int_equal(stage_count(s, "b"), RUNS);
-    assert_int_equal(atomic_load(stage_number(s, ENTERED)), RUNS + dropped);
-    assert_int_equal(atomic_load(stage_number(s, DROPPED)), RUNS + dropped);
+    assert_in_range(dropped, RUNS - WARM, fixture_serves() ? RUNS - 1 : RUNS - WARM);
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
+    assert_int_equal(fixture_count(s, "a"), RUNS);
+    assert_int_equal(fixture_count(s, "b"), RUNS);
+    assert_int_equal(atomic_load(fixture_number(s, ENTERED)), RUNS + dropped);
+    assert_int_equal(atomic_load(fixture_number(s, DROPPED)), RUNS + dropped);
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* ---- Log lines ---- */
@@ -405,13 +403,13 @@ static void as_many_as_have_room_are_kept_warm(conf *c)
 static void note_line(int level, const char *event, const char *fields, void *arg)
 {
     if (strcmp(event, "run") == 0)
-        stage_note(arg, "%d:%s", level, strstr(fields, "text="));
+        fixture_note(arg, "%d:%s", level, strstr(fields, "text="));
 }
 
 static const char *talking(pawl_run *run, const char *input)
 {
     pawl_log(run, 1, "begins");
-    STEP("a");
+    FIXTURE_ECHO(run, "a", "null");
     pawl_log(run, 2, "n=%d", 7);
     pawl_sleep(run, 1000);
     pawl_log(run, 9, "woken");
@@ -420,42 +418,42 @@ static const char *talking(pawl_run *run, const char *input)
     return input;
 }
 
-static pawl *open_talking(stage *s)
+static pawl *open_talking(engine_fixture *s)
 {
-    pawl *p = stage_open(s, PAWL_OPTIONS(.threads = -1, .log = note_line, .log_arg = s));
-    STAGE_REGISTER(s, p, talking);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = note_line, .log_arg = s));
+    FIXTURE_REGISTER(s, p, talking);
     return p;
 }
 
 /* Each line once, in order, over replays by other engines. */
 static void a_line_is_written_once(conf *c)
 {
-    stage *s = stage_new(c);
+    engine_fixture *s = fixture_new(c);
     pawl *p = open_talking(s);
-    stage_start(s, p, "talking", "run", "1");
-    stage_poll(s, p);
+    fixture_start(s, p, "talking", "run", "1");
+    fixture_poll(s, p);
     for (int i = 0; c->promises & DB_DURABLE && i < 2; i++) {
         pawl_close(p);
-        stage_advance(s, 1000);
+        fixture_advance(s, 1000);
         p = open_talking(s);
-        stage_poll(s, p);
+        fixture_poll(s, p);
     }
-    STAGE_DONE(s, p, "run", "1");
-    STAGE_NOTES(s, "a 1:text=begins 2:text=\"n=7\" 1:text=woken 3:text=ends");
+    FIXTURE_DONE(s, p, "run", "1");
+    FIXTURE_NOTES(s, "a 1:text=begins 2:text=\"n=7\" 1:text=woken 3:text=ends");
     pawl_close(p);
-    stage_free(s);
+    fixture_free(s);
 }
 
 /* A step that takes longer than a poll may. */
 static const char *take_long(pawl_work *work, const char *input)
 {
-    stage_advance(pawl_work_arg(work), 1000);
+    fixture_advance(pawl_work_arg(work), 1000);
     return input;
 }
 
 static const char *says_the_end(pawl_run *run, const char *input)
 {
-    pawl_step(run, "long", take_long, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "long", take_long, input);
     pawl_log(run, 3, "ends");
     return input;
 }
@@ -463,17 +461,17 @@ static const char *says_the_end(pawl_run *run, const char *input)
 /* The last unit of the run is committed by the close, after the last poll. */
 static void a_close_writes_the_last_lines(conf *c)
 {
-    STAGE_BY_HAND();
-    stage *s = stage_new(c);
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
     pawl *p =
-        stage_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = 1, .log = note_line, .log_arg = s));
-    STAGE_REGISTER(s, p, says_the_end);
-    stage_start(s, p, "says_the_end", "run", "1");
-    STAGE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
-    STAGE_NOTES(s, "");
+        fixture_open(s, PAWL_OPTIONS(.threads = -1, .poll_ms = 1, .log = note_line, .log_arg = s));
+    FIXTURE_REGISTER(s, p, says_the_end);
+    fixture_start(s, p, "says_the_end", "run", "1");
+    FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+    FIXTURE_NOTES(s, "");
     pawl_close(p);
-    STAGE_NOTES(s, "3:text=ends");
-    stage_free(s);
+    FIXTURE_NOTES(s, "3:text=ends");
+    fixture_free(s);
 }
 
 static const conf_case CASES[] = {

@@ -14,12 +14,12 @@
 
 enum { RUNS = 6 };
 
-/* Numbers of the stage: 1: who waits at the gate may pass; so many are inside, and were at most;
+/* Numbers of the fixture: 1: functions at the gate may pass; so many are inside, and were at most;
  * work functions that were called on the thread that drives, workflow functions that were not. */
 enum { GATE, INSIDE, MOST, WRONG, ASKED };
 
 typedef struct loop {
-    stage *stage;
+    engine_fixture *fixture;
     pawl *p;
     pthread_t driver;
 } loop;
@@ -28,25 +28,25 @@ typedef struct loop {
 
 static void go_in(loop *l)
 {
-    int64_t inside = atomic_fetch_add(stage_number(l->stage, INSIDE), 1) + 1;
-    int64_t most = atomic_load(stage_number(l->stage, MOST));
+    int64_t inside = atomic_fetch_add(fixture_number(l->fixture, INSIDE), 1) + 1;
+    int64_t most = atomic_load(fixture_number(l->fixture, MOST));
     while (inside > most &&
-           !atomic_compare_exchange_weak(stage_number(l->stage, MOST), &most, inside))
+           !atomic_compare_exchange_weak(fixture_number(l->fixture, MOST), &most, inside))
         continue;
     if (pthread_equal(l->driver, pthread_self()))
-        atomic_fetch_add(stage_number(l->stage, WRONG), 1);
+        atomic_fetch_add(fixture_number(l->fixture, WRONG), 1);
 }
 
 static void go_out(loop *l)
 {
-    atomic_fetch_sub(stage_number(l->stage, INSIDE), 1);
+    atomic_fetch_sub(fixture_number(l->fixture, INSIDE), 1);
 }
 
 static const char *quick(pawl_work *work, const char *input)
 {
     loop *l = pawl_work_arg(work);
     go_in(l);
-    stage_note(l->stage, "quick");
+    fixture_note(l->fixture, "quick");
     go_out(l);
     return input;
 }
@@ -55,9 +55,9 @@ static const char *quick(pawl_work *work, const char *input)
 static const char *slow(pawl_work *work, const char *input)
 {
     loop *l = pawl_work_arg(work);
-    stage_note(l->stage, "slow");
+    fixture_note(l->fixture, "slow");
     go_in(l);
-    TMP_AWAIT(atomic_load(stage_number(l->stage, GATE)));
+    TMP_AWAIT(atomic_load(fixture_number(l->fixture, GATE)));
     go_out(l);
     return input;
 }
@@ -68,7 +68,7 @@ static const char *polite(pawl_work *work, const char *input)
     loop *l = pawl_work_arg(work);
     go_in(l);
     TMP_AWAIT(pawl_work_cancelled(work));
-    atomic_fetch_add(stage_number(l->stage, ASKED), 1);
+    atomic_fetch_add(fixture_number(l->fixture, ASKED), 1);
     go_out(l);
     return input;
 }
@@ -78,7 +78,7 @@ static const char *meet(pawl_work *work, const char *input)
 {
     loop *l = pawl_work_arg(work);
     go_in(l);
-    TMP_AWAIT(atomic_load(stage_number(l->stage, MOST)) >= 2);
+    TMP_AWAIT(atomic_load(fixture_number(l->fixture, MOST)) >= 2);
     go_out(l);
     return input;
 }
@@ -88,7 +88,7 @@ static const char *meet(pawl_work *work, const char *input)
 static void note_thread(const loop *l)
 {
     if (!pthread_equal(l->driver, pthread_self()))
-        atomic_fetch_add(stage_number(l->stage, WRONG), 1);
+        atomic_fetch_add(fixture_number(l->fixture, WRONG), 1);
 }
 
 static const char *quick_flow(pawl_run *run, const char *input)
@@ -118,14 +118,14 @@ static const char *limited_flow(pawl_run *run, const char *input)
 
 static const char *polite_flow(pawl_run *run, const char *input)
 {
-    pawl_step(run, "polite", polite, input, PAWL_CALL(.arg = pawl_arg(run)));
+    FIXTURE_STEP(run, "polite", polite, input);
     pawl_sleep(run, PAWL_HOURS(1));
     return input;
 }
 
 static const char *meet_flow(pawl_run *run, const char *input)
 {
-    return pawl_step(run, "meet", meet, input, PAWL_CALL(.arg = pawl_arg(run)));
+    return FIXTURE_STEP(run, "meet", meet, input);
 }
 
 static const char *call_flow(pawl_run *run, const char *input)
@@ -150,21 +150,22 @@ static void register_all(loop *l)
                  {"polite", polite_flow}, {"meet", meet_flow}, {"call", call_flow},
                  {"no_work", no_work}};
     for (size_t i = 0; i < sizeof FLOWS / sizeof *FLOWS; i++)
-        STAGE_CODE(
-            l->stage, l->p,
+        FIXTURE_CODE(
+            l->fixture, l->p,
             pawl_register_workflow(l->p, FLOWS[i].name, FLOWS[i].fn, PAWL_WORKFLOW(.arg = l)),
             PAWL_OK);
-    STAGE_CODE(l->stage, l->p, pawl_register_work(l->p, "quick", quick, PAWL_WORK(.arg = l)),
-               PAWL_OK);
-    STAGE_CODE(l->stage, l->p,
-               pawl_register_work(l->p, "one at a time", quick, PAWL_WORK(.arg = l, .at_most = 1)),
-               PAWL_OK);
+    FIXTURE_CODE(l->fixture, l->p, pawl_register_work(l->p, "quick", quick, PAWL_WORK(.arg = l)),
+                 PAWL_OK);
+    FIXTURE_CODE(
+        l->fixture, l->p,
+        pawl_register_work(l->p, "one at a time", quick, PAWL_WORK(.arg = l, .at_most = 1)),
+        PAWL_OK);
 }
 
 static void open_still(loop *l, conf *c, const pawl_options *options)
 {
-    l->stage = stage_new(c);
-    l->p = stage_open(l->stage, options);
+    l->fixture = fixture_new(c);
+    l->p = fixture_open(l->fixture, options);
     l->driver = pthread_self();
     register_all(l);
 }
@@ -173,14 +174,14 @@ static void open_still(loop *l, conf *c, const pawl_options *options)
 static void open_loop(loop *l, conf *c, const pawl_options *options)
 {
     open_still(l, c, options);
-    stage_go(l->stage);
+    fixture_run_clock(l->fixture);
 }
 
 static void close_loop(loop *l)
 {
     pawl_close(l->p);
-    assert_int_equal(atomic_load(stage_number(l->stage, WRONG)), 0);
-    stage_free(l->stage);
+    assert_int_equal(atomic_load(fixture_number(l->fixture, WRONG)), 0);
+    fixture_free(l->fixture);
 }
 
 /* As an event loop does it. */
@@ -189,29 +190,29 @@ static void turn(loop *l)
     struct pollfd fd = {pawl_fd(l->p), POLLIN, 0};
     int ms = pawl_timeout(l->p);
     poll(&fd, 1, ms < 0 || ms > 50 ? 50 : ms);
-    STAGE_CODE(l->stage, l->p, pawl_poll(l->p, NULL), PAWL_OK);
+    FIXTURE_CODE(l->fixture, l->p, pawl_poll(l->p, NULL), PAWL_OK);
 }
 
 #define LOOP_UNTIL(l, condition) TMP_AWAIT((turn(l), (condition)))
 
 static int is_done(loop *l, const char *id)
 {
-    return stage_phase(l->stage, l->p, id) == PAWL_RUN_DONE;
+    return fixture_phase(l->fixture, l->p, id) == PAWL_RUN_DONE;
 }
 
 static void start(loop *l, const char *workflow, const char *id)
 {
-    stage_start(l->stage, l->p, workflow, id, "1");
+    fixture_start(l->fixture, l->p, workflow, id, "1");
 }
 
 static void open_gate(loop *l)
 {
-    atomic_store(stage_number(l->stage, GATE), 1);
+    atomic_store(fixture_number(l->fixture, GATE), 1);
 }
 
 static int is_inside(loop *l)
 {
-    return atomic_load(stage_number(l->stage, INSIDE)) > 0;
+    return atomic_load(fixture_number(l->fixture, INSIDE)) > 0;
 }
 
 /* ---- Cases ---- */
@@ -222,7 +223,7 @@ static void workflows_here_and_work_there(conf *c)
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
     start(&l, "quick", "run");
     LOOP_UNTIL(&l, is_done(&l, "run"));
-    assert_int_equal(stage_count(l.stage, "quick"), 3);
+    assert_int_equal(fixture_count(l.fixture, "quick"), 3);
     close_loop(&l);
 }
 
@@ -238,11 +239,11 @@ static void the_loop_goes_on(conf *c)
     LOOP_UNTIL(&l, is_done(&l, "other"));
     struct pollfd fd = {pawl_fd(l.p), POLLIN, 0};
     while (did > 0 || poll(&fd, 1, 0) > 0)
-        STAGE_CODE(l.stage, l.p, pawl_poll(l.p, &did), PAWL_OK);
+        FIXTURE_CODE(l.fixture, l.p, pawl_poll(l.p, &did), PAWL_OK);
     open_gate(&l);
     assert_int_equal(poll(&fd, 1, tmp_patience() * 1000), 1);
     LOOP_UNTIL(&l, is_done(&l, "run"));
-    STAGE_NOTES(l.stage, "slow quick");
+    FIXTURE_NOTES(l.fixture, "slow quick");
     close_loop(&l);
 }
 
@@ -253,7 +254,7 @@ static void beside_each_other(conf *c)
     start(&l, "meet", "one");
     start(&l, "meet", "two");
     LOOP_UNTIL(&l, is_done(&l, "one") && is_done(&l, "two"));
-    assert_int_equal(atomic_load(stage_number(l.stage, MOST)), 2);
+    assert_int_equal(atomic_load(fixture_number(l.fixture, MOST)), 2);
     close_loop(&l);
 }
 
@@ -264,8 +265,8 @@ static void a_limit_is_kept(conf *c)
     open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
     start(&l, "limited", "run");
     LOOP_UNTIL(&l, is_inside(&l));
-    stage_advance(l.stage, 20);
-    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_FAILED);
+    fixture_advance(l.fixture, 20);
+    LOOP_UNTIL(&l, fixture_phase(l.fixture, l.p, "run") == PAWL_RUN_FAILED);
     assert_true(is_inside(&l));
     start(&l, "quick", "other");
     LOOP_UNTIL(&l, is_done(&l, "other"));
@@ -276,7 +277,7 @@ static void a_limit_is_kept(conf *c)
     close_loop(&l);
 }
 
-/* Whoever drives is told when the time of a work function is over, also if that begins while it
+/* The driving thread is told when the time of a work function is over, also if that begins while it
  * waits: this clock stands still. */
 static void a_limit_in_time(conf *c)
 {
@@ -286,8 +287,8 @@ static void a_limit_in_time(conf *c)
     LOOP_UNTIL(&l, is_inside(&l));
     LOOP_UNTIL(&l, pawl_timeout(l.p) > 0);
     assert_in_range(pawl_timeout(l.p), 1, 20);
-    stage_advance(l.stage, 20);
-    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_FAILED);
+    fixture_advance(l.fixture, 20);
+    LOOP_UNTIL(&l, fixture_phase(l.fixture, l.p, "run") == PAWL_RUN_FAILED);
     open_gate(&l);
     close_loop(&l);
 }
@@ -299,19 +300,19 @@ static void held_meanwhile(conf *c)
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
     start(&l, "slow", "run");
     LOOP_UNTIL(&l, is_inside(&l));
-    STAGE_CODE(l.stage, l.p, pawl_hold(l.p, "run", "by hand"), PAWL_OK);
+    FIXTURE_CODE(l.fixture, l.p, pawl_hold(l.p, "run", "by hand"), PAWL_OK);
     open_gate(&l);
     TMP_AWAIT(!is_inside(&l));
-    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_HELD);
+    LOOP_UNTIL(&l, fixture_phase(l.fixture, l.p, "run") == PAWL_RUN_HELD);
     for (int i = 0; i < 10; i++)
         turn(&l);
-    STAGE_CODE(l.stage, l.p, pawl_release(l.p, "run"), PAWL_OK);
+    FIXTURE_CODE(l.fixture, l.p, pawl_release(l.p, "run"), PAWL_OK);
     LOOP_UNTIL(&l, is_done(&l, "run"));
-    STAGE_NOTES(l.stage, "slow quick");
+    FIXTURE_NOTES(l.fixture, "slow quick");
     close_loop(&l);
 }
 
-/* They hear of it at once: the clock stands still, and nobody looks a second time. */
+/* They hear of it at once: the clock stands still, and there is no second look. */
 static void cancelled_meanwhile(conf *c)
 {
     loop l;
@@ -321,11 +322,11 @@ static void cancelled_meanwhile(conf *c)
     LOOP_UNTIL(&l, is_inside(&l));
     for (int i = 0; i < 10; i++)
         turn(&l);
-    STAGE_CODE(l.stage, l.p, pawl_cancel(l.p, "waits", "enough"), PAWL_OK);
-    STAGE_CODE(l.stage, l.p, pawl_cancel(l.p, "run", "enough"), PAWL_OK);
-    LOOP_UNTIL(&l, stage_phase(l.stage, l.p, "run") == PAWL_RUN_CANCELLED &&
-                       stage_phase(l.stage, l.p, "waits") == PAWL_RUN_CANCELLED);
-    assert_in_range(atomic_load(stage_number(l.stage, ASKED)), 1, 2);
+    FIXTURE_CODE(l.fixture, l.p, pawl_cancel(l.p, "waits", "enough"), PAWL_OK);
+    FIXTURE_CODE(l.fixture, l.p, pawl_cancel(l.p, "run", "enough"), PAWL_OK);
+    LOOP_UNTIL(&l, fixture_phase(l.fixture, l.p, "run") == PAWL_RUN_CANCELLED &&
+                       fixture_phase(l.fixture, l.p, "waits") == PAWL_RUN_CANCELLED);
+    assert_in_range(atomic_load(fixture_number(l.fixture, ASKED)), 1, 2);
     close_loop(&l);
 }
 
@@ -338,8 +339,8 @@ static void at_most_so_many(conf *c)
         snprintf(id, sizeof id, "run-%d", i);
         start(&l, "call", id);
     }
-    LOOP_UNTIL(&l, stage_count(l.stage, "quick") == RUNS && is_done(&l, "run-5"));
-    assert_int_equal(atomic_load(stage_number(l.stage, MOST)), 1);
+    LOOP_UNTIL(&l, fixture_count(l.fixture, "quick") == RUNS && is_done(&l, "run-5"));
+    assert_int_equal(atomic_load(fixture_number(l.fixture, MOST)), 1);
     close_loop(&l);
 }
 
@@ -363,9 +364,9 @@ static void finish_runs_out_of_time(conf *c)
     assert_int_equal(pthread_create(&opener, NULL, open_it_later, &l), 0);
     while ((rc = pawl_finish(l.p, "run", 300, NULL)) == PAWL_TIMEOUT)
         continue;
-    STAGE_CODE(l.stage, l.p, rc, PAWL_OK);
+    FIXTURE_CODE(l.fixture, l.p, rc, PAWL_OK);
     assert_int_equal(pthread_join(opener, NULL), 0);
-    STAGE_NOTES(l.stage, "slow quick");
+    FIXTURE_NOTES(l.fixture, "slow quick");
     close_loop(&l);
 }
 
@@ -380,10 +381,10 @@ static void closed_meanwhile(conf *c)
     assert_int_equal(pthread_create(&opener, NULL, open_it_later, &l), 0);
     pawl_close(l.p);
     assert_int_equal(pthread_join(opener, NULL), 0);
-    l.p = stage_open(l.stage, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
+    l.p = fixture_open(l.fixture, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
     register_all(&l);
     LOOP_UNTIL(&l, is_done(&l, "run"));
-    STAGE_NOTES(l.stage, "slow quick");
+    FIXTURE_NOTES(l.fixture, "slow quick");
     close_loop(&l);
 }
 
@@ -408,7 +409,7 @@ static void another_thread_drives_on(conf *c)
     TMP_AWAIT(!is_inside(&l));
     assert_int_equal(pthread_create(&other, NULL, drive_on, &l), 0);
     assert_int_equal(pthread_join(other, NULL), 0);
-    STAGE_NOTES(l.stage, "slow quick");
+    FIXTURE_NOTES(l.fixture, "slow quick");
     close_loop(&l);
 }
 

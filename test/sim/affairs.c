@@ -43,8 +43,8 @@ void affairs_start(fleet *f, fleet_node *n, int number)
 {
     char input[PROGRAM_TEXT];
     fleet_run *run = &f->all[number];
-    if (run->talks) {
-        talks_start(f, n, run);
+    if (run->is_dialog) {
+        dialogs_start(f, n, run);
         return;
     }
     program_input(&run->program, number, input);
@@ -61,7 +61,8 @@ void affairs_start(fleet *f, fleet_node *n, int number)
     run->started = 1;
 }
 
-/* Whoever holds his own run has let go of it when the call returns; others hear of it. */
+/* A node that holds a run of its own has let go of it when the call returns; other nodes hear of
+ * it. */
 static void note_hold(fleet *f, const fleet_node *n, fleet_run *run, const watch_row *r)
 {
     fleet_count(f, TALLY_HOLDS);
@@ -81,7 +82,7 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
         return;
     }
     int64_t hits = affairs_begin(n);
-    f->talked.holds++;
+    f->dialog_log.holds++;
     pawl_code rc = pawl_hold(n->engine, run->id, "for a while");
     fleet_tell(f, "node %d holds %s: %d", n->index, run->id, (int)rc);
     int excused = affairs_end(n, hits, rc);
@@ -113,7 +114,7 @@ void affairs_release(fleet *f, fleet_node *n, fleet_run *run)
         watch_row r = watch_read(f, run);
         sqlite3_reset(f->runs);
         run->tried = r.tried;
-        run->mailed |= r.owner != 0; /* who has it may not have heard that it was held at all */
+        run->mailed |= r.owner != 0; /* its owner may not have heard that it was held at all */
         run->deaths = run->sure = (fleet_deaths){0};
     } else if (excused) {
         run->hold = run->hold == HOLD_NO ? HOLD_NO : HOLD_PERHAPS;
@@ -141,7 +142,7 @@ void affairs_mail(fleet *f)
              " WHERE id = '%s' AND phase = 0 AND held = 0;"
              "COMMIT",
              now, now, run->id, now, run->id);
-    if (!change(f, sql)) { /* somebody has the database, or it has ended */
+    if (!change(f, sql)) { /* another node has the database, or it has ended */
         if (!sqlite3_get_autocommit(f->look))
             change(f, "ROLLBACK");
         return;
@@ -169,7 +170,7 @@ static int64_t asleep(fleet *f, int64_t key)
  * nothing is executed before they sleep again or end. */
 static int can_be_stolen(fleet *f, const fleet_run *run, const watch_row *r)
 {
-    if (run->talks || !r->found || r->phase != 0 || r->owner == 0 || r->held || run->stolen)
+    if (run->is_dialog || !r->found || r->phase != 0 || r->owner == 0 || r->held || run->stolen)
         return 0;
     int64_t sleeps = asleep(f, r->key);
     return sleeps > 0 && program_is_idle_after(&run->program, sleeps);

@@ -1,8 +1,8 @@
-/* Engines that are driven by threads: somebody serves, or finishes one run after the other, and
- * somebody else stops that.
+/* Engines that are driven by threads: one thread serves, or finishes one run after the other, and
+ * another one stops that.
  *
- * The threads are played (threads.h). Who has died is closed when none of its threads goes on, and
- * nothing of it is on the simulator's own stack. */
+ * The threads are simulated (threads.h). A node that has died is closed when none of its threads
+ * goes on, and nothing of it is on the simulator's own stack. */
 #include <stdio.h>
 
 #include "fleet.h"
@@ -11,7 +11,7 @@
 
 enum { SLICES_MAX = 12, SETTLE_MAX = 50000, FINISH_TIMES = 8 };
 
-/* Whoever leaves while the storage fails tries for as long as a drain takes. */
+/* A node that leaves while the storage fails tries for as long as a drain takes. */
 static void note_leaving(fleet_node *n, int64_t from_ns)
 {
     from_ns = n->worked_ns > from_ns ? n->worked_ns : from_ns;
@@ -122,7 +122,8 @@ static void stop(fleet_node *n)
     pawl_stop(n->engine);
 }
 
-/* Who has died is closed; so is who has lost its sign of life, and others have seen to that. */
+/* A node that has died is closed; so is one that has lost its liveness lock, after others have
+ * taken over. */
 static void tend(fleet *f)
 {
     for (int i = 0; i < f->odds.nodes; i++) {
@@ -138,8 +139,8 @@ static void tend(fleet *f)
     }
 }
 
-/* Somebody holds a run while threads are at it, or lets it go on: often so soon that whoever has it
- * may not have heard. */
+/* A run is held while threads are at it, or released: often so soon that its owner may not have
+ * heard. */
 static void hold(fleet *f, fleet_node *n)
 {
     fleet_run *run = &f->all[chance_between(&f->chance, 0, f->odds.runs - 1)];

@@ -1,5 +1,5 @@
-/* Faults, and who meets whom: everything that goes wrong below an engine, or while its code is in
- * a work function. */
+/* Fault injection: everything that goes wrong below an engine, or while its code is in a work
+ * function; and which node gets a turn in the middle of another one's. */
 #include "db/liveness_file.h"
 #include "fleet.h"
 #include "handle/handle.h"
@@ -45,7 +45,7 @@ void faults_plan(fleet_node *n)
 
 /* ---- Calls ---- */
 
-/* Somebody else gets a turn in the middle: between what was read and what is written. */
+/* Another node gets a turn in the middle: between what was read and what is written. */
 static void meet(fleet_node *n)
 {
     fleet *f = n->fleet;
@@ -54,8 +54,8 @@ static void meet(fleet_node *n)
         return;
     fleet_tell(f, "node %d is met by %d", n->index, other->index);
     fleet_count(f, TALLY_MEETINGS);
-    if (f->odds.talk && chance_of(&f->chance, 500))
-        talks_meddle(f, other);
+    if (f->odds.dialog && chance_of(&f->chance, 500))
+        dialogs_act(f, other);
     else
         fleet_turn(other);
 }
@@ -70,7 +70,7 @@ static void plan_commit(fleet_node *n, int64_t number)
     n->plan.fail_ends = chance_of(&f->chance, 300);
 }
 
-/* What a commit has written is handed in again by whoever lives. */
+/* What a commit has written is handed in again by every live node. */
 static void note_call(fleet_node *n, int64_t number, fault_call call, const char *sql)
 {
     fleet *f = n->fleet;
@@ -152,7 +152,7 @@ static void take_long(fleet_node *n)
     }
 }
 
-/* Somebody holds a run, perhaps this one. */
+/* A run is held, perhaps this one. */
 static void hold(fleet *f)
 {
     fleet_node *other = &f->nodes[chance_between(&f->chance, 0, f->odds.nodes - 1)];
@@ -193,8 +193,8 @@ void faults_let_happen(fleet_node *n)
     if (chance_of(&f->chance, f->odds.hold))
         hold(f);
     fleet_node *other = &f->nodes[chance_between(&f->chance, 0, f->odds.nodes - 1)];
-    if (f->odds.talk && other->engine && !other->polled)
-        talks_meddle(f, other);
+    if (f->odds.dialog && other->engine && !other->polled)
+        dialogs_act(f, other);
     if (fleet_is_shut_out(n))
         faults_note(n);
 }

@@ -27,7 +27,7 @@ void fleet_tell(fleet *f, const char *format, ...)
     va_end(args);
     for (const char *c = text; *c; c++)
         f->trace = chance_mix(f->trace ^ (unsigned char)*c);
-    if (f->talks)
+    if (f->verbose)
         fprintf(stderr, "%12lld %*s%s\n", (long long)(f->now_ms - START_MS), f->depth * 4, "",
                 text);
 }
@@ -102,7 +102,7 @@ void fleet_jump(fleet *f)
     fleet_tell(f, "the clock is set by %lld ms", (long long)jump);
 }
 
-/* Somebody waits: what holds him up comes to its end. */
+/* A thread waits: what holds it up comes to its end. */
 static void land_all(fleet *f)
 {
     for (int i = 0; i < FLEET_NODES; i++)
@@ -166,8 +166,8 @@ static void open_look(fleet *f)
             &f->unclaimed);
 }
 
-/* The same for talks: what to look at, and what to judge. */
-static void open_talks(fleet *f)
+/* The same for dialogs: what to look at, and what to judge. */
+static void open_dialogs(fleet *f)
 {
     prepare(f, "SELECT max(pos) FROM pawl_journal", &f->last_pos);
     prepare(f,
@@ -180,17 +180,18 @@ static void open_talks(fleet *f)
             " (SELECT count(*) FROM pawl_journal j WHERE j.run = r.run"
             " AND j.generation = r.generation AND j.kind = 27)"
             " FROM pawl_runs r LEFT JOIN pawl_runs p ON p.run = r.parent"
-            " WHERE r.phase IN (0, 4) AND r.workflow = 'talk'",
+            " WHERE r.phase IN (0, 4) AND r.workflow = 'dialog'",
             &f->family);
-    prepare(f, /* who has so many in its boxes does not wait for one more. One that was held and
-                  released before its owner heard of it is due, and sleeps nevertheless */
+    /* A run with so many messages in its boxes does not wait for one more. One that was held and
+     * released before its owner heard of it is due, and sleeps nevertheless. */
+    prepare(f,
             "SELECT id FROM pawl_runs r WHERE phase = 0 AND held = 0"
-            " AND (wake_at IS NULL OR (owner <> 0 AND wake_at <= ?1)) AND workflow = 'talk'"
+            " AND (wake_at IS NULL OR (owner <> 0 AND wake_at <= ?1)) AND workflow = 'dialog'"
             " AND (SELECT count(*) FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1) < 20",
             &f->dormant);
     prepare(f,
             "SELECT id FROM pawl_runs WHERE phase IN (0, 4) AND held IN (3, 5)"
-            " AND workflow = 'talk'",
+            " AND workflow = 'dialog'",
             &f->stuck);
     prepare(f,
             "SELECT r.run, r.generation, j.seq, r.id FROM pawl_runs r JOIN pawl_journal j"
@@ -198,7 +199,7 @@ static void open_talks(fleet *f)
             " WHERE r.phase = 0 AND r.held = 0 AND (r.wake_at IS NULL OR r.wake_at > ?1)"
             " AND EXISTS (SELECT 1 FROM pawl_inbox i WHERE i.run = r.run AND i.kind = 1"
             " AND i.name = j.name)",
-            &f->letters);
+            &f->messages);
     prepare(f,
             "SELECT kind, op, data FROM pawl_journal WHERE run = ?1 AND generation = ?2"
             " ORDER BY seq",
@@ -206,12 +207,12 @@ static void open_talks(fleet *f)
     prepare(f,
             "SELECT run, id, phase, generation, parent, parent_generation, parent_op, cancel_at,"
             " deadline_at, output, error, input, owner, wake_at FROM pawl_runs"
-            " WHERE workflow = 'talk' ORDER BY run",
-            &f->tales);
+            " WHERE workflow = 'dialog' ORDER BY run",
+            &f->dialog_runs);
     prepare(f,
             "SELECT seq, kind, op, at, name, data FROM pawl_journal WHERE run = ?1"
             " AND generation = ?2 ORDER BY seq",
-            &f->talk_rows);
+            &f->dialog_rows);
     prepare(f, "SELECT phase, finished_at FROM pawl_generations WHERE run = ?1 AND generation = ?2",
             &f->generations);
     prepare(f, "SELECT seq, name, data FROM pawl_inbox WHERE run = ?1 AND kind = 1 ORDER BY seq",
@@ -231,8 +232,8 @@ static int sometimes(chance *c, int64_t worlds, int64_t low, int64_t high)
     return chance_of(c, worlds) ? (int)chance_between(c, low, high) : 0;
 }
 
-/* Who is stolen from must not read the journal again before it finds out: it would take for its own
- * what the thief has written by then. */
+/* A node that a run was stolen from must not read the journal again before it finds out: it would
+ * take for its own what the thief has written by then. */
 static void draw_steal(fleet_odds *o, chance *c)
 {
     o->steal = sometimes(c, 300, 500, 1000);
@@ -256,7 +257,7 @@ static void draw_odds(fleet_odds *o, chance *c)
     o->mail = sometimes(c, 300, 100, 400);
     o->hold = sometimes(c, 300, 100, 600);
     o->lack = o->memory ? 0 : sometimes(c, 150, 200, 600);
-    o->talk = chance_of(c, 500) ? 0 : chance_of(c, 500) ? 1000 : 500;
+    o->dialog = chance_of(c, 500) ? 0 : chance_of(c, 500) ? 1000 : 500;
     o->send = sometimes(c, 900, 50, 500);
     o->cancel = sometimes(c, 500, 5, 60);
     o->redrive = sometimes(c, 700, 10, 100);
@@ -287,7 +288,7 @@ static void draw_drivers(fleet_odds *o, uint64_t seed)
     o->broad = sometimes(&c, 500, 300, 1000);
     if (!o->broad)
         return;
-    o->talk = o->talk > 500 ? o->talk : 500;
+    o->dialog = o->dialog > 500 ? o->dialog : 500;
     o->hold = sometimes(&c, 600, 200, 800);
     o->busy = (int)chance_between(&c, 500, 1000);
 }
@@ -299,10 +300,10 @@ static void draw_run(fleet *f, int number)
     program_make(&run->program, c);
     snprintf(run->id, sizeof run->id, "run-%d", number);
     run->delay_ms = chance_of(c, 150) ? chance_between(c, 1, 100000) : 0;
-    run->talks = chance_of(c, f->odds.talk);
-    if (run->talks) {
-        run->talk_seed = chance_next(c) | (chance_of(c, f->odds.broad) ? TALK_BROAD : 0);
-        run->talk_left = (int)chance_between(c, 0, 2);
+    run->is_dialog = chance_of(c, f->odds.dialog);
+    if (run->is_dialog) {
+        run->dialog_seed = chance_next(c) | (chance_of(c, f->odds.broad) ? DIALOG_BROAD : 0);
+        run->dialog_left = (int)chance_between(c, 0, 2);
         run->deadline_ms = chance_of(c, 100) ? chance_between(c, 1, 7200000) : 0;
         return;
     }
@@ -317,12 +318,12 @@ static void draw_run(fleet *f, int number)
 
 void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
 {
-    int verbose = f->talks;
+    int verbose = f->verbose;
     tally *t = f->tally;
     *f = (fleet){.clock = {now_ms, mono_ns, wait_until},
                  .server = {server_ms, mono_ns, wait_until},
                  .seed = seed,
-                 .talks = verbose,
+                 .verbose = verbose,
                  .tally = t};
     f->now_ms = f->server_ms = f->latest_ms = START_MS;
     f->mono_ns = START_MS;
@@ -343,7 +344,7 @@ void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
         fleet_copy(model, f->path);
     }
     open_look(f);
-    open_talks(f);
+    open_dialogs(f);
 }
 
 /* Everything in the folder that belongs to the database. */
@@ -374,10 +375,10 @@ static void close_look(fleet *f)
     sqlite3_finalize(f->family);
     sqlite3_finalize(f->dormant);
     sqlite3_finalize(f->stuck);
-    sqlite3_finalize(f->letters);
+    sqlite3_finalize(f->messages);
     sqlite3_finalize(f->after);
-    sqlite3_finalize(f->tales);
-    sqlite3_finalize(f->talk_rows);
+    sqlite3_finalize(f->dialog_runs);
+    sqlite3_finalize(f->dialog_rows);
     sqlite3_finalize(f->generations);
     sqlite3_finalize(f->inbox);
     sqlite3_finalize(f->slept);

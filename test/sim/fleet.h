@@ -17,9 +17,9 @@
 
 #include "api/engine_test.h"
 #include "db/db_fault.h"
+#include "dialogs.h"
 #include "executed.h"
 #include "program.h"
-#include "talks.h"
 #include "tally.h"
 
 enum {
@@ -48,27 +48,27 @@ typedef struct fleet_odds {
     int meet;        /* another node is polled before a transaction, or in a work function */
     int silence;     /* it loses its sign of life in a work function, or is in there for long */
     int drop;        /* a fiber is dropped where it may be */
-    int jump;        /* somebody sets the clock of the host */
+    int jump;        /* the clock of the host is set */
     int mail;        /* something arrives for a run */
-    int hold;        /* somebody holds a run, or lets it go on */
-    int steal;       /* a run is taken from its owner, who does not know it */
-    int killer;      /* a run kills whoever executes it, for a while */
+    int hold;        /* a run is held, or released */
+    int steal;       /* a run is taken from its owner, without its knowledge */
+    int killer;      /* a run kills every process that executes it, for a while */
     int lack;        /* a node comes up that does not have the work function */
-    int talk;        /* a run is a talk, of all runs in this world */
-    int send;        /* somebody sends a message */
+    int dialog;      /* a run is a dialog, of all runs in this world */
+    int send;        /* a client sends a message */
     int cancel;      /* … cancels a run */
     int redrive;     /* … redrives one */
     int threads;     /* engines have so many at most; 0: all are driven by hand */
     int serve;       /* one that has threads and is not driven begins to serve … */
-    int finish;      /* … or somebody finishes a run with it, again and again, for a while each */
-    int stop;        /* somebody stops it */
+    int finish;      /* … or a thread finishes a run with it, again and again, for a while each */
+    int stop;        /* it is stopped */
     int busy;        /* a work function on such a thread takes its time */
-    int broad;       /* a talk does most of its work beside the function */
+    int broad;       /* a dialog does most of its work beside the function */
 } fleet_odds;
 
 typedef struct fleet fleet;
 
-/* Who drives an engine: nobody, or whoever polls it; a thread in pawl_serve() or pawl_finish(). */
+/* How an engine is driven: not at all, or polled; by a thread in pawl_serve() or pawl_finish(). */
 typedef enum { DRIVER_NONE, DRIVER_SERVE, DRIVER_FINISH } fleet_driver;
 
 typedef struct fleet_node {
@@ -84,16 +84,16 @@ typedef struct fleet_node {
     int told;         /* that it is shut out was counted */
     int working;      /* the run whose work function it is in, from 1; 0: none */
     int64_t died_id;  /* by this number it was called when it died */
-    int64_t calls_id; /* … when somebody began to call it */
+    int64_t calls_id; /* … when a call of it began */
     int died_in;      /* … when it died; -1: it was in nothing at all */
     int64_t began_ns; /* its poll; of one that serves: all its threads have waited since then */
     int threads;      /* 0: it is driven by hand */
     fleet_driver driver;
-    int stopped;        /* somebody has, and perhaps nobody has heard it yet … */
+    int stopped;        /* a stop was asked for, and perhaps no thread has heard it yet … */
     int64_t stopped_ns; /* … since then */
-    int stops;          /* so many that nobody may have heard of */
-    int driven;         /* so many times somebody has served or finished, and come to an end */
-    int begun;          /* … and so many times somebody has begun … */
+    int stops;          /* so many that perhaps no thread has heard of */
+    int driven;         /* so many times a thread has served or finished, and come to an end */
+    int begun;          /* … and so many times one has begun … */
     int64_t begun_ns;   /* … the last time then */
     int64_t worked_ns;  /* when a work function of it returned last */
     int64_t hit_ns;     /* when it met a fault last */
@@ -141,12 +141,12 @@ typedef struct fleet_run {
     fleet_hold hold;    /* by hand */
     int64_t hold_ns;    /* when … */
     int64_t hold_hits;  /* … and after how many faults of all nodes */
-    int64_t hold_fence; /* whoever has this one may come to an end with it */
+    int64_t hold_fence; /* the owner of this one may come to an end with it */
     int poisoned;       /* it is held because processes died of it */
     int64_t tried;
     int64_t stolen; /* its fence since it was stolen, … */
     int64_t stolen_owner;
-    int64_t stolen_rows; /* … and what was recorded then; 0: nobody has stolen it */
+    int64_t stolen_rows; /* … and what was recorded then; 0: it was not stolen */
     int killer;          /* number of the op that kills, from 1; -1: each, once; 0: none does */
     int64_t kills;       /* so many times more */
     fleet_deaths deaths; /* at most */
@@ -157,9 +157,9 @@ typedef struct fleet_run {
     int64_t seen_wake_ms;
     int64_t seen_ms;    /* … and since when that is so, of time that counts */
     int64_t due_rounds; /* so long it is due, and all the others have nothing to do */
-    int talks;          /* it is a talk, not a program */
-    uint64_t talk_seed;
-    int talk_left;       /* generations */
+    int is_dialog;      /* it is a dialog, not a program */
+    uint64_t dialog_seed;
+    int dialog_left;     /* generations */
     int64_t deadline_ms; /* 0: none */
     int cancel;          /* 1: perhaps, 2: for sure */
     int64_t cancel_pos;  /* the last row of all journals then */
@@ -182,7 +182,7 @@ struct fleet {
     int64_t closed[FLEET_CLOSED]; /* numbers of nodes that others have closed */
     int closed_count;
     int64_t served_ns; /* of that, as far as no thread has overslept … */
-    int64_t awake_ns;  /* … and while all is calm nobody who is polled has */
+    int64_t awake_ns;  /* … and while all is calm no polled node has */
     liveness_due due[LIVENESS_DUE];
     int due_count;
     int64_t probes_ms[LIVENESS_PROBES]; /* when they were started; -1: they have ended */
@@ -214,14 +214,14 @@ struct fleet {
     sqlite3_stmt *sleeps;
     sqlite3_stmt *attribute;
     sqlite3_stmt *arrived;
-    sqlite3_stmt *last_pos; /* from here on: of talks */
+    sqlite3_stmt *last_pos; /* from here on: of dialogs */
     sqlite3_stmt *family;
     sqlite3_stmt *dormant;
     sqlite3_stmt *stuck;
-    sqlite3_stmt *letters;
+    sqlite3_stmt *messages;
     sqlite3_stmt *after;
-    sqlite3_stmt *tales;
-    sqlite3_stmt *talk_rows;
+    sqlite3_stmt *dialog_runs;
+    sqlite3_stmt *dialog_rows;
     sqlite3_stmt *generations;
     sqlite3_stmt *inbox;
     sqlite3_stmt *slept;
@@ -231,19 +231,19 @@ struct fleet {
     fleet_run all[FLEET_RUNS];
     fleet_note notes[FLEET_NOTES];
     int note_count;
-    talks talked;
+    dialogs dialog_log;
     int64_t entered; /* defers registered, and called */
     int64_t left;
     tally *tally;   /* of all worlds */
     uint64_t trace; /* all that happened, in a number */
-    int talks;
+    int verbose;
     char wrong[768];
 };
 
 /* ---- The whole (fleet.c) ---- */
 
 /* A fleet of this seed, all of whose nodes are down, on a copy of the database at `model`. Of *f,
- * `talks` and `tally` are kept. */
+ * `dialogs` and `tally` are kept. */
 void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder);
 void fleet_close(fleet *f);
 
@@ -253,7 +253,7 @@ void fleet_die(fleet_node *n);
 void fleet_bury(fleet_node *n); /* when nothing of it is on the stack any more */
 void fleet_down(fleet_node *n);
 
-/* Close its engine, whoever drives it. */
+/* Close its engine, however it is driven. */
 void fleet_shut(fleet_node *n);
 
 /* Poll it, with what may happen meanwhile. Gives how much it did. */
@@ -265,7 +265,7 @@ int64_t fleet_turn(fleet_node *n);
 /* It was told that others have closed it, when it was called by this number. */
 void fleet_fenced(fleet_node *n, int64_t id);
 
-/* 1: it is on the stack of whoever asks, or has threads that drive it: it cannot be polled. */
+/* 1: it is on the stack of the caller, or has threads that drive it: it cannot be polled. */
 static inline int fleet_is_driven(const fleet_node *n)
 {
     return n->polled || n->driver != DRIVER_NONE;
@@ -291,7 +291,7 @@ static inline void fleet_count(fleet *f, tally_kind kind)
     f->tally->at[kind]++;
 }
 
-/* 1: others have closed it; nobody has closed the node of this number. */
+/* 1: others have closed it; the node of this number was never closed. */
 int fleet_is_shut_out(fleet_node *n);
 int fleet_is_open(fleet *f, int64_t id);
 int fleet_was_closed(const fleet *f, int64_t id); /* by others, as they have said */
@@ -309,7 +309,7 @@ void drivers_play(fleet_node *n);
 /* All threads go on until each of them waits. */
 void drivers_settle(fleet *f);
 
-/* Stop whoever drives it, and wait for that. */
+/* Stop the threads that drive it, and wait for that. */
 void drivers_halt(fleet_node *n);
 
 /* ---- Faults (faults.c) ---- */
@@ -349,7 +349,7 @@ void affairs_mail(fleet *f);
 void affairs_hold(fleet *f, fleet_node *n, fleet_run *run); /* or release it; NULL: any run */
 void affairs_release(fleet *f, fleet_node *n, fleet_run *run);
 void affairs_steal(fleet *f);
-void affairs_give_back(fleet *f); /* what was stolen and is nobody's still */
+void affairs_give_back(fleet *f); /* what was stolen and has no owner still */
 
 /* ---- What its work functions do (works.c) ---- */
 
@@ -385,14 +385,14 @@ void watch_death(fleet *f, const fleet_node *n, int64_t id);
 
 /* A run of that number and key is about to be executed, under this fence. */
 void watch_execution(fleet_node *n, int number, int64_t key, int64_t fence);
-void watch_talk_execution(fleet_node *n, int number, int64_t fence); /* -1: of a child */
+void watch_dialog_execution(fleet_node *n, int number, int64_t fence); /* -1: of a child */
 
 /* When the next run is due, in the database's time; INT64_MAX: none. */
 int64_t watch_due(fleet *f);
 
 /* ---- What must go on (liveness.c) ---- */
 
-/* Everybody waits, and time passes. */
+/* All threads wait, and time passes. */
 void liveness_rest(fleet *f, int64_t ms);
 
 /* All threads wait: is something left in a queue? */
@@ -407,10 +407,10 @@ void liveness_look(fleet *f);
 void liveness_storm(fleet *f, fleet_node *n);
 void liveness_calm(fleet *f); /* from now on all nodes are looked at */
 
-/* All have ended: a run whose workflow nobody has is held, and can be cancelled. 0: it was. */
+/* All have ended: a run whose workflow no node has is held, and can be cancelled. 0: it was. */
 int liveness_orphan(fleet *f, fleet_node *n);
 
-/* ---- The last scene (neighbours.c) ---- */
+/* ---- The last part (neighbours.c) ---- */
 
 void neighbours_register(fleet_node *n);
 void neighbours(fleet *f);

@@ -143,8 +143,8 @@ static void judge_run(fleet *f, int number)
 void judge_end(fleet *f)
 {
     for (int i = 0; i < f->odds.runs; i++)
-        if (!f->all[i].talks)
+        if (!f->all[i].is_dialog)
             judge_run(f, i);
-    if (f->odds.talk)
-        talks_judge(f);
+    if (f->odds.dialog)
+        dialogs_judge(f);
 }

@@ -1,10 +1,9 @@
 /* What must go on, whatever else is in trouble: the liveness that docs/guarantees.md promises, over
  * virtual time.
  *
- * Time counts here only as far as nobody has overslept: a thread that wanted to go on did, and
- * whoever is polled was asked in time. Where the simulator lets hours pass at once, what was due
- * meanwhile is not late. So the bounds are those of an idle machine, and need no slack for a busy
- * one.
+ * Time counts here only as far as no node was late: a thread that wanted to go on did, and a polled
+ * node was polled in time. Where the simulator lets hours pass at once, what was due meanwhile is
+ * not late. So the bounds are those of an idle machine, and need no slack for a busy one.
  *
  * While faults go on (a storm), only nodes count that serve and are sound: up, not being stopped,
  * with all work functions, and not taken for dead. As long as one of them is sound, and no node has
@@ -31,7 +30,7 @@ enum {
     SUSPECT_MS = 90000, /* three processes have died of it, perhaps: it is let out alone */
     PROBE_MS = 2500,
     STORM_PROBES = LIVENESS_PROBES / 2,
-    ORPHAN_MS = 5000, /* a workflow that nobody has is waited for, for two seconds */
+    ORPHAN_MS = 5000, /* a workflow that no node has is waited for, for two seconds */
     CANCEL_MS = 3500
 };
 
@@ -42,7 +41,7 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* When somebody who is polled wants to be. */
+/* When a polled node wants to be polled. */
 static int64_t polled_ns(const fleet *f)
 {
     int64_t next = INT64_MAX;
@@ -55,7 +54,7 @@ static int64_t polled_ns(const fleet *f)
     return next;
 }
 
-/* Somebody begins to serve, and waits first for functions that a stop has left. */
+/* A thread begins to serve, and waits first for functions that a stop has left. */
 static int is_beginning(const fleet *f)
 {
     for (int i = 0; i < f->odds.nodes; i++) {
@@ -76,7 +75,7 @@ void liveness_rest(fleet *f, int64_t ms)
     fleet_move(f, ms);
 }
 
-/* In a storm nobody says when whoever is polled will be asked. */
+/* In a storm it is unknown when a polled node will be polled. */
 static int64_t counted_ms(const fleet *f)
 {
     return (f->calm ? f->awake_ns : f->served_ns) / MS_NS;
@@ -118,8 +117,8 @@ static void see_nodes(fleet *f)
     begin_anew(f);
 }
 
-/* Since when somebody can see to a run of this owner; INT64_MAX: nobody can. Any node sees to one
- * that no live node owns: `owner` 0. */
+/* Since when a node can see to a run of this owner; INT64_MAX: none can. Any node sees to one that
+ * no live node owns: `owner` 0. */
 static int64_t sound_since(const fleet *f, int64_t owner)
 {
     int64_t since = f->calm ? 0 : INT64_MAX;
@@ -131,7 +130,7 @@ static int64_t sound_since(const fleet *f, int64_t owner)
     return since;
 }
 
-/* For how long it is so that somebody could have seen to it. */
+/* For how long a node could have seen to it. */
 static int64_t waited_ms(const fleet *f, int64_t since_ms, int64_t owner)
 {
     int64_t sound = sound_since(f, owner), from = sound > since_ms ? sound : since_ms;
@@ -153,8 +152,9 @@ void liveness_of_queues(fleet *f)
 {
     for (int i = 0; i < f->odds.nodes; i++) {
         fleet_node *n = &f->nodes[i];
-        int has = n->engine && n->threads > 0 && !n->plan.dead &&
-                  committers_next_ns(handle_sched(n->engine)->options.committers) <= f->mono_ns;
+        int has =
+            n->engine && n->threads > 0 && !n->plan.dead &&
+            committers_next_ns(sched_options_of(handle_sched(n->engine))->committers) <= f->mono_ns;
         if (!has)
             n->queued_ns = -1;
         else if (n->queued_ns < 0)
@@ -238,8 +238,8 @@ static watch_row row_of(fleet *f, const char *id)
     return r;
 }
 
-/* A fresh run that does nothing has ended at once, whatever others are at. In a storm it may be in
- * the hands of a node that nobody polls: then it has not been waiting. */
+/* A fresh run that does nothing has ended at once, whatever other runs do. In a storm it may be in
+ * the hands of a node that is not polled: then it has not been waiting. */
 static void see_probes(fleet *f)
 {
     for (int i = 0; i < f->probe_count; i++) {
@@ -280,7 +280,7 @@ void liveness_look(fleet *f)
 {
     see_unclaimed(f);
     for (int i = 0; i < f->odds.runs; i++)
-        if (!f->all[i].ended && !f->all[i].talks)
+        if (!f->all[i].ended && !f->all[i].is_dialog)
             see_standstill(f, &f->all[i]);
     see_probes(f);
 }

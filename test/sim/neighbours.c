@@ -1,8 +1,8 @@
-/* The last scene of a world: a process dies in the middle of many slow runs.
+/* The last part of a simulation: a process dies in the middle of many slow runs.
  *
- * Everything else has ended, and all nodes that are left serve with threads. Whoever takes the runs
- * over does not know which of them has killed the process, and may be careful with them; but fresh
- * runs are done at once meanwhile, and the slow ones are done as soon as they can be. */
+ * Everything else has ended, and all nodes that are left serve with threads. The node that takes
+ * the runs over does not know which of them has killed the process, and may be careful with them;
+ * but fresh runs are done at once meanwhile, and the slow ones are done as soon as they can be. */
 #include <stdio.h>
 #include <string.h>
 

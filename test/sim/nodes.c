@@ -22,7 +22,7 @@ static int give_random(void *bytes, size_t count, void *arg)
 
 /* ---- What engines are given ---- */
 
-/* Who closes a dead node says so. */
+/* A node that closes a dead one logs it. */
 static void note_closed(fleet *f, const char *fields)
 {
     long long id;
@@ -44,7 +44,7 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     (void)level;
     if (strcmp(event, "node-closed") == 0)
         note_closed(n->fleet, fields);
-    if (n->fleet->talks)
+    if (n->fleet->verbose)
         fprintf(stderr, "%12s %*snode %d: %s %s\n", "", n->fleet->depth * 4, "", n->index, event,
                 fields);
 }
@@ -77,7 +77,7 @@ int fleet_is_open(fleet *f, int64_t id)
     return open;
 }
 
-/* Where a lock is the sign of life, only who has lost it can be shut out. */
+/* Where liveness is a lock, only a node that has lost it can be shut out. */
 int fleet_is_shut_out(fleet_node *n)
 {
     fleet *f = n->fleet;
@@ -134,14 +134,14 @@ void fleet_up(fleet_node *n)
     if (rc != PAWL_OK)
         fleet_wrong(f, "node %d cannot be opened: %s", n->index, pawl_errtext(n->engine));
     works_register(n);
-    talks_register(n);
+    dialogs_register(n);
 }
 
 void fleet_shut(fleet_node *n)
 {
     fleet_node *before_it = n->fleet->current;
     drivers_halt(n);
-    n->polled = 1; /* nobody may poll it meanwhile */
+    n->polled = 1; /* no thread may poll it meanwhile */
     n->fleet->current = n;
     pawl_close(n->engine);
     n->fleet->current = before_it;
@@ -256,7 +256,7 @@ int64_t fleet_poll(fleet_node *n)
     else if (rc == PAWL_FENCED)
         fleet_fenced(n, id);
     else if (n->silent && fleet_is_shut_out(n))
-        fleet_down(n); /* nobody can tell it: a lock that is gone is nothing that happens */
+        fleet_down(n); /* no event tells it: a lock that is gone gives none */
     else if (rc == PAWL_CLOSED && n->stops > 0)
         n->stops = n->stopped = 0;
     else if (rc != PAWL_OK && rc != PAWL_BUSY && n->hits == hits && !fleet_is_shut_out(n))

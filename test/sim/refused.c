@@ -1,5 +1,5 @@
-/* The very last scene of a world: the database fails to record one step of one run, again and
- * again, with an error that says nothing about whose trouble it is.
+/* The very last part of a simulation: the database fails to record one step of one run, again and
+ * again, with an error that does not say what is wrong.
  *
  * One node is left, which has nothing else to do; what is started meanwhile is started by an engine
  * that is no node and goes down at once. The node must find out by itself that the storage works:
@@ -58,7 +58,7 @@ static fleet_node *leave_one(fleet *f)
     return left;
 }
 
-typedef pawl_code deed(pawl *p, const char *id);
+typedef pawl_code client_call(pawl *p, const char *id);
 
 static pawl_code start_doomed(pawl *p, const char *id)
 {
@@ -71,7 +71,7 @@ static pawl_code start_beside(pawl *p, const char *id)
 }
 
 /* By an engine that is no node. */
-static void act(fleet *f, const fleet_node *left, deed *what, const char *id)
+static void act(fleet *f, const fleet_node *left, client_call *what, const char *id)
 {
     fleet_node *n = &f->nodes[left->index == 0];
     fleet_up(n);

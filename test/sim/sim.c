@@ -1,12 +1,13 @@
 /* The simulator: sim [COUNT [FIRST]] [-v]
  *
- * Each seed is a little world: some engines, some runs of programs made up by chance, and chance
- * that says who is polled when, what fails, who dies and how the clock moves. Then everything calms
- * down, all runs must end, and what is in the database must be what the model says.
+ * Each seed is a little world: some engines, some runs of programs made up at random, and random
+ * choices of which node is polled when, what fails, which process dies and how the clock moves.
+ * Then everything calms down, all runs must end, and what is in the database must be what the model
+ * says.
  *
- * The same seed gives the same world, in every build and on every machine. Prints a line for each
- * seed that went wrong, with the command that repeats it; the last line is the summary. -v tells
- * what happens. */
+ * The simulation is deterministic: the same seed gives the same world, in every build and on every
+ * machine. Prints a line for each seed that went wrong, with the command that repeats it; the last
+ * line is the summary. -v tells what happens. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ enum {
     DEFAULT_COUNT = 300,
     STEPS_MAX = 400,
     CALM_MAX = 4000,
-    LONG_CALM = 3000, /* somebody asks every few ms, until a moment that is far away */
+    LONG_CALM = 3000, /* a run asks every few ms, until a moment that is far away */
     HOUR_MS = 3600000,
     IDLE_MAX = 600,
     WRONG_MAX = 10,
@@ -51,8 +52,8 @@ static fleet_node *some_engine(fleet *f)
 
 static const int64_t MS_NS = 1000000;
 
-/* How long nothing will happen: until a run is due; or, if one is due and nobody has seen to it
- * yet, until some engine wants to be called. Of who has mail nobody knows when he wakes. */
+/* How long nothing will happen: until a run is due; or, if one is due and no node has seen to it
+ * yet, until some engine wants to be called. When a run with messages wakes is unknown. */
 static int64_t quiet_ms(fleet *f, int idle)
 {
     int64_t due = watch_due(f), now = fleet_time(f);
@@ -72,7 +73,7 @@ static int64_t quiet_ms(fleet *f, int idle)
     return next;
 }
 
-/* Whoever can go on does before much time passes. */
+/* A thread that can go on does before much time passes. */
 static void move_clock(fleet *f)
 {
     if (f->odds.threads && chance_of(&f->chance, 150)) {
@@ -124,9 +125,10 @@ static void release_poison(fleet *f)
         if (n && (f->calm || chance_of(&f->chance, 200)))
             affairs_release(f, n, &f->all[i]);
     }
-    fleet_node *n = f->odds.talk && (f->calm || chance_of(&f->chance, 50)) ? some_engine(f) : NULL;
+    fleet_node *n =
+        f->odds.dialog && (f->calm || chance_of(&f->chance, 50)) ? some_engine(f) : NULL;
     if (n)
-        talks_release(f, n);
+        dialogs_release(f, n);
 }
 
 static void step(fleet *f)
@@ -151,8 +153,8 @@ static void step(fleet *f)
     } else {
         meddle(f, n);
     }
-    if (n->engine && f->odds.talk)
-        talks_meddle(f, n);
+    if (n->engine && f->odds.dialog)
+        dialogs_act(f, n);
     watch_look(f);
     liveness_storm(f, n);
     release_poison(f);
@@ -166,7 +168,7 @@ static int all_ended(const fleet *f, int but_held)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended && !(but_held && f->all[i].hold != HOLD_NO))
             return 0;
-    return but_held || !f->odds.talk || f->talked.live == 0;
+    return but_held || !f->odds.dialog || f->dialog_log.live == 0;
 }
 
 static void start_rest(fleet *f)
@@ -178,7 +180,7 @@ static void start_rest(fleet *f)
     }
 }
 
-/* Everybody has a turn, without faults. Gives how much was done. */
+/* Every node has a turn, without faults. Gives how much was done. */
 static int64_t calm_round(fleet *f)
 {
     int64_t did = 0;
@@ -219,9 +221,9 @@ static void calm_rounds(fleet *f, int but_held)
         if (did != 0)
             continue;
         watch_quiet(f);
-        fleet_node *n = f->odds.talk ? some_engine(f) : NULL;
+        fleet_node *n = f->odds.dialog ? some_engine(f) : NULL;
         if (n)
-            talks_nudge(f, n);
+            dialogs_nudge(f, n);
         liveness_rest(f, round > LONG_CALM ? HOUR_MS : quiet_ms(f, idle));
     }
 }
@@ -238,7 +240,7 @@ static void rest(fleet *f)
     f->rest = 0;
 }
 
-/* Nobody has anything to do any more but what comes now. */
+/* Nothing is left to do for any node but what comes now. */
 static void idle(fleet *f)
 {
     for (int i = 0; i < IDLE_MAX && !f->wrong[0]; i++) {
@@ -250,7 +252,7 @@ static void idle(fleet *f)
     }
 }
 
-/* For who looks into a world that went wrong: what each of those waits for. */
+/* For debugging a world that went wrong: what each of the open runs waits for. */
 static int explain(const pawl_info *info, void *arg)
 {
     char *why = NULL;
@@ -262,13 +264,14 @@ static int explain(const pawl_info *info, void *arg)
 
 static void explain_all(fleet *f)
 {
-    const fleet_node *n = f->talks ? some_engine(f) : NULL;
+    const fleet_node *n = f->verbose ? some_engine(f) : NULL;
     int64_t live = 1 << PAWL_RUN_LIVE | 1 << PAWL_RUN_FAILING | 1 << PAWL_RUN_HELD;
     if (n)
         pawl_list(n->engine, PAWL_FILTER(.phases = live), explain, n->engine);
 }
 
-/* No more faults: who is down comes up, what was not started is started, and all come to an end. */
+/* No more faults: a node that is down comes up, what was not started is started, and all runs come
+ * to an end. */
 static void calm_down(fleet *f)
 {
     liveness_calm(f);
@@ -289,8 +292,8 @@ static void calm_down(fleet *f)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended)
             fleet_wrong(f, "%s does not end", f->all[i].id);
-    if (f->talked.live > 0)
-        fleet_wrong(f, "%d children do not end", f->talked.live);
+    if (f->dialog_log.live > 0)
+        fleet_wrong(f, "%d children do not end", f->dialog_log.live);
     if (!f->wrong[0])
         idle(f);
     if (!f->wrong[0])
@@ -407,7 +410,7 @@ static void remember(uint64_t seed)
 static void live_all(sum *s, int64_t count, int verbose, const char *model, const char *folder)
 {
     static fleet f;
-    f.talks = verbose;
+    f.verbose = verbose;
     f.tally = &s->tally;
     for (; s->done < count && s->wrong < WRONG_MAX; s->done++) {
         uint64_t seed = s->first + (uint64_t)s->done;

@@ -59,7 +59,7 @@ void tally_print(const tally *t, FILE *out)
         fprintf(out, "%s%s %lld", i ? ", " : "", NAMES[i], (long long)t->at[i]);
 }
 
-/* Where fibers are always dropped nobody is asked for that, and nobody steals. */
+/* Where fibers are always dropped no node is asked for that, and none steals. */
 static int is_expected(int kind)
 {
 #ifdef PAWL_ALWAYS_REPLAY

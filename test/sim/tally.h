@@ -1,6 +1,6 @@
 /* What has happened in all the worlds together, by kind.
  *
- * A simulator in which nothing goes wrong any more proves nothing, and nobody would notice. So
+ * A simulator in which nothing goes wrong any more proves nothing, and that would go unnoticed. So
  * everything that may happen is counted, and so many seeds without a kind of it are an error. */
 #ifndef SIM_TALLY_H
 #define SIM_TALLY_H
@@ -12,7 +12,7 @@ typedef enum {
     TALLY_CALLS_FAILED,
     TALLY_COMMITS_FAILED,
     TALLY_UNDECIDED,
-    TALLY_LATE, /* of these: they happened only when somebody asked */
+    TALLY_LATE, /* of these: they happened only when they were asked for */
     TALLY_CRASHES,
     TALLY_SHUT_OUT, /* nodes, while they still worked */
     TALLY_EVICTIONS,

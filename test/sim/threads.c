@@ -1,4 +1,4 @@
-/* One stack for each thread, and the functions of the system that are played here.
+/* One stack for each thread, and the functions of the system that are simulated here.
  *
  * There is one processor and nothing is taken from a thread, so a mutex is found locked only where
  * its owner has let others go on in the middle: then the finder waits as for anything else. */
@@ -14,15 +14,15 @@
 #include "fiber/watch.h"
 #include "fleet.h"
 
-enum { PLAYERS = 96, GUARD = 16384 };
+enum { THREADS_MAX = 96, GUARD = 16384 };
 
 static const size_t STACK_BYTES = 1024 * 1024;
 
-typedef enum { FREE, CAN, WAITS, ENDED } player_state;
+typedef enum { FREE, CAN, WAITS, ENDED } thread_state;
 
-typedef struct player {
-    player_state state;
-    int joined; /* somebody will call pthread_join() */
+typedef struct sim_thread {
+    thread_state state;
+    int joined; /* a thread will call pthread_join() */
     fleet_node *node;
     void *(*fn)(void *arg);
     void *arg;
@@ -31,7 +31,7 @@ typedef struct player {
     /* What it waits for: any of these. */
     const pthread_cond_t *cond;
     pthread_mutex_t *mutex;
-    const struct player *end_of;
+    const struct sim_thread *end_of;
     struct pollfd *fds;
     nfds_t fd_count;
     int64_t deadline_ns;
@@ -46,16 +46,16 @@ typedef struct player {
     switch_side inside;
     switch_side outside;
     watch watch;
-} player;
+} sim_thread;
 
 /* The first one is the simulator itself. The functions of the system have no argument for it. */
 static struct {
     fleet *world;
     const fleet_node *only;
-    player *now;
+    sim_thread *now;
     int64_t stamp;
-    player all[PLAYERS];
-} stage;
+    sim_thread all[THREADS_MAX];
+} sched;
 
 /* ---- The system ---- */
 
@@ -81,20 +81,20 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 
 static _Noreturn void give_up(const char *what)
 {
-    unsigned long long seed = stage.world ? stage.world->seed : 0;
+    unsigned long long seed = sched.world ? sched.world->seed : 0;
     fprintf(stderr, "sim: seed %llu: %s\n", seed, what);
     abort();
 }
 
 /* ---- Stacks ---- */
 
-static player *main_player(void)
+static sim_thread *main_thread(void)
 {
-    return &stage.all[0];
+    return &sched.all[0];
 }
 
 /* Kept for the next thread in this place. */
-static void need_stack(player *p)
+static void need_stack(sim_thread *p)
 {
     if (!p->stack.low) {
         char *at = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -107,7 +107,7 @@ static void need_stack(player *p)
     watch_taken(&p->stack);
 }
 
-static void leave(player *p, int for_good)
+static void leave(sim_thread *p, int for_good)
 {
     watch_leave(&p->watch, for_good);
     switch_go(&p->inside, &p->outside);
@@ -116,7 +116,7 @@ static void leave(player *p, int for_good)
 
 static void live(void *arg)
 {
-    player *p = arg;
+    sim_thread *p = arg;
     watch_entered(&p->watch);
     p->result = p->fn(p->arg);
     p->state = ENDED;
@@ -124,19 +124,19 @@ static void live(void *arg)
     give_up("a thread that has ended goes on");
 }
 
-static void clear(player *p)
+static void clear(sim_thread *p)
 {
     watch_end(&p->watch, &p->stack);
     watch_given_back(&p->stack);
     stack kept = p->stack;
-    *p = (player){.state = FREE, .stack = kept};
+    *p = (sim_thread){.state = FREE, .stack = kept};
 }
 
-static player *start(fleet_node *n, void *(*fn)(void *arg), void *arg, int joined)
+static sim_thread *start(fleet_node *n, void *(*fn)(void *arg), void *arg, int joined)
 {
-    player *p = NULL;
-    for (int i = 1; i < PLAYERS && !p; i++)
-        p = stage.all[i].state == FREE ? &stage.all[i] : NULL;
+    sim_thread *p = NULL;
+    for (int i = 1; i < THREADS_MAX && !p; i++)
+        p = sched.all[i].state == FREE ? &sched.all[i] : NULL;
     if (!p)
         give_up("too many threads");
     need_stack(p);
@@ -159,18 +159,18 @@ void threads_spawn(fleet_node *n, void *(*fn)(void *arg), void *arg)
 /* ---- Turns ---- */
 
 /* It goes on, in its own part of the world, until it waits. */
-static void run(player *p)
+static void run(sim_thread *p)
 {
-    fleet *f = stage.world;
+    fleet *f = sched.world;
     fleet_node *current = f->current;
     int depth = f->depth;
     f->current = p->current;
     f->depth = p->depth;
-    stage.now = p;
+    sched.now = p;
     watch_enter(&p->watch, &p->stack);
     switch_go(&p->outside, &p->inside);
     watch_left(&p->watch);
-    stage.now = main_player();
+    sched.now = main_thread();
     p->current = f->current;
     p->depth = f->depth;
     f->current = current;
@@ -187,23 +187,23 @@ static int is_locked(pthread_mutex_t *mutex)
     return 0;
 }
 
-static int can_go_on(const player *p)
+static int can_go_on(const sim_thread *p)
 {
     if (p->state != WAITS)
         return p->state == CAN;
-    return p->woken || p->deadline_ns <= stage.world->mono_ns ||
+    return p->woken || p->deadline_ns <= sched.world->mono_ns ||
            (p->mutex && !is_locked(p->mutex)) || (p->end_of && p->end_of->state == ENDED) ||
            (p->fds && __real_poll(p->fds, p->fd_count, 0) != 0);
 }
 
 int threads_run_one(fleet *f, const fleet_node *only)
 {
-    player *some[PLAYERS];
+    sim_thread *some[THREADS_MAX];
     int count = 0;
-    for (int i = 1; i < PLAYERS; i++) {
-        player *p = &stage.all[i];
+    for (int i = 1; i < THREADS_MAX; i++) {
+        sim_thread *p = &sched.all[i];
         if (p->state == FREE || p->state == ENDED || (only && p->node != only) ||
-            (stage.only && p->node != stage.only))
+            (sched.only && p->node != sched.only))
             continue;
         if (can_go_on(p))
             some[count++] = p;
@@ -217,35 +217,35 @@ int threads_run_one(fleet *f, const fleet_node *only)
 int64_t threads_next_ns(void)
 {
     int64_t next = INT64_MAX;
-    for (int i = 0; i < PLAYERS; i++) {
-        const player *p = &stage.all[i];
+    for (int i = 0; i < THREADS_MAX; i++) {
+        const sim_thread *p = &sched.all[i];
         if (p->state == WAITS && p->deadline_ns < next &&
-            (!stage.only || i == 0 || p->node == stage.only))
+            (!sched.only || i == 0 || p->node == sched.only))
             next = p->deadline_ns;
     }
     return next;
 }
 
 /* The simulator waits. */
-static void play_others(const player *p)
+static void play_others(const sim_thread *p)
 {
     while (!can_go_on(p)) {
-        if (threads_run_one(stage.world, NULL))
+        if (threads_run_one(sched.world, NULL))
             continue;
         int64_t next = threads_next_ns();
         if (next == INT64_MAX)
             give_up("somebody waits for ever");
-        fleet_pass(stage.world, next);
+        fleet_pass(sched.world, next);
     }
 }
 
 /* Come back when one of the things has happened that it waits for. */
-static void wait_here(player *p)
+static void wait_here(sim_thread *p)
 {
     const char *here = __builtin_frame_address(0);
-    p->since = ++stage.stamp;
+    p->since = ++sched.stamp;
     p->state = WAITS;
-    if (p == main_player())
+    if (p == main_thread())
         play_others(p);
     else if (here > p->stack.low && here <= p->stack.top)
         leave(p, 0);
@@ -260,31 +260,31 @@ static void wait_here(player *p)
 
 void threads_only(const fleet_node *only)
 {
-    stage.only = only;
+    sched.only = only;
 }
 
 int threads_is_main(void)
 {
-    return stage.now == main_player();
+    return sched.now == main_thread();
 }
 
 void threads_yield(void)
 {
-    stage.now->woken = 1;
-    wait_here(stage.now);
+    sched.now->woken = 1;
+    wait_here(sched.now);
 }
 
 void threads_sleep(int64_t ms)
 {
-    player *p = stage.now;
+    sim_thread *p = sched.now;
     p->woken = 0;
-    p->deadline_ns = clock_deadline(stage.world->mono_ns, ms);
+    p->deadline_ns = clock_deadline(sched.world->mono_ns, ms);
     wait_here(p);
 }
 
 int threads_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
 {
-    player *p = stage.now;
+    sim_thread *p = sched.now;
     p->cond = cond;
     p->woken = 0;
     p->deadline_ns = deadline_ns;
@@ -297,30 +297,30 @@ int threads_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_
 
 void threads_open(fleet *f)
 {
-    for (int i = 1; i < PLAYERS; i++)
-        if (stage.all[i].state != FREE)
+    for (int i = 1; i < THREADS_MAX; i++)
+        if (sched.all[i].state != FREE)
             give_up("a thread has not ended");
-    stage.world = f;
-    stage.now = main_player();
-    stage.stamp = 0;
-    stage.only = NULL;
-    main_player()->state = CAN;
+    sched.world = f;
+    sched.now = main_thread();
+    sched.stamp = 0;
+    sched.only = NULL;
+    main_thread()->state = CAN;
 }
 
 /* ---- What engines call ---- */
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_poll(fds, count, ms);
     int ready = __real_poll(fds, count, 0);
     if (ready != 0 || ms == 0)
         return ready;
-    player *p = stage.now;
+    sim_thread *p = sched.now;
     p->fds = fds;
     p->fd_count = count;
     p->woken = 0;
-    p->deadline_ns = ms < 0 ? INT64_MAX : clock_deadline(stage.world->mono_ns, ms);
+    p->deadline_ns = ms < 0 ? INT64_MAX : clock_deadline(sched.world->mono_ns, ms);
     wait_here(p);
     return __real_poll(fds, count, 0);
 }
@@ -328,17 +328,17 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_pthread_create(out, attr, fn, arg);
-    *out = (pthread_t)(start(stage.world->current, fn, arg, 1) - stage.all);
+    *out = (pthread_t)(start(sched.world->current, fn, arg, 1) - sched.all);
     return 0;
 }
 
 int __wrap_pthread_join(pthread_t thread, void **out)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_pthread_join(thread, out);
-    player *other = &stage.all[thread], *p = stage.now;
+    sim_thread *other = &sched.all[thread], *p = sched.now;
     p->end_of = other;
     p->woken = 0;
     p->deadline_ns = INT64_MAX;
@@ -352,17 +352,17 @@ int __wrap_pthread_join(pthread_t thread, void **out)
 /* Small numbers are no addresses, which is what the system gives. */
 pthread_t __wrap_pthread_self(void)
 {
-    if (!stage.world || threads_is_main())
+    if (!sched.world || threads_is_main())
         return __real_pthread_self();
-    return (pthread_t)(stage.now - stage.all);
+    return (pthread_t)(sched.now - sched.all);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_pthread_mutex_lock(mutex);
     while (pthread_mutex_trylock(mutex) != 0) {
-        player *p = stage.now;
+        sim_thread *p = sched.now;
         p->mutex = mutex;
         p->woken = 0;
         p->deadline_ns = INT64_MAX;
@@ -373,7 +373,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_pthread_cond_wait(cond, mutex);
     threads_wait(cond, mutex, INT64_MAX);
     return 0;
@@ -382,11 +382,11 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 /* Of several the one that has waited longest. */
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
-    player *first = NULL;
-    if (!stage.world)
+    sim_thread *first = NULL;
+    if (!sched.world)
         return __real_pthread_cond_signal(cond);
-    for (int i = 0; i < PLAYERS; i++) {
-        player *p = &stage.all[i];
+    for (int i = 0; i < THREADS_MAX; i++) {
+        sim_thread *p = &sched.all[i];
         if (p->state == WAITS && p->cond == cond && !p->woken &&
             (!first || p->since < first->since))
             first = p;
@@ -398,10 +398,10 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
-    if (!stage.world)
+    if (!sched.world)
         return __real_pthread_cond_broadcast(cond);
-    for (int i = 0; i < PLAYERS; i++)
-        if (stage.all[i].state == WAITS && stage.all[i].cond == cond)
-            stage.all[i].woken = 1;
+    for (int i = 0; i < THREADS_MAX; i++)
+        if (sched.all[i].state == WAITS && sched.all[i].cond == cond)
+            sched.all[i].woken = 1;
     return 0;
 }

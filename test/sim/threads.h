@@ -1,4 +1,4 @@
-/* Threads of engines, played one at a time by the only thread there is.
+/* Threads of engines, simulated one at a time by the only thread there is.
  *
  * The simulator is linked so that pthread_create() and what threads wait with come here (--wrap in
  * the Makefile): an engine under pawl_serve() has its runners, its committer's helper and its
@@ -22,13 +22,13 @@ struct fleet_node;
  * were started must have ended. */
 void threads_open(struct fleet *f);
 
-/* A thread of this node that nobody joins. */
+/* A thread of this node that is not joined. */
 void threads_spawn(struct fleet_node *n, void *(*fn)(void *arg), void *arg);
 
 /* One of those that can go on does, of this node or, with NULL, of any. 0: none can. */
 int threads_run_one(struct fleet *f, const struct fleet_node *only);
 
-/* Only this node's threads go on, whoever waits; NULL: all do. */
+/* Only this node's threads go on, whichever others wait; NULL: all do. */
 void threads_only(const struct fleet_node *only);
 
 /* When the first of those that wait wants to go on, as the monotonic clock; INT64_MAX: none. */

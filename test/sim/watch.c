@@ -82,13 +82,13 @@ static void see_hold(fleet *f, fleet_run *run, const watch_row *r)
         fleet_wrong(f, "%s is held, and node %" PRId64 " does not let go of it", run->id, r->owner);
 }
 
-/* Processes that were shut out count too, and nobody knows for which run. */
+/* Processes that were shut out count too, for an unknown run. */
 static int64_t most_deaths(const fleet *f, const fleet_run *run)
 {
     return run->deaths.count + f->silences + (f->odds.server ? FLEET_NODES : 0);
 }
 
-/* So many processes have died of it. Another build lets it go on, or somebody by hand. */
+/* So many processes have died of it. Another build lets it go on, or a release by hand. */
 static void see_poison(fleet *f, fleet_run *run, const watch_row *r)
 {
     if (r->tried != run->tried && r->held == 0)
@@ -151,7 +151,7 @@ static void see_sleep(fleet *f, fleet_run *run, const watch_row *r)
 
 /* ---- Owners ---- */
 
-/* Whoever had it has lost it: nothing of it may change before somebody has claimed it. */
+/* Its owner has lost it: nothing of it may change before it was claimed. */
 static void see_theft(fleet *f, fleet_run *run, const watch_row *r)
 {
     if (!run->stolen)
@@ -198,7 +198,7 @@ static void look_at(fleet *f, fleet_run *run)
     run->ended = r.phase != 0 && r.phase != 4;
     if (!run->ended)
         see_hold(f, run, &r);
-    if (!run->ended && !run->talks) {
+    if (!run->ended && !run->is_dialog) {
         see_poison(f, run, &r);
         see_sleep(f, run, &r);
     }
@@ -210,8 +210,8 @@ void watch_look(fleet *f)
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended)
             look_at(f, &f->all[i]);
-    if (f->odds.talk)
-        talks_look(f);
+    if (f->odds.dialog)
+        dialogs_look(f);
 }
 
 /* ---- What is due ---- */
@@ -222,19 +222,19 @@ static int is_waiting(fleet *f, const fleet_run *run, int64_t *wake_ms)
     watch_row r = watch_read(f, run);
     sqlite3_reset(f->runs);
     *wake_ms = r.wake_ms;
-    return r.found && r.phase == 0 && !r.held && r.wakes && !run->mailed && !run->talks;
+    return r.found && r.phase == 0 && !r.held && r.wakes && !run->mailed && !run->is_dialog;
 }
 
 int64_t watch_due(fleet *f)
 {
-    int64_t due = f->odds.talk ? f->talked.due_ms : INT64_MAX, wake_ms;
+    int64_t due = f->odds.dialog ? f->dialog_log.due_ms : INT64_MAX, wake_ms;
     for (int i = 0; i < f->odds.runs; i++)
         if (is_waiting(f, &f->all[i], &wake_ms) && wake_ms < due)
             due = wake_ms;
     return due;
 }
 
-/* Processes that were shut out count too, and nobody knows for which run. */
+/* Processes that were shut out count too, for an unknown run. */
 int watch_is_suspect(const fleet *f, const fleet_run *run)
 {
     return run->deaths.count + f->silences >= ALONE_DEATHS;
@@ -265,24 +265,25 @@ static void count_death(fleet_deaths *d, int64_t rows)
     d->rows = rows;
 }
 
-/* Where the clock is set back a run may not be due any more, and then nobody asks whether it was at
- * work. Where that has to be written down before, storage that fails may take so long that the run
- * counts as innocent. And a hold for something else lets it begin anew. */
+/* Where the clock is set back a run may not be due any more, and then it is not asked whether it
+ * was being executed. Where that has to be written down before, storage that fails may take so long
+ * that the run counts as innocent. And a hold for something else lets it begin anew. */
 static int is_counted(const fleet_odds *o)
 {
     int is_written = !o->server || (!o->fail && !o->fail_commit && !o->lose);
     return is_written && (o->server || !o->jump) && !o->lack;
 }
 
-/* Whom it may be counted for: the one in whose work function it was; if it was in none, any of its
- * own; if nobody was at work, none. Where nothing tells what a node was at, all of its runs. */
+/* The runs that a death may be counted for: the one in whose work function the process was; if it
+ * was in none, any of its own; if no thread was at work, none. Where nothing tells what a node was
+ * executing, all of its runs. */
 void watch_death(fleet *f, const fleet_node *n, int64_t id)
 {
     for (int i = 0; i < f->odds.runs; i++) {
         fleet_run *run = &f->all[i];
         watch_row r = watch_read(f, run);
         sqlite3_reset(f->runs);
-        if (!r.found || r.phase != 0 || r.owner != id || run->talks)
+        if (!r.found || r.phase != 0 || r.owner != id || run->is_dialog)
             continue;
         int64_t rows = watch_rows(f, r.key);
         if (f->odds.server || n->died_in == 0 || n->died_in == i + 1)
@@ -294,7 +295,7 @@ void watch_death(fleet *f, const fleet_node *n, int64_t id)
 
 /* ---- Executions ---- */
 
-/* Where signs of life are rows, who has not given one for too long calls no work function. */
+/* Where heartbeats are rows, a node that has sent none for too long calls no work function. */
 static void see_claim(fleet_node *n)
 {
     fleet *f = n->fleet;
@@ -309,8 +310,8 @@ static void see_claim(fleet_node *n)
         fleet_wrong(f, "node %d executes something although its claims are over", n->index);
 }
 
-/* What was recorded last says when something may happen next. Since its time had come, somebody may
- * have set the clock back. */
+/* What was recorded last says when something may happen next. Since its time had come, the clock
+ * may have been set back. */
 static void see_time(fleet *f, const fleet_run *run, int64_t key)
 {
     int64_t from = 0;
@@ -368,7 +369,7 @@ void watch_execution(fleet_node *n, int number, int64_t key, int64_t fence)
         fleet_wrong(f, "%s is executed after %" PRId64 " deaths", run->id, run->sure.count);
 }
 
-void watch_talk_execution(fleet_node *n, int number, int64_t fence)
+void watch_dialog_execution(fleet_node *n, int number, int64_t fence)
 {
     fleet *f = n->fleet;
     const fleet_run *run = number >= 0 ? &f->all[number] : NULL;

@@ -27,11 +27,11 @@ void executed_begin(executed *e, const fleet_node *n)
                     .begun = n->begun};
 }
 
-/* Somebody may have cancelled its run, or a deadline has: then it goes on without it after a
- * while. */
+/* Its run may have been cancelled, by a client or by its deadline: then it goes on without it after
+ * a while. */
 static int is_cancelled(const executed *e, const fleet *f)
 {
-    return f->odds.talk && f->mono_ns >= clock_deadline(e->began_ns, FLEET_DRAIN_MS);
+    return f->odds.dialog && f->mono_ns >= clock_deadline(e->began_ns, FLEET_DRAIN_MS);
 }
 
 void executed_end(executed *e, fleet_node *n)
@@ -70,17 +70,17 @@ static int was_stopped(const executed *e, const fleet_node *n)
 
 /* A node that was closed by others may have begun anew since; and the one that closes it may wait
  * for the answer still, when a third one has the run already. */
-static int was_shut_out(const executed *e, fleet_node *n)
+int executed_was_shut_out(int64_t id, fleet_node *n)
 {
-    return fleet_is_shut_out(n) || fleet_was_closed(n->fleet, e->id) ||
-           (n->silent && !fleet_is_open(n->fleet, e->id));
+    return fleet_is_shut_out(n) || fleet_was_closed(n->fleet, id) ||
+           (n->silent && !fleet_is_open(n->fleet, id));
 }
 
 int executed_may_be_lost(const executed *e, fleet *f)
 {
     fleet_node *n = &f->nodes[e->by];
     return n->faults != e->faults || is_given_up(e, n) || executed_was_left(e->begun, n) ||
-           was_stopped(e, n) || was_shut_out(e, n);
+           was_stopped(e, n) || executed_was_shut_out(e->id, n);
 }
 
 /* ---- Notes ---- */

@@ -16,7 +16,8 @@ void app_close(app *a);
 /* What pawl_start_in() and its relatives take. */
 void *app_native(app *a);
 
-/* SQL without parameters that must work; that need not, 1: it has. A number that must be there. */
+/* SQL without parameters. app_do(): it must succeed. app_try(): it may fail; 1: it has succeeded.
+ * app_number(): it must give a number. */
 void app_do(app *a, const char *sql);
 int app_try(app *a, const char *sql);
 int64_t app_number(app *a, const char *sql);

@@ -354,6 +354,12 @@ const db_sql CONF_APPEND = {
     "iitb",
 };
 
+void conf_append(unit *u, int64_t run, int64_t seq)
+{
+    unit_write(u, &CONF_APPEND, unit_key("journal", run),
+               VALUES(db_int(run), db_int(seq), NAME("row"), db_null()));
+}
+
 int64_t conf_rows(db *d, int64_t run)
 {
     static const db_sql sql = {"SELECT count(*) FROM {journal} WHERE run = $1", "i"};
@@ -401,6 +407,18 @@ void conf_ticket_append(conf_ticket *t, int64_t run, int64_t seq, submitter *s)
     t->unit->submitter = s;
     db_value values[] = {db_int(run), db_int(seq), db_text(SLICE_LIT("row")), db_null()};
     unit_write(t->unit, &CONF_APPEND, unit_key("journal", run), values, DB_COUNT(values));
+}
+
+void conf_tickets_open(conf_ticket *t, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        conf_ticket_open(&t[i], 0);
+}
+
+void conf_ticket_append_class(conf_ticket *t, int64_t run, int64_t seq, unit_class class)
+{
+    conf_ticket_append(t, run, seq, NULL);
+    t->unit->class = class;
 }
 
 void conf_ticket_free(conf_ticket *t)

@@ -78,6 +78,10 @@ int64_t conf_number_on(db_conn *c, const db_sql *sql, const db_value *values, in
 /* Run SQL without parameters, several statements at once, and commit. */
 void conf_script(db *d, const char *text);
 
+/* For statements: a text as a value, and an array of values with its length. */
+#define NAME(text) db_text(SLICE_LIT(text))
+#define VALUES(...) (db_value[]){__VA_ARGS__}, DB_COUNT(((db_value[]){__VA_ARGS__}))
+
 /* Fail the test unless `code` is PAWL_OK, with the words of the error. */
 #define CONF_OK(code, err) conf_ok((code), (err), __FILE__, __LINE__)
 void conf_ok(pawl_code code, const error *err, const char *file, int line);
@@ -86,6 +90,9 @@ void conf_ok(pawl_code code, const error *err, const char *file, int line);
 
 /* Insert a journal row: run, seq, name, data; returns pos. */
 extern const db_sql CONF_APPEND;
+
+/* Add the insert of a journal row to a unit, without data. */
+void conf_append(unit *u, int64_t run, int64_t seq);
 
 /* How many journal rows a run has. */
 int64_t conf_rows(db *d, int64_t run);
@@ -103,11 +110,15 @@ typedef struct conf_ticket {
     _Atomic unit_answer answer;
 } conf_ticket;
 
-/* An empty unit. `limit` of its arena, 0: none. */
+/* An empty unit. `limit` of its arena, 0: none. The other: so many of them, without a limit. */
 void conf_ticket_open(conf_ticket *t, size_t limit);
+void conf_tickets_open(conf_ticket *t, size_t count);
 
 /* A unit that appends row (run, seq), on behalf of `s` (may be NULL). */
 void conf_ticket_append(conf_ticket *t, int64_t run, int64_t seq, submitter *s);
+
+/* The same on behalf of no submitter, for a unit of this class. */
+void conf_ticket_append_class(conf_ticket *t, int64_t run, int64_t seq, unit_class class);
 
 void conf_ticket_free(conf_ticket *t);
 void conf_tickets_free(conf_ticket *t, size_t count);

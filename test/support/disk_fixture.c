@@ -1,5 +1,5 @@
-/* Steps live in the rig until it is freed, so that a test may look at each at any time: what was
- * answered is copied out of the unit, whose memory may be used again. */
+/* Steps live in the disk fixture until it is freed, so that a test may look at each at any time:
+ * what was answered is copied out of the unit, whose memory may be used again. */
 #include "support/disk_fixture.h"
 
 #include <sqlite3.h>
@@ -9,9 +9,9 @@
 
 #define PAYLOAD_MAX (8 * 1024 * 1024)
 
-void rig_init(rig *r, const char *path)
+void disk_init(disk_fixture *r, const char *path)
 {
-    *r = (rig){.count = 0};
+    *r = (disk_fixture){.count = 0};
     scratch_suffix(r->path, path, "");
     r->clock = clock_fake_new(1000000);
     r->payload = calloc(1, PAYLOAD_MAX);
@@ -21,9 +21,9 @@ void rig_init(rig *r, const char *path)
     atomic_store(&vfs_shim.quick, 1);
 }
 
-void rig_free(rig *r)
+void disk_free(disk_fixture *r)
 {
-    rig_close(r);
+    disk_close(r);
     for (int i = 0; i < r->count; i++)
         arena_free(r->steps[i].arena);
     clock_fake_free(r->clock);
@@ -34,7 +34,7 @@ void rig_free(rig *r)
 
 static int on_connect(void *native, void *arg)
 {
-    rig *r = arg;
+    disk_fixture *r = arg;
     char sql[64];
     r->native = native;
     if (r->cache_pages == 0)
@@ -44,7 +44,7 @@ static int on_connect(void *native, void *arg)
     return 0;
 }
 
-pawl_code rig_open(rig *r)
+pawl_code disk_open(disk_fixture *r)
 {
     char url[TMP_PATH + 64];
     snprintf(url, sizeof url, "sqlite:%s", r->path);
@@ -65,12 +65,12 @@ pawl_code rig_open(rig *r)
     rc = committer_open(&r->committer, r->db, &by_hand, &r->err);
     if (rc != PAWL_OK) {
         r->committer = NULL;
-        rig_close(r);
+        disk_close(r);
     }
     return rc;
 }
 
-void rig_close(rig *r)
+void disk_close(disk_fixture *r)
 {
     if (r->committer)
         committer_close(r->committer);
@@ -80,38 +80,38 @@ void rig_close(rig *r)
     r->db = NULL;
 }
 
-pawl_code rig_make_runs(rig *r, int64_t count)
+pawl_code disk_make_runs(disk_fixture *r, int64_t count)
 {
     return steps_make_runs(r->committer, 1, count);
 }
 
 static void on_answer(unit *u, void *arg)
 {
-    rig_step *s = arg;
+    disk_step *s = arg;
     s->answer = u->answer;
     s->code = u->code;
-    if (s->rig->on_answer)
-        s->rig->on_answer(s, s->rig->on_answer_arg);
+    if (s->disk->on_answer)
+        s->disk->on_answer(s, s->disk->on_answer_arg);
     ledger_entry e = step_entry(&s->step, u);
-    ledger_add(&s->rig->ledger, &e);
+    ledger_add(&s->disk->ledger, &e);
     if (u->answer == UNIT_UNDECIDED) {
         s->undecided++;
         return;
     }
     s->finals++;
-    s->order = ++s->rig->finals;
+    s->order = ++s->disk->finals;
     s->dirty = vfs_shim_wal_dirty();
     snprintf(s->refused, sizeof s->refused, "%s", u->refused ? u->refused : "");
     snprintf(s->message, sizeof s->message, "%s", u->message ? u->message : "");
 }
 
-rig_step *rig_hand_in(rig *r, submitter *owner, int64_t run, int64_t seq, size_t bytes)
+disk_step *disk_submit(disk_fixture *r, submitter *owner, int64_t run, int64_t seq, size_t bytes)
 {
-    if (r->count == RIG_STEPS || bytes > PAYLOAD_MAX)
+    if (r->count == DISK_STEPS || bytes > PAYLOAD_MAX)
         scratch_die("too much for a rig");
-    rig_step *s = &r->steps[r->count++];
+    disk_step *s = &r->steps[r->count++];
     slice data = {r->payload, bytes};
-    *s = (rig_step){.rig = r, .arena = arena_new(0)};
+    *s = (disk_step){.disk = r, .arena = arena_new(0)};
     s->step = (step){run, seq, ++r->marks, STEP_GOOD, data};
     if (!s->arena)
         scratch_die("memory");
@@ -122,28 +122,28 @@ rig_step *rig_hand_in(rig *r, submitter *owner, int64_t run, int64_t seq, size_t
     return s;
 }
 
-void rig_drive(rig *r)
+void disk_drive(disk_fixture *r)
 {
     while (committer_next_ns(r->committer) != INT64_MAX && committer_drive(r->committer))
         continue;
 }
 
-int rig_drive_on(rig *r, int times)
+int disk_drive_on(disk_fixture *r, int times)
 {
     clock_source *clock = clock_fake_source(r->clock);
     for (int i = 0; i < times; i++) {
-        rig_drive(r);
+        disk_drive(r);
         int64_t next = committer_next_ns(r->committer);
         if (next == INT64_MAX)
             return 1;
         int64_t wait = next - clock->mono_ns(clock);
         clock_fake_advance(r->clock, wait > 0 ? (wait + 999999) / 1000000 : 1);
     }
-    rig_drive(r);
+    disk_drive(r);
     return committer_next_ns(r->committer) == INT64_MAX;
 }
 
-int rig_recovered(rig *r, const rig_step *s)
+int disk_recovered(disk_fixture *r, const disk_step *s)
 {
     char copy[TMP_PATH];
     sqlite3 *native = NULL;
@@ -163,10 +163,38 @@ int rig_recovered(rig *r, const rig_step *s)
     return found;
 }
 
-int rig_open_steps(const rig *r)
+int disk_count_open(const disk_fixture *r)
 {
     int open = 0;
     for (int i = 0; i < r->count; i++)
         open += r->steps[i].finals == 0;
     return open;
+}
+
+/* ---- A disk fixture in a folder of the test ---- */
+
+int disk_set_up(void **state)
+{
+    static disk_folder s;
+    s = (disk_folder){.folder = ""};
+    tmp_dir_make(s.folder);
+    tmp_path(s.path, s.folder, "app.db");
+    disk_init(&s.disk, s.path);
+    *state = &s;
+    return 0;
+}
+
+int disk_tear_down(void **state)
+{
+    disk_folder *s = *state;
+    disk_free(&s->disk);
+    tmp_dir_remove(s->folder);
+    return 0;
+}
+
+disk_fixture *disk_open_with_runs(disk_folder *s, int64_t runs)
+{
+    TMP_CHECK(disk_open(&s->disk) == PAWL_OK);
+    TMP_CHECK(disk_make_runs(&s->disk, runs) == PAWL_OK);
+    return &s->disk;
 }

@@ -1,4 +1,4 @@
-/* The disk fixture (type `rig`): a committer driven by hand on a disk that can be broken (fault
+/* The disk fixture: a committer driven by hand on a disk that can be broken (fault
  * injection).
  *
  * One committer on one database through the VFS shim, on a clock that stands still: nothing happens
@@ -14,13 +14,13 @@
 #include "support/tmp.h"
 #include "support/vfs_shim.h"
 
-#define RIG_STEPS 256
+#define DISK_STEPS 256
 
-typedef struct rig rig;
+typedef struct disk_fixture disk_fixture;
 
 /* One step and what became of it. */
-typedef struct rig_step {
-    rig *rig;
+typedef struct disk_step {
+    disk_fixture *disk;
     step step;
     arena *arena;
     unit *unit;
@@ -32,9 +32,9 @@ typedef struct rig_step {
     char message[160];
     int dirty; /* the log had unsynced writes when the final answer came */
     int order; /* its number among all final answers */
-} rig_step;
+} disk_step;
 
-struct rig {
+struct disk_fixture {
     char path[TMP_PATH];
     int64_t wal_bytes; /* 0: the default */
     int cache_pages;   /* of each connection, so that little is much for it; 0: the default */
@@ -45,40 +45,55 @@ struct rig {
     ledger ledger;
     int64_t marks;
     char *payload;
-    rig_step steps[RIG_STEPS];
+    disk_step steps[DISK_STEPS];
     int count;
     int finals;
     /* Called with every answer, before it is noted; NULL: nothing. */
-    void (*on_answer)(rig_step *s, void *arg);
+    void (*on_answer)(disk_step *s, void *arg);
     void *on_answer_arg;
     void *native; /* of the connection made last, which is the committer's */
 };
 
-/* A rig on the database `path`, not opened yet. The shim is reset, and then quick. */
-void rig_init(rig *r, const char *path);
-void rig_free(rig *r); /* closes it */
+/* A fixture on the database `path`, not opened yet. The shim is reset, and then quick. */
+void disk_init(disk_fixture *r, const char *path);
+void disk_free(disk_fixture *r); /* closes it */
 
 /* Open database and committer. Not PAWL_OK: r->err says why, and nothing is open. */
-pawl_code rig_open(rig *r);
-void rig_close(rig *r);
+pawl_code disk_open(disk_fixture *r);
+void disk_close(disk_fixture *r);
 
 /* Make the runs 1 … count. */
-pawl_code rig_make_runs(rig *r, int64_t count);
+pawl_code disk_make_runs(disk_fixture *r, int64_t count);
 
-/* Hand in a step of a run with `bytes` bytes of data. It is applied by rig_drive(). */
-rig_step *rig_hand_in(rig *r, submitter *owner, int64_t run, int64_t seq, size_t bytes);
+/* Hand in a step of a run with `bytes` bytes of data. It is applied by disk_drive(). */
+disk_step *disk_submit(disk_fixture *r, submitter *owner, int64_t run, int64_t seq, size_t bytes);
 
 /* Drive as often as there is something to do now; the clock stands still. */
-void rig_drive(rig *r);
+void disk_drive(disk_fixture *r);
 
 /* Drive, moving the clock to each moment that the committer asks for, at most `times` times. Gives
  * 1 when nothing is left to do. */
-int rig_drive_on(rig *r, int times);
+int disk_drive_on(disk_fixture *r, int times);
 
 /* Is the row of this very step there after a crash now? */
-int rig_recovered(rig *r, const rig_step *s);
+int disk_recovered(disk_fixture *r, const disk_step *s);
 
 /* How many handed-in steps have no final answer. */
-int rig_open_steps(const rig *r);
+int disk_count_open(const disk_fixture *r);
+
+/* ---- A disk fixture in a folder of the test ---- */
+
+typedef struct disk_folder {
+    char folder[TMP_PATH];
+    char path[TMP_PATH];
+    disk_fixture disk;
+} disk_folder;
+
+/* For cmocka: `*state` is a disk_folder. */
+int disk_set_up(void **state);
+int disk_tear_down(void **state);
+
+/* Open it, and make so many runs. Both must succeed. */
+disk_fixture *disk_open_with_runs(disk_folder *s, int64_t runs);
 
 #endif

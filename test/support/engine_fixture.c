@@ -26,8 +26,9 @@ enum { NOTES_MAX = 256 * 1024, POLLS_MAX = 20000, MOVES_MAX = 2000, HISTORY_MAX 
 /* 2026-01-01, a little after midnight. */
 static const int64_t BEGIN_MS = 1767225600123;
 
-/* What processes share. A server reads the first two numbers, the highest byte first: the date, and
- * since when, by its own clock, it goes on from there; 0: it stands. */
+/* The memory that all processes of the test share. A database server reads the first two numbers as
+ * big-endian: the date, and the moment of its own clock from which on the date advances; 0: the
+ * date stands still. */
 typedef struct page {
     _Atomic uint64_t date;
     _Atomic uint64_t since;
@@ -35,10 +36,10 @@ typedef struct page {
     _Atomic int64_t mono_ns;
     _Atomic int64_t since_ns; /* by the system's monotonic clock; 0: time stands still */
     _Atomic int chance;
-    _Atomic int64_t numbers[STAGE_NUMBERS];
+    _Atomic int64_t numbers[FIXTURE_NUMBERS];
 } page;
 
-struct stage {
+struct engine_fixture {
     const conf *conf;
     pid_t pid; /* of the test itself */
     page *page;
@@ -47,7 +48,7 @@ struct stage {
     int in, out; /* in a child: to the test */
 };
 
-_Noreturn void stage_fail(const stage *s, int line, const char *format, ...)
+_Noreturn void fixture_fail(const engine_fixture *s, int line, const char *format, ...)
 {
     char text[2048];
     va_list args;
@@ -65,10 +66,10 @@ _Noreturn void stage_fail(const stage *s, int line, const char *format, ...)
 
 enum { DAWDLE_MS = 20, DAWDLES_MAX = 200 };
 
-/* How often the test may stand still yet; some tests make very many calls. */
+/* How many pauses the test still may make; some tests make very many calls. */
 static atomic_int dawdles;
 
-/* Stand still for a moment, if PAWL_TEST_DAWDLE says so. */
+/* Pause, if PAWL_TEST_DAWDLE says so. */
 static void dawdle(const char *at)
 {
     const char *where = getenv("PAWL_TEST_DAWDLE");
@@ -76,7 +77,7 @@ static void dawdle(const char *at)
         poll(NULL, 0, DAWDLE_MS);
 }
 
-pawl_code stage_dawdle(pawl_code rc)
+pawl_code fixture_dawdle(pawl_code rc)
 {
     dawdle("calls");
     return rc;
@@ -84,8 +85,8 @@ pawl_code stage_dawdle(pawl_code rc)
 
 /* ---- Time ---- */
 
-/* What has gone by since the clock goes. */
-static int64_t gone_ns(const stage *s)
+/* The time that has passed since fixture_run_clock(). */
+static int64_t running_ns(const engine_fixture *s)
 {
     int64_t since = atomic_load(&s->page->since_ns);
     return since ? clock_system()->mono_ns(clock_system()) - since : 0;
@@ -93,30 +94,30 @@ static int64_t gone_ns(const stage *s)
 
 static int64_t hook_now(void *arg)
 {
-    return stage_now(arg);
+    return fixture_now(arg);
 }
 
 static int64_t hook_mono(void *arg)
 {
-    return atomic_load(&((stage *)arg)->page->mono_ns) + gone_ns(arg);
+    return atomic_load(&((engine_fixture *)arg)->page->mono_ns) + running_ns(arg);
 }
 
 static int hook_random(void *bytes, size_t count, void *arg)
 {
-    int chance = atomic_load(&((stage *)arg)->page->chance);
+    int chance = atomic_load(&((engine_fixture *)arg)->page->chance);
     if (chance < 0)
         return random_system()->fill(random_system(), bytes, count);
     memset(bytes, chance, count);
     return 0;
 }
 
-int64_t stage_now(const stage *s)
+int64_t fixture_now(const engine_fixture *s)
 {
-    return atomic_load(&s->page->now_ms) + gone_ns(s) / 1000000;
+    return atomic_load(&s->page->now_ms) + running_ns(s) / 1000000;
 }
 
-/* As a server reads it: the first byte is the highest. */
-static uint64_t in_order(uint64_t number)
+/* The number in big-endian order, as a server reads it. */
+static uint64_t big_endian(uint64_t number)
 {
     unsigned char bytes[sizeof number];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -125,44 +126,44 @@ static uint64_t in_order(uint64_t number)
     return number;
 }
 
-/* The server's date is the one that all others read, also where several threads move it. */
-static void tell_server(stage *s)
+/* Write the date for the server. It stays equal to now_ms where several threads move the clock. */
+static void publish_date(engine_fixture *s)
 {
     int64_t now_ms;
     do {
         now_ms = atomic_load(&s->page->now_ms);
-        atomic_store(&s->page->date, in_order((uint64_t)now_ms));
+        atomic_store(&s->page->date, big_endian((uint64_t)now_ms));
     } while (atomic_load(&s->page->now_ms) != now_ms);
 }
 
-void stage_set_clock(stage *s, int64_t now_ms)
+void fixture_set_clock(engine_fixture *s, int64_t now_ms)
 {
-    atomic_store(&s->page->now_ms, now_ms - gone_ns(s) / 1000000);
-    tell_server(s);
+    atomic_store(&s->page->now_ms, now_ms - running_ns(s) / 1000000);
+    publish_date(s);
     dawdle("calls");
 }
 
-void stage_advance(stage *s, int64_t ms)
+void fixture_advance(engine_fixture *s, int64_t ms)
 {
     atomic_fetch_add(&s->page->mono_ns, ms * 1000000);
     atomic_fetch_add(&s->page->now_ms, ms);
-    tell_server(s);
+    publish_date(s);
     dawdle("calls");
 }
 
-void stage_go(stage *s)
+void fixture_run_clock(engine_fixture *s)
 {
     clock_source *real = clock_system();
-    atomic_store(&s->page->since, in_order((uint64_t)real->now_ms(real)));
+    atomic_store(&s->page->since, big_endian((uint64_t)real->now_ms(real)));
     atomic_store(&s->page->since_ns, real->mono_ns(real));
 }
 
-void stage_chance(stage *s, int byte)
+void fixture_set_random(engine_fixture *s, int byte)
 {
     atomic_store(&s->page->chance, byte);
 }
 
-_Atomic int64_t *stage_number(stage *s, int which)
+_Atomic int64_t *fixture_number(engine_fixture *s, int which)
 {
     return &s->page->numbers[which];
 }
@@ -180,30 +181,30 @@ static page *map_page(const char *path)
     return at;
 }
 
-/* pawl asks for pg_catalog.clock_timestamp(), whatever the search path is: so that is replaced. */
+/* pawl calls pg_catalog.clock_timestamp(), whatever the search path is: so that is replaced. */
 static void replace_clock(const conf *c, const char *path)
 {
     char sql[2 * TMP_PATH + 1536];
     snprintf(sql, sizeof sql,
              "DO $$ BEGIN ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO server_timestamp;"
              " EXCEPTION WHEN duplicate_function THEN NULL; END $$;"
-             " CREATE OR REPLACE FUNCTION pg_catalog.stage_number(which bigint) RETURNS bigint"
+             " CREATE OR REPLACE FUNCTION pg_catalog.fixture_number(which bigint) RETURNS bigint"
              " LANGUAGE sql AS"
              " $$ SELECT ('x' || encode(pg_read_binary_file('%s', 8 * which, 8), 'hex'))"
              "::bit(64)::bigint $$;"
              " CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz"
-             " LANGUAGE sql AS $$ SELECT to_timestamp((stage_number(0) +"
-             " CASE WHEN stage_number(1) = 0 THEN 0"
+             " LANGUAGE sql AS $$ SELECT to_timestamp((fixture_number(0) +"
+             " CASE WHEN fixture_number(1) = 0 THEN 0"
              " ELSE (extract(epoch FROM server_timestamp()) * 1000)::bigint"
-             " - stage_number(1) END) / 1000.0::numeric) $$",
+             " - fixture_number(1) END) / 1000.0::numeric) $$",
              path);
     pgserver_exec(c->server, c->database, sql);
 }
 
-stage *stage_new(const conf *c)
+engine_fixture *fixture_new(const conf *c)
 {
     char path[TMP_PATH], name[PGSERVER_NAME + 16];
-    stage *s = calloc(1, sizeof *s);
+    engine_fixture *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->conf = c;
     s->pid = getpid();
@@ -214,15 +215,15 @@ stage *stage_new(const conf *c)
     tmp_path(s->notes, c->dir, "notes");
     s->page = map_page(path);
     atomic_store(&s->page->mono_ns, INT64_C(1000000000000));
-    stage_set_clock(s, BEGIN_MS);
-    stage_chance(s, -1);
+    fixture_set_clock(s, BEGIN_MS);
+    fixture_set_random(s, -1);
     if (c->server)
         replace_clock(c, path);
     s->hooks = (pawl_hooks){sizeof s->hooks, hook_now, hook_mono, hook_random, s};
     return s;
 }
 
-void stage_free(stage *s)
+void fixture_free(engine_fixture *s)
 {
     munmap(s->page, sizeof *s->page);
     free(s);
@@ -230,14 +231,14 @@ void stage_free(stage *s)
 
 /* ---- Engines ---- */
 
-void stage_code(stage *s, pawl *p, pawl_code got, pawl_code wanted, int line)
+void fixture_code(engine_fixture *s, pawl *p, pawl_code got, pawl_code wanted, int line)
 {
     if (got != wanted)
-        stage_fail(s, line, "expected %s, got %s (%s)", pawl_code_name(wanted), pawl_code_name(got),
-                   got == PAWL_OK ? "" : pawl_errtext(p));
+        fixture_fail(s, line, "expected %s, got %s (%s)", pawl_code_name(wanted),
+                     pawl_code_name(got), got == PAWL_OK ? "" : pawl_errtext(p));
 }
 
-pawl *stage_open(stage *s, const pawl_options *options)
+pawl *fixture_open(engine_fixture *s, const pawl_options *options)
 {
     pawl *p = NULL;
     pawl_options o = {.size = sizeof o, .threads = -1};
@@ -245,10 +246,10 @@ pawl *stage_open(stage *s, const pawl_options *options)
         o = *options;
     o.hooks = &s->hooks;
     int by_hand = o.threads < 0;
-    if (by_hand && stage_serves())
+    if (by_hand && fixture_serves())
         o.threads = 2;
-    STAGE_CODE(s, p, pawl_open(&p, s->conf->url, &o), PAWL_OK);
-    if (by_hand && stage_serves())
+    FIXTURE_CODE(s, p, pawl_open(&p, s->conf->url, &o), PAWL_OK);
+    if (by_hand && fixture_serves())
         serves_add(p);
     return p;
 }
@@ -260,40 +261,53 @@ static db *wrap(void *arg, db *inner)
     return wrapped;
 }
 
-pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan)
+pawl *fixture_open_fault(engine_fixture *s, const pawl_options *options, db_fault *plan)
 {
     pawl *p = NULL;
     pawl_options o = *options;
     engine_test test = {.arg = plan, .wrap = wrap};
     o.hooks = &s->hooks;
-    STAGE_CODE(s, p, engine_test_open(&p, s->conf->url, &o, &test), PAWL_OK);
+    FIXTURE_CODE(s, p, engine_test_open(&p, s->conf->url, &o, &test), PAWL_OK);
     return p;
 }
 
-/* Called by the name of pawl_close(): see the header. */
+/* The header replaces pawl_close() by this function; here the real one is needed. */
 #undef pawl_close
-pawl_code stage_close(pawl *p)
+pawl_code fixture_close(pawl *p)
 {
     serves_end(p);
     return pawl_close(p);
 }
 
-void stage_register(stage *s, pawl *p, const char *name, pawl_workflow_fn *fn)
+void fixture_register(engine_fixture *s, pawl *p, const char *name, pawl_workflow_fn *fn)
 {
-    STAGE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, name, fn, PAWL_WORKFLOW(.arg = s)), PAWL_OK);
 }
 
-void stage_start(stage *s, pawl *p, const char *workflow, const char *id, const char *input)
+void fixture_register_limited(engine_fixture *s, pawl *p, const char *name, pawl_work_fn *fn,
+                              int64_t at_most)
 {
-    STAGE_CODE(s, p, pawl_start(p, workflow, id, input, NULL), PAWL_OK);
+    pawl_code rc = pawl_register_work(p, name, fn, PAWL_WORK(.arg = s, .at_most = at_most));
+    FIXTURE_CODE(s, p, rc, PAWL_OK);
 }
 
-void *stage_serve(void *engine)
+void fixture_register_work(engine_fixture *s, pawl *p, const char *name, pawl_work_fn *fn)
+{
+    fixture_register_limited(s, p, name, fn, 0);
+}
+
+void fixture_start(engine_fixture *s, pawl *p, const char *workflow, const char *id,
+                   const char *input)
+{
+    FIXTURE_CODE(s, p, pawl_start(p, workflow, id, input, NULL), PAWL_OK);
+}
+
+void *fixture_serve(void *engine)
 {
     return pawl_serve(engine) == PAWL_OK ? NULL : engine;
 }
 
-void stage_poll(stage *s, pawl *p)
+void fixture_poll(engine_fixture *s, pawl *p)
 {
     int64_t did, rounds = 0;
     if (serves_until_idle(p))
@@ -303,70 +317,71 @@ void stage_poll(stage *s, pawl *p)
         pawl_code rc;
         while ((rc = pawl_poll(p, &did)) == PAWL_BUSY) /* another process has the database */
             tmp_pause(until, "the database is free", __FILE__, __LINE__);
-        STAGE_CODE(s, p, rc, PAWL_OK);
+        FIXTURE_CODE(s, p, rc, PAWL_OK);
         if (++rounds > POLLS_MAX)
-            stage_fail(s, __LINE__, "the engine always has something to do");
+            fixture_fail(s, __LINE__, "the engine always has something to do");
     } while (did > 0);
 }
 
-void stage_move(stage *s, pawl *p, int64_t rounds, const char *condition, int line)
+void fixture_move_clock(engine_fixture *s, pawl *p, int64_t rounds, const char *condition, int line)
 {
     int ms = pawl_timeout(p);
     if (rounds > MOVES_MAX)
-        stage_fail(s, line, "never came: %s", condition);
-    stage_advance(s, ms > 0 ? ms : 1);
+        fixture_fail(s, line, "never came: %s", condition);
+    fixture_advance(s, ms > 0 ? ms : 1);
 }
 
 /* ---- What has become of a run ---- */
 
-pawl_phase stage_phase(stage *s, pawl *p, const char *id)
+pawl_phase fixture_phase(engine_fixture *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
     pawl_phase phase = pawl_info_phase(info);
     pawl_info_free(info);
     return phase;
 }
 
-int64_t stage_wakes(stage *s, pawl *p, const char *id)
+int64_t fixture_wake_at(engine_fixture *s, pawl *p, const char *id)
 {
     pawl_info *info = NULL;
-    STAGE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_OK);
     int64_t wakes = pawl_info_wake_ms(info);
     pawl_info_free(info);
     return wakes;
 }
 
-static pawl_outcome *end_of(stage *s, pawl *p, const char *id, pawl_code wanted, int line)
+static pawl_outcome *end_of(engine_fixture *s, pawl *p, const char *id, pawl_code wanted, int line)
 {
     pawl_outcome *o = NULL;
     pawl_code rc;
-    STAGE_UNTIL(s, p, (rc = pawl_wait(p, id, 0, &o)) != PAWL_TIMEOUT);
-    stage_code(s, p, rc, wanted, line);
-    STAGE_CHECK(s, pawl_outcome_code(o) == wanted);
+    FIXTURE_UNTIL(s, p, (rc = pawl_wait(p, id, 0, &o)) != PAWL_TIMEOUT);
+    fixture_code(s, p, rc, wanted, line);
+    FIXTURE_CHECK(s, pawl_outcome_code(o) == wanted);
     return o;
 }
 
-static void expect_text(stage *s, const char *got, const char *wanted, int line)
+static void expect_text(engine_fixture *s, const char *got, const char *wanted, int line)
 {
     if (strcmp(got, wanted) != 0)
-        stage_fail(s, line, "expected '%s', got '%s'", wanted, got);
+        fixture_fail(s, line, "expected '%s', got '%s'", wanted, got);
 }
 
-static void expect_words(stage *s, const char *got, const char *words, int line)
+static void expect_words(engine_fixture *s, const char *got, const char *words, int line)
 {
     if (!strstr(got, words))
-        stage_fail(s, line, "expected '%s' in '%s'", words, got);
+        fixture_fail(s, line, "expected '%s' in '%s'", words, got);
 }
 
-void stage_done(stage *s, pawl *p, const char *id, const char *value, int line)
+void fixture_done(engine_fixture *s, pawl *p, const char *id, const char *value, int line)
 {
     pawl_outcome *o = end_of(s, p, id, PAWL_OK, line);
     expect_text(s, pawl_outcome_value(o), value, line);
     pawl_outcome_free(o);
 }
 
-void stage_failed(stage *s, pawl *p, const char *id, const char *name, const char *words, int line)
+void fixture_failed(engine_fixture *s, pawl *p, const char *id, const char *name, const char *words,
+                    int line)
 {
     pawl_outcome *o = end_of(s, p, id, PAWL_FAILED, line);
     expect_text(s, pawl_outcome_name(o), name, line);
@@ -375,7 +390,7 @@ void stage_failed(stage *s, pawl *p, const char *id, const char *name, const cha
     pawl_outcome_free(o);
 }
 
-void stage_held(stage *s, pawl *p, const char *id, const char *words, int line)
+void fixture_held(engine_fixture *s, pawl *p, const char *id, const char *words, int line)
 {
     pawl_outcome *o = end_of(s, p, id, PAWL_HELD, line);
     expect_words(s, pawl_outcome_message(o), words, line);
@@ -392,18 +407,18 @@ static int put_event(const pawl_event *e, void *arg)
     return 0;
 }
 
-void stage_history(stage *s, pawl *p, const char *id, const char *wanted, int line)
+void fixture_history(engine_fixture *s, pawl *p, const char *id, const char *wanted, int line)
 {
     char *got = calloc(1, HISTORY_MAX);
-    STAGE_CHECK(s, got);
-    stage_code(s, p, pawl_history(p, id, 0, 0, put_event, got), PAWL_OK, line);
+    FIXTURE_CHECK(s, got);
+    fixture_code(s, p, pawl_history(p, id, 0, 0, put_event, got), PAWL_OK, line);
     expect_text(s, got, wanted, line);
     free(got);
 }
 
 /* ---- What was executed ---- */
 
-void stage_note(stage *s, const char *format, ...)
+void fixture_note(engine_fixture *s, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -411,28 +426,28 @@ void stage_note(stage *s, const char *format, ...)
     int size = vsnprintf(text, sizeof text - 1, format, args);
     va_end(args);
     int fd = open(s->notes, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    STAGE_CHECK(s, fd >= 0 && size > 0 && size < (int)sizeof text - 1);
+    FIXTURE_CHECK(s, fd >= 0 && size > 0 && size < (int)sizeof text - 1);
     text[size++] = '\n';
-    STAGE_CHECK(s, write(fd, text, (size_t)size) == size);
+    FIXTURE_CHECK(s, write(fd, text, (size_t)size) == size);
     close(fd);
     dawdle("notes");
 }
 
-/* All lines, in memory that is the caller's. */
-static char *read_notes(stage *s)
+/* All recorded lines; the caller frees the memory. */
+static char *read_notes(engine_fixture *s)
 {
     char *text = calloc(1, NOTES_MAX);
-    STAGE_CHECK(s, text);
+    FIXTURE_CHECK(s, text);
     int fd = open(s->notes, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return text;
     ssize_t size = read(fd, text, NOTES_MAX - 1);
-    STAGE_CHECK(s, size >= 0 && size < NOTES_MAX - 1);
+    FIXTURE_CHECK(s, size >= 0 && size < NOTES_MAX - 1);
     close(fd);
     return text;
 }
 
-int stage_count(stage *s, const char *text)
+int fixture_count(engine_fixture *s, const char *text)
 {
     int count = 0;
     char *all = read_notes(s), *rest = NULL;
@@ -442,7 +457,7 @@ int stage_count(stage *s, const char *text)
     return count;
 }
 
-void stage_notes(stage *s, const char *wanted, int line)
+void fixture_notes(engine_fixture *s, const char *wanted, int line)
 {
     char *all = read_notes(s);
     size_t size = strlen(all);
@@ -455,7 +470,7 @@ void stage_notes(stage *s, const char *wanted, int line)
     free(all);
 }
 
-void stage_notes_once(stage *s, const char *wanted, int line)
+void fixture_notes_once(engine_fixture *s, const char *wanted, int line)
 {
     char *all = read_notes(s), *rest = NULL, *to = all, *before = NULL;
     for (char *at = strtok_r(all, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
@@ -472,54 +487,60 @@ void stage_notes_once(stage *s, const char *wanted, int line)
     free(all);
 }
 
-void stage_forget(stage *s)
+void fixture_clear_notes(engine_fixture *s)
 {
     unlink(s->notes);
 }
 
-const char *stage_echo(pawl_work *work, const char *input)
+const char *fixture_echo(pawl_work *work, const char *input)
 {
-    stage_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    fixture_note(pawl_work_arg(work), "%s", pawl_work_name(work));
+    return input;
+}
+
+const char *fixture_echo_input(pawl_work *work, const char *input)
+{
+    fixture_note(pawl_work_arg(work), "%s-%s", pawl_work_name(work), input);
     return input;
 }
 
 /* ---- Other processes ---- */
 
 typedef struct child_call {
-    stage *stage;
-    stage_body *body;
+    engine_fixture *fixture;
+    fixture_body *body;
     void *arg;
 } child_call;
 
 static void run_child(int in, int out, void *arg)
 {
     child_call *call = arg;
-    call->stage->in = in;
-    call->stage->out = out;
-    call->body(call->stage, call->arg);
+    call->fixture->in = in;
+    call->fixture->out = out;
+    call->body(call->fixture, call->arg);
 }
 
-tmp_child stage_fork(stage *s, stage_body *body, void *arg)
+tmp_child fixture_fork(engine_fixture *s, fixture_body *body, void *arg)
 {
     child_call call = {s, body, arg};
     return tmp_fork(run_child, &call);
 }
 
-void stage_tell(stage *s, char what)
+void fixture_send_byte(engine_fixture *s, char what)
 {
     tmp_tell(s->out, what);
 }
 
-void stage_meet(stage *s, char what)
+void fixture_send_and_await(engine_fixture *s, char what)
 {
-    stage_tell(s, what);
+    fixture_send_byte(s, what);
     while (tmp_hear(s->in) < 0)
         continue; /* the test has gone, or does not answer yet; the watchdog ends this loop */
 }
 
-int stage_lap(stage *s, pawl *p)
+int fixture_poll_until_byte(engine_fixture *s, pawl *p)
 {
     struct pollfd fd = {s->in, POLLIN, 0};
-    stage_poll(s, p);
+    fixture_poll(s, p);
     return poll(&fd, 1, 1) == 0;
 }

@@ -1,13 +1,13 @@
-/* The engine fixture (type `stage`): a fake clock that the test moves, a record of what work
- * functions have executed, and child processes with engines of their own.
+/* The engine fixture: a fake clock that the test moves, a record of what work functions have
+ * executed, and child processes with engines of their own.
  *
- * Time stands still until the test moves it, for all processes of the test at once; where the
- * database has a server, the clock that pawl reads there is the stage's too. So tests of time are
+ * Time stands still until the test moves it, for all processes of the test at once. Where the
+ * database has a server, the clock that pawl reads there is the fixture's too. So tests of time are
  * quick and deterministic.
  *
- * Work functions record what they do by stage_note(): a line of a file beside the database. So the
- * test knows what was executed, whatever became of the process, and whatever the database says.
- * Work functions and workflows of a stage have it as their arg.
+ * Work functions record what they do by fixture_note(): a line of a file beside the database. So
+ * the test knows what was executed, whatever became of the process, and whatever the database says.
+ * Work functions and workflows that are registered here get the fixture as their arg.
  *
  * Everything here may be used in children too: a failure ends the child, and so the test. */
 #ifndef SUPPORT_ENGINE_FIXTURE_H
@@ -17,158 +17,181 @@
 
 #include "support/conf.h"
 
-typedef struct stage stage;
+typedef struct engine_fixture engine_fixture;
 
-stage *stage_new(const conf *c);
-void stage_free(stage *s);
+engine_fixture *fixture_new(const conf *c);
+void fixture_free(engine_fixture *s);
 
 /* ---- Engines ---- */
 
-/* An engine on the test's database, by the stage's clock. `options` NULL: driven by hand; otherwise
- * as they say, but for hooks. Ends the test when it cannot be opened.
+/* Open an engine on the test's database, with the fixture's clock. `options` NULL: it is driven by
+ * hand; otherwise they are used as they are, but for the hooks. Ends the test when it cannot be
+ * opened.
  *
  * PAWL_TEST_DRIVER=serve runs the same tests once more with other drivers: an engine that would be
- * driven by hand serves on two threads from the first stage_poll() on, which then waits until the
+ * driven by hand serves on two threads from the first fixture_poll() on, which then waits until the
  * engine has nothing to do. */
-pawl *stage_open(stage *s, const pawl_options *options);
+pawl *fixture_open(engine_fixture *s, const pawl_options *options);
 
-/* 1: engines that are driven by hand serve instead. A test that says something about driving by
- * hand, or about the order of what one thread does, is skipped then: STAGE_BY_HAND(). */
-int stage_serves(void);
-#define STAGE_BY_HAND()                                                                            \
+/* 1: engines that are driven by hand serve instead (PAWL_TEST_DRIVER=serve). FIXTURE_BY_HAND()
+ * skips the test then; it is for tests of driving by hand and of the order in which one thread does
+ * things. */
+int fixture_serves(void);
+#define FIXTURE_BY_HAND()                                                                          \
     do {                                                                                           \
-        if (stage_serves())                                                                        \
+        if (fixture_serves())                                                                      \
             skip();                                                                                \
     } while (0)
 
-/* pawl_close(), which every test of a stage calls by its own name: a served engine stops first. */
-pawl_code stage_close(pawl *p);
-#define pawl_close(p) stage_close(p)
+/* pawl_close() for engines of the fixture: an engine that serves is stopped first. Every test that
+ * includes this header calls it by the name pawl_close(). */
+pawl_code fixture_close(pawl *p);
+#define pawl_close(p) fixture_close(p)
 
 /* PAWL_TEST_DAWDLE finds tests that depend on how far threads have come. "calls": after each of
- * these calls, and after the clock was moved, the caller stands still for a moment, and threads of
- * the engine come first. "notes": work functions do so behind stage_note(), and come late. A test
- * has to hold in both cases, with PAWL_TEST_DRIVER=serve and without. */
-pawl_code stage_dawdle(pawl_code rc);
-#define pawl_start(...) stage_dawdle(pawl_start(__VA_ARGS__))
-#define pawl_send(...) stage_dawdle(pawl_send(__VA_ARGS__))
-#define pawl_cancel(...) stage_dawdle(pawl_cancel(__VA_ARGS__))
-#define pawl_hold(...) stage_dawdle(pawl_hold(__VA_ARGS__))
-#define pawl_release(...) stage_dawdle(pawl_release(__VA_ARGS__))
-#define pawl_redrive(...) stage_dawdle(pawl_redrive(__VA_ARGS__))
-#define pawl_complete(...) stage_dawdle(pawl_complete(__VA_ARGS__))
-#define pawl_delete(...) stage_dawdle(pawl_delete(__VA_ARGS__))
-#define pawl_outbox_flush(...) stage_dawdle(pawl_outbox_flush(__VA_ARGS__))
+ * these calls, and after the clock was moved, the calling thread pauses, so that threads of the
+ * engine come first. "notes": work functions pause behind fixture_note(), so that they come late. A
+ * test has to hold in both cases, with PAWL_TEST_DRIVER=serve and without. */
+pawl_code fixture_dawdle(pawl_code rc);
+#define pawl_start(...) fixture_dawdle(pawl_start(__VA_ARGS__))
+#define pawl_send(...) fixture_dawdle(pawl_send(__VA_ARGS__))
+#define pawl_cancel(...) fixture_dawdle(pawl_cancel(__VA_ARGS__))
+#define pawl_hold(...) fixture_dawdle(pawl_hold(__VA_ARGS__))
+#define pawl_release(...) fixture_dawdle(pawl_release(__VA_ARGS__))
+#define pawl_redrive(...) fixture_dawdle(pawl_redrive(__VA_ARGS__))
+#define pawl_complete(...) fixture_dawdle(pawl_complete(__VA_ARGS__))
+#define pawl_delete(...) fixture_dawdle(pawl_delete(__VA_ARGS__))
+#define pawl_outbox_flush(...) fixture_dawdle(pawl_outbox_flush(__VA_ARGS__))
 
-/* The same, with faults between it and its database, which has to outlive it; driven by hand. */
-pawl *stage_open_fault(stage *s, const pawl_options *options, db_fault *plan);
+/* Open an engine with faults between it and its database, driven by hand. The plan has to outlive
+ * the engine. */
+pawl *fixture_open_fault(engine_fixture *s, const pawl_options *options, db_fault *plan);
 
-/* Register a workflow with the stage as its arg, and start a run of it. Must work. */
-#define STAGE_REGISTER(s, p, fn) stage_register((s), (p), #fn, (fn))
-void stage_register(stage *s, pawl *p, const char *name, pawl_workflow_fn *fn);
-void stage_start(stage *s, pawl *p, const char *workflow, const char *id, const char *input);
+/* Register a workflow or a work function with the fixture as its arg, or start a run. A
+ * limited work function has a concurrency limit. All of this must succeed. */
+#define FIXTURE_REGISTER(s, p, fn) fixture_register((s), (p), #fn, (fn))
+void fixture_register(engine_fixture *s, pawl *p, const char *name, pawl_workflow_fn *fn);
+void fixture_register_work(engine_fixture *s, pawl *p, const char *name, pawl_work_fn *fn);
+void fixture_register_limited(engine_fixture *s, pawl *p, const char *name, pawl_work_fn *fn,
+                              int64_t at_most);
+void fixture_start(engine_fixture *s, pawl *p, const char *workflow, const char *id,
+                   const char *input);
 
 /* The body of a thread that serves until pawl_stop(); `engine` is a pawl *. Gives NULL if that was
  * answered PAWL_OK. */
-void *stage_serve(void *engine);
+void *fixture_serve(void *engine);
 
 /* Drive by hand until there is nothing to do now. */
-void stage_poll(stage *s, pawl *p);
+void fixture_poll(engine_fixture *s, pawl *p);
 
-/* The same, again and again, moving the clock to where the engine wants to be called, until the
- * condition holds. Ends the test if it never does. */
-#define STAGE_UNTIL(s, p, condition)                                                               \
+/* Drive by hand until the condition holds, and move the clock to where the engine wants to be
+ * called in between. Ends the test if the condition never holds. */
+#define FIXTURE_UNTIL(s, p, condition)                                                             \
     do {                                                                                           \
-        int64_t stage_rounds_ = 0;                                                                 \
-        for (stage_poll((s), (p)); !(condition); stage_poll((s), (p)))                             \
-            stage_move((s), (p), ++stage_rounds_, #condition, __LINE__);                           \
+        int64_t fixture_rounds_ = 0;                                                               \
+        for (fixture_poll((s), (p)); !(condition); fixture_poll((s), (p)))                         \
+            fixture_move_clock((s), (p), ++fixture_rounds_, #condition, __LINE__);                 \
     } while (0)
-void stage_move(stage *s, pawl *p, int64_t rounds, const char *condition, int line);
+void fixture_move_clock(engine_fixture *s, pawl *p, int64_t rounds, const char *condition,
+                        int line);
 
 /* Fail the test, or end the child, unless this is the code. */
-#define STAGE_CODE(s, p, got, wanted) stage_code((s), (p), (got), (wanted), __LINE__)
-void stage_code(stage *s, pawl *p, pawl_code got, pawl_code wanted, int line);
+#define FIXTURE_CODE(s, p, got, wanted) fixture_code((s), (p), (got), (wanted), __LINE__)
+void fixture_code(engine_fixture *s, pawl *p, pawl_code got, pawl_code wanted, int line);
 
-/* Where a run is; and when it is due, 0: it does not wait for a moment. */
-pawl_phase stage_phase(stage *s, pawl *p, const char *id);
-int64_t stage_wakes(stage *s, pawl *p, const char *id);
+/* The phase of a run; and when it is due, 0: it does not wait for a moment. */
+pawl_phase fixture_phase(engine_fixture *s, pawl *p, const char *id);
+int64_t fixture_wake_at(engine_fixture *s, pawl *p, const char *id);
 
-/* Drive by hand until the run has ended (or is held): done with this value; failed with this name,
- * and these words in the message; held with these words. */
-#define STAGE_DONE(s, p, id, value) stage_done((s), (p), (id), (value), __LINE__)
-#define STAGE_FAILED(s, p, id, name, words) stage_failed((s), (p), (id), (name), (words), __LINE__)
-#define STAGE_HELD(s, p, id, words) stage_held((s), (p), (id), (words), __LINE__)
-void stage_done(stage *s, pawl *p, const char *id, const char *value, int line);
-void stage_failed(stage *s, pawl *p, const char *id, const char *name, const char *words, int line);
-void stage_held(stage *s, pawl *p, const char *id, const char *words, int line);
+/* Drive by hand until the run has ended or is held. Then it must be done with this value; failed
+ * with this name and these words in the message; or held with these words. */
+#define FIXTURE_DONE(s, p, id, value) fixture_done((s), (p), (id), (value), __LINE__)
+#define FIXTURE_FAILED(s, p, id, name, words)                                                      \
+    fixture_failed((s), (p), (id), (name), (words), __LINE__)
+#define FIXTURE_HELD(s, p, id, words) fixture_held((s), (p), (id), (words), __LINE__)
+void fixture_done(engine_fixture *s, pawl *p, const char *id, const char *value, int line);
+void fixture_failed(engine_fixture *s, pawl *p, const char *id, const char *name, const char *words,
+                    int line);
+void fixture_held(engine_fixture *s, pawl *p, const char *id, const char *words, int line);
 
-/* Its journal in a line, without the start: "step:charge sleep woken". */
-#define STAGE_HISTORY(s, p, id, line) stage_history((s), (p), (id), (line), __LINE__)
-void stage_history(stage *s, pawl *p, const char *id, const char *wanted, int line);
+/* The journal of the run in a line, without the start, must be this: "step:charge sleep woken". */
+#define FIXTURE_HISTORY(s, p, id, line) fixture_history((s), (p), (id), (line), __LINE__)
+void fixture_history(engine_fixture *s, pawl *p, const char *id, const char *wanted, int line);
 
 /* ---- Time ---- */
 
-int64_t stage_now(const stage *s);
-void stage_advance(stage *s, int64_t ms);
+int64_t fixture_now(const engine_fixture *s);
+void fixture_advance(engine_fixture *s, int64_t ms);
 
-/* From now on the clock also runs by itself, as fast as the system's: for several processes on one
- * database, which wait for each other's locks by the clock. */
-void stage_go(stage *s);
+/* From now on the clock also runs by itself, as fast as the system's. This is for several processes
+ * on one database, which wait for each other's locks by the clock. */
+void fixture_run_clock(engine_fixture *s);
 
 /* Set the clock of the database: the wall clock jumps, the monotonic one does not. */
-void stage_set_clock(stage *s, int64_t now_ms);
+void fixture_set_clock(engine_fixture *s, int64_t now_ms);
 
-/* The value of each random byte that the engine gets; -1, as at first: the system's randomness. */
-void stage_chance(stage *s, int byte);
+/* Set the value of each random byte that the engine gets; -1: the system's randomness, as at first.
+ */
+void fixture_set_random(engine_fixture *s, int byte);
 
 /* ---- What was executed ---- */
 
 /* 0: in this build fibers are never kept, and the code of workflows runs again at each turn. */
 #ifdef PAWL_ALWAYS_REPLAY
-#define STAGE_WARM 0
+#define FIXTURE_WARM 0
 #else
-#define STAGE_WARM 1
+#define FIXTURE_WARM 1
 #endif
 
-void stage_note(stage *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void fixture_note(engine_fixture *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How many lines are this text; and all of them, with a blank between. */
-int stage_count(stage *s, const char *text);
-#define STAGE_NOTES(s, wanted) stage_notes((s), (wanted), __LINE__)
-void stage_notes(stage *s, const char *wanted, int line);
+/* How many recorded lines are this text. FIXTURE_NOTES(): all of them, with a blank between, must
+ * be this. */
+int fixture_count(engine_fixture *s, const char *text);
+#define FIXTURE_NOTES(s, wanted) fixture_notes((s), (wanted), __LINE__)
+void fixture_notes(engine_fixture *s, const char *wanted, int line);
 
-/* The same, where what was done twice in a row counts once. */
-#define STAGE_NOTES_ONCE(s, wanted) stage_notes_once((s), (wanted), __LINE__)
-void stage_notes_once(stage *s, const char *wanted, int line);
-void stage_forget(stage *s);
+/* The same, but a line that was recorded twice in a row counts once. */
+#define FIXTURE_NOTES_ONCE(s, wanted) fixture_notes_once((s), (wanted), __LINE__)
+void fixture_notes_once(engine_fixture *s, const char *wanted, int line);
 
-/* A work function that notes its name and gives back its input. */
-const char *stage_echo(pawl_work *work, const char *input);
+/* Remove all lines that were recorded so far. */
+void fixture_clear_notes(engine_fixture *s);
 
-/* Numbers for whatever a test likes, shared by all of its processes. */
-#define STAGE_NUMBERS 8
-_Atomic int64_t *stage_number(stage *s, int which);
+/* Work functions that give back their input. The first one records its name, the other one
+ * "name-input". */
+const char *fixture_echo(pawl_work *work, const char *input);
+const char *fixture_echo_input(pawl_work *work, const char *input);
+
+/* A step whose work function gets the arg of the workflow, which is the fixture. */
+#define FIXTURE_STEP(run, name, fn, input)                                                         \
+    pawl_step((run), (name), (fn), (input), PAWL_CALL(.arg = pawl_arg(run)))
+#define FIXTURE_ECHO(run, name, input) FIXTURE_STEP((run), (name), fixture_echo, (input))
+
+/* Numbers that a test may use for any purpose, shared by all of its processes. */
+#define FIXTURE_NUMBERS 8
+_Atomic int64_t *fixture_number(engine_fixture *s, int which);
 
 /* ---- Other processes ---- */
 
-/* A child, to be forked before this process has the database open; it opens its own engine. */
-typedef void stage_body(stage *s, void *arg);
-tmp_child stage_fork(stage *s, stage_body *body, void *arg);
+/* Fork a child, before this process has the database open. The child opens its own engine. */
+typedef void fixture_body(engine_fixture *s, void *arg);
+tmp_child fixture_fork(engine_fixture *s, fixture_body *body, void *arg);
 
 /* In the child: send the test a byte; send it and wait for the test's answer. */
-void stage_tell(stage *s, char what);
-void stage_meet(stage *s, char what);
+void fixture_send_byte(engine_fixture *s, char what);
+void fixture_send_and_await(engine_fixture *s, char what);
 
-/* In the child: drive by hand what there is to do now. 0: the test has said a byte. */
-int stage_lap(stage *s, pawl *p);
+/* In the child: drive by hand until there is nothing to do now. 0: the test has sent a byte. */
+int fixture_poll_until_byte(engine_fixture *s, pawl *p);
 
 /* End the test, or the child. */
-_Noreturn void stage_fail(const stage *s, int line, const char *format, ...)
+_Noreturn void fixture_fail(const engine_fixture *s, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-#define STAGE_CHECK(s, condition)                                                                  \
+#define FIXTURE_CHECK(s, condition)                                                                \
     do {                                                                                           \
         if (!(condition))                                                                          \
-            stage_fail((s), __LINE__, "%s", #condition);                                           \
+            fixture_fail((s), __LINE__, "%s", #condition);                                         \
     } while (0)
 
 #endif

@@ -21,7 +21,7 @@ typedef struct entry {
 
 static entry *all;
 
-int stage_serves(void)
+int fixture_serves(void)
 {
     const char *driver = getenv("PAWL_TEST_DRIVER");
     return driver && strcmp(driver, "serve") == 0;
@@ -43,9 +43,9 @@ static entry **find(pawl *p)
     return at;
 }
 
-/* Two looks of the keeper are awaited: the first may have begun before there was something to see.
- * What they have found is done when the engine is idle again. The keeper is not asked for a third
- * one, which would still be under way when the test goes on. */
+/* Two rounds of the node loop are awaited, each of which begins when it is asked for: one that was
+ * under way may have begun before there was something to see. What they find is done when the
+ * engine is idle again, and is followed by two others. None is under way when the test goes on. */
 static void await_idle(pawl *p)
 {
     int64_t first, now, until = tmp_deadline();
@@ -53,7 +53,7 @@ static void await_idle(pawl *p)
     engine_test_is_idle(p, 1, &first);
     for (;; tmp_pause(until, "the engine is idle", __FILE__, __LINE__)) {
         int idle = engine_test_is_idle(p, 0, &now);
-        if (idle && now > first) {
+        if (idle == 2 && now >= first + 2 + first % 2) {
             if (++quiet == 2)
                 return;
             engine_test_is_idle(p, 1, &first);
@@ -69,7 +69,7 @@ int serves_until_idle(pawl *p)
     if (!e)
         return 0;
     if (!e->serves) {
-        TMP_CHECK(pthread_create(&e->thread, NULL, stage_serve, p) == 0);
+        TMP_CHECK(pthread_create(&e->thread, NULL, fixture_serve, p) == 0);
         e->serves = 1;
     }
     await_idle(p);

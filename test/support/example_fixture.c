@@ -10,38 +10,38 @@
 
 #include <string.h>
 
-static story *telling;
+static example_fixture *telling;
 
-int story_print(const char *format, ...)
+int example_print(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    size_t used = strlen(telling->said);
-    int size = vsnprintf(telling->said + used, sizeof telling->said - used, format, args);
+    size_t used = strlen(telling->printed);
+    int size = vsnprintf(telling->printed + used, sizeof telling->printed - used, format, args);
     va_end(args);
-    assert_true(size >= 0 && (size_t)size < sizeof telling->said - used);
+    assert_true(size >= 0 && (size_t)size < sizeof telling->printed - used);
     return size;
 }
 
-void story_code(const story *s, pawl_code got, pawl_code wanted, int line)
+void example_code(const example_fixture *s, pawl_code got, pawl_code wanted, int line)
 {
     if (got != wanted)
         fail_msg("line %d: expected %s, got %s (%s)", line, pawl_code_name(wanted),
                  pawl_code_name(got), pawl_errtext(s->p));
 }
 
-/* ---- Telling ---- */
+/* ---- Running ---- */
 
 /* Gives the number of its writes. */
-static int64_t run_story(story_fn *fn, int always_replay, int64_t crash_at)
+static int64_t run_story(example_fn *fn, int always_replay, int64_t crash_at)
 {
-    static story s;
+    static example_fixture s;
     memset(&s, 0, sizeof s);
     telling = &s;
     assert_int_equal(pawl_test_open(&s.p, &s.t), PAWL_OK);
     s.crashes = crash_at > 0;
-    STORY_OK(&s, pawl_test_always_replay(s.t, always_replay));
-    STORY_OK(&s, pawl_test_crash_at(s.t, crash_at));
+    EXAMPLE_OK(&s, pawl_test_always_replay(s.t, always_replay));
+    EXAMPLE_OK(&s, pawl_test_crash_at(s.t, crash_at));
     fn(&s);
     int64_t writes = pawl_test_writes(s.t);
     pawl_test_close(s.t);
@@ -50,12 +50,12 @@ static int64_t run_story(story_fn *fn, int always_replay, int64_t crash_at)
     return writes;
 }
 
-void story_tell_once(story_fn *fn)
+void example_run_once(example_fn *fn)
 {
     run_story(fn, 0, 0);
 }
 
-void story_tell(story_fn *fn, int every)
+void example_run(example_fn *fn, int every)
 {
     int64_t writes = run_story(fn, 0, 0);
     run_story(fn, 1, 0);
@@ -64,7 +64,7 @@ void story_tell(story_fn *fn, int every)
         run_story(fn, 0, n);
 }
 
-/* ---- What was said ---- */
+/* ---- What was printed ---- */
 
 static const char *next_line(const char *at)
 {
@@ -77,51 +77,51 @@ static int begins(const char *line, const char *begin)
     return strncmp(line, begin, strlen(begin)) == 0;
 }
 
-int story_count(const story *s, const char *begin)
+int example_count(const example_fixture *s, const char *begin)
 {
     int count = 0;
-    for (const char *line = s->said; *line; line = next_line(line))
+    for (const char *line = s->printed; *line; line = next_line(line))
         count += begins(line, begin);
     return count;
 }
 
-void story_has(const story *s, const char *begin)
+void example_has(const example_fixture *s, const char *begin)
 {
-    int count = story_count(s, begin);
+    int count = example_count(s, begin);
     if (count < 1 || count > 1 + s->crashes)
-        fail_msg("%d times '%s' in:\n%s", count, begin, s->said);
+        fail_msg("%d times '%s' in:\n%s", count, begin, s->printed);
 }
 
-void story_has_not(const story *s, const char *begin)
+void example_has_not(const example_fixture *s, const char *begin)
 {
-    if (story_count(s, begin) > 0)
-        fail_msg("'%s' in:\n%s", begin, s->said);
+    if (example_count(s, begin) > 0)
+        fail_msg("'%s' in:\n%s", begin, s->printed);
 }
 
-void story_in_order(const story *s, const char *first, const char *second)
+void example_in_order(const example_fixture *s, const char *first, const char *second)
 {
     int late = 0;
-    for (const char *line = s->said; *line; line = next_line(line)) {
+    for (const char *line = s->printed; *line; line = next_line(line)) {
         late |= begins(line, second);
         if (late && begins(line, first))
-            fail_msg("'%s' after '%s' in:\n%s", first, second, s->said);
+            fail_msg("'%s' after '%s' in:\n%s", first, second, s->printed);
     }
 }
 
 /* ---- Ends ---- */
 
-void story_done(story *s, const char *id, const char *value)
+void example_done(example_fixture *s, const char *id, const char *value)
 {
     pawl_outcome *end = NULL;
-    STORY_OK(s, pawl_test_finish(s->p, id, &end));
+    EXAMPLE_OK(s, pawl_test_finish(s->p, id, &end));
     assert_string_equal(pawl_outcome_value(end), value);
     pawl_outcome_free(end);
 }
 
-void story_failed(story *s, const char *id, const char *name)
+void example_failed(example_fixture *s, const char *id, const char *name)
 {
     pawl_outcome *end = NULL;
-    story_code(s, pawl_test_finish(s->p, id, &end), PAWL_FAILED, __LINE__);
+    example_code(s, pawl_test_finish(s->p, id, &end), PAWL_FAILED, __LINE__);
     assert_string_equal(pawl_outcome_name(end), name);
     pawl_outcome_free(end);
 }

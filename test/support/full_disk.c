@@ -1,5 +1,7 @@
 /* RLIMIT_FSIZE is what makes files of this process stop growing; with SIGXFSZ ignored a write that
- * would exceed it fails with EFBIG, and SQLite says what it says of a full disk. */
+ * would exceed it fails with EFBIG, and SQLite says what it says of a full disk. On a server it is
+ * triggers that say so: on the journal, and on the table into which probes are written, since a
+ * disk that is full for some records only is the trouble of their runs. */
 #include "support/full_disk.h"
 
 #include <setjmp.h>
@@ -20,6 +22,9 @@ static const char TRIGGER[] =
     " RETURN NEW; END $$;"
     " DROP TRIGGER IF EXISTS fill ON pawl.journal;"
     " CREATE TRIGGER fill BEFORE INSERT ON pawl.journal"
+    " FOR EACH ROW EXECUTE FUNCTION public.fill();"
+    " DROP TRIGGER IF EXISTS fill ON pawl.meta;"
+    " CREATE TRIGGER fill BEFORE INSERT OR UPDATE ON pawl.meta"
     " FOR EACH ROW EXECUTE FUNCTION public.fill()";
 
 void full_disk_prepare(const conf *c)

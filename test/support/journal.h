@@ -13,7 +13,7 @@
  *   step:pay!         fails with the error of the case   fail=7, +   the same for a failed end
  *   first=3           of several, this arrives next      settle=7    all before row 7 is given out
  *   first+            nothing is there: the run parks    settle+     all that there is
- *   next=3            the next row, whatever it is       close@2     nobody waits for it any more
+ *   next=3            the next row, whatever it is       close@2     no op waits for it any more
  *   next+             there is none
  *
  * and of what the test does and looks at in between:

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static pawl_code post_connect(db *d, db_role role, db_conn **out, error *err)
+static pawl_code count_connect(db *d, db_role role, db_conn **out, error *err)
 {
-    post *p = (post *)d;
+    notifier_fixture *p = (notifier_fixture *)d;
     assert_int_equal(role, DB_WAKER);
     atomic_fetch_add(&p->connects, 1);
     if (p->connect_code)
@@ -28,17 +28,17 @@ static pawl_code post_connect(db *d, db_role role, db_conn **out, error *err)
     return PAWL_OK;
 }
 
-static void post_disconnect(db_conn *c)
+static void count_disconnect(db_conn *c)
 {
-    atomic_fetch_sub(&((post *)c->db)->open, 1);
+    atomic_fetch_sub(&((notifier_fixture *)c->db)->open, 1);
     free(c);
 }
 
-static pawl_code post_listen(db_conn *c, int64_t node, int *fd, error *err)
+static pawl_code pretend_listen(db_conn *c, int64_t node, int *fd, error *err)
 {
-    post *p = (post *)c->db;
+    notifier_fixture *p = (notifier_fixture *)c->db;
     (void)node;
-    *fd = p->deaf ? -1 : p->word[0];
+    *fd = p->deaf ? -1 : p->pipe[0];
     return p->listen_code ? error_set(err, p->listen_code, "deaf, on purpose") : PAWL_OK;
 }
 
@@ -48,9 +48,9 @@ static int readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-static int post_heard(db_conn *c)
+static int pretend_heard(db_conn *c)
 {
-    post *p = (post *)c->db;
+    notifier_fixture *p = (notifier_fixture *)c->db;
     int heard = 0;
     char byte;
     assert_false(p->deaf);
@@ -58,50 +58,50 @@ static int post_heard(db_conn *c)
         p->lost = 0;
         return -1;
     }
-    while (readable(p->word[0]) && read(p->word[0], &byte, 1) == 1)
+    while (readable(p->pipe[0]) && read(p->pipe[0], &byte, 1) == 1)
         heard = 1;
     return heard;
 }
 
-static pawl_code post_notify(db_conn *c, const int64_t *targets, size_t count, error *err)
+static pawl_code record_notify(db_conn *c, const int64_t *targets, size_t count, error *err)
 {
-    post *p = (post *)c->db;
+    notifier_fixture *p = (notifier_fixture *)c->db;
     if (p->notify_code)
         return error_set(err, p->notify_code, "silent, on purpose");
     pthread_mutex_lock(&p->lock);
     p->trips++;
-    for (size_t i = 0; i < count && p->count < POST_NOTES; i++)
+    for (size_t i = 0; i < count && p->count < NOTIFIER_FIXTURE_SENT; i++)
         p->sent[p->count++] = targets[i];
     pthread_mutex_unlock(&p->lock);
     return PAWL_OK;
 }
 
-void post_open(post *p)
+void notifier_fixture_open(notifier_fixture *p)
 {
     memset(p, 0, sizeof *p);
     p->clock = clock_fake_new(0);
     assert_non_null(p->clock);
-    assert_int_equal(pipe(p->word), 0);
+    assert_int_equal(pipe(p->pipe), 0);
     pthread_mutex_init(&p->lock, NULL);
     p->driver = (db_driver){.name = "post",
-                            .connect = post_connect,
-                            .disconnect = post_disconnect,
-                            .listen = post_listen,
-                            .heard = post_heard,
-                            .notify = post_notify};
+                            .connect = count_connect,
+                            .disconnect = count_disconnect,
+                            .channel.listen = pretend_listen,
+                            .channel.heard = pretend_heard,
+                            .channel.notify = record_notify};
     p->base = (db){.driver = &p->driver, .options = {.clock = clock_fake_source(p->clock)}};
 }
 
-void post_close(post *p)
+void notifier_fixture_close(notifier_fixture *p)
 {
     assert_int_equal(atomic_load(&p->open), 0);
     pthread_mutex_destroy(&p->lock);
-    close(p->word[0]);
-    close(p->word[1]);
+    close(p->pipe[0]);
+    close(p->pipe[1]);
     clock_fake_free(p->clock);
 }
 
-int post_has(post *p, int64_t node)
+int notifier_fixture_has(notifier_fixture *p, int64_t node)
 {
     int found = 0;
     pthread_mutex_lock(&p->lock);
@@ -111,7 +111,7 @@ int post_has(post *p, int64_t node)
     return found;
 }
 
-void post_forget(post *p)
+void notifier_fixture_clear(notifier_fixture *p)
 {
     pthread_mutex_lock(&p->lock);
     p->count = p->trips = 0;

@@ -1,4 +1,4 @@
-/* The fixture for notifiers (type `post`): a driver that only records which targets were notified,
+/* The fixture for notifiers: a driver that only records which targets were notified,
  * in which order, in how many calls.
  *
  * It gives the answers that the test has set, so that lost connections, servers that come later and
@@ -11,13 +11,13 @@
 
 #include "db/db.h"
 
-#define POST_NOTES 4096
+#define NOTIFIER_FIXTURE_SENT 4096
 
-typedef struct post {
-    db base; /* first: a db is the post it belongs to */
+typedef struct notifier_fixture {
+    db base; /* first: the fixture is found by its db */
     db_driver driver;
     clock_fake *clock;
-    int word[2]; /* a pipe: a byte in it is a notification */
+    int pipe[2]; /* a byte in it is a notification */
     int deaf;    /* listen() gives no descriptor */
     int lost;    /* heard() says so, once */
     pawl_code connect_code;
@@ -26,20 +26,20 @@ typedef struct post {
     atomic_int connects; /* so far */
     atomic_int open;     /* now */
 
-    pthread_mutex_t lock;     /* guards all below */
-    int64_t sent[POST_NOTES]; /* targets, in order … */
+    pthread_mutex_t lock;                /* guards all below */
+    int64_t sent[NOTIFIER_FIXTURE_SENT]; /* targets, in order … */
     int count;
     int trips; /* … in so many calls */
-} post;
+} notifier_fixture;
 
-/* On a clock that stands still; the test may take another one before the waker is opened. */
-void post_open(post *p);
+/* The clock stands still; the test may set another one before the notifier is opened. */
+void notifier_fixture_open(notifier_fixture *p);
 
 /* Expects that every connection was closed. */
-void post_close(post *p);
+void notifier_fixture_close(notifier_fixture *p);
 
-/* 1 if `node` was notified since the last post_forget(). */
-int post_has(post *p, int64_t node);
-void post_forget(post *p);
+/* 1 if `node` was notified since the last notifier_fixture_clear(). */
+int notifier_fixture_has(notifier_fixture *p, int64_t node);
+void notifier_fixture_clear(notifier_fixture *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* The outbox fixture (type `scene`): an engine that is driven by hand, and an application with a
+/* The outbox fixture: an engine that is driven by hand, and an application with a
  * table and a connection of its own, which starts runs and sends messages in its transactions. The
  * workflow "waiting" sleeps for a second and "quick" does not; both give their input. */
 #ifndef SUPPORT_OUTBOX_FIXTURE_H
@@ -7,36 +7,38 @@
 #include "support/app.h"
 #include "support/engine_fixture.h"
 
-typedef struct scene {
-    stage *s;
+typedef struct outbox_fixture {
+    engine_fixture *s;
     pawl *p;
     app *a;
-} scene;
+} outbox_fixture;
 
-scene scene_open(conf *c);
-void scene_close(scene *x);
+outbox_fixture outbox_fixture_open(conf *c);
+void outbox_fixture_close(outbox_fixture *x);
 
-pawl_workflow_fn scene_quick;
+pawl_workflow_fn outbox_fixture_quick;
 
-/* So many rows of a table are like this. */
-int64_t scene_rows(pawl *p, const char *table, const char *where);
+/* The number of rows of a table for which the condition holds. */
+int64_t outbox_fixture_rows(pawl *p, const char *table, const char *where);
 
-#define LEFT(x) scene_rows((x).p, "{outbox}", "failed = 0")
-#define MESSAGES(x) scene_rows((x).p, "{inbox}", "kind = 1")
+#define LEFT(x) outbox_fixture_rows((x).p, "{outbox}", "failed = 0")
+#define MESSAGES(x) outbox_fixture_rows((x).p, "{inbox}", "kind = 1")
 
-/* ---- What the application does ---- */
+/* ---- Calls of the application ---- */
 
 #define BEGIN(x) app_do((x).a, "BEGIN")
 #define COMMIT(x) app_do((x).a, "COMMIT")
-#define KICK(x) STAGE_CODE((x).s, (x).p, pawl_outbox_flush((x).p), PAWL_OK)
+#define KICK(x) FIXTURE_CODE((x).s, (x).p, pawl_outbox_flush((x).p), PAWL_OK)
 
-/* In its transaction, with this answer. They give `created`, and the number of the message. */
+/* Start or send in the application's transaction; the answer must be this code. They give
+ * `created`, and the number of the message. */
 #define START_IN(x, workflow, id, input, code)                                                     \
-    scene_start_in(&(x), workflow, id, input, code, __LINE__)
-#define SEND_IN(x, id, message, key, code) scene_send_in(&(x), id, message, key, code, __LINE__)
-int64_t scene_start_in(scene *x, const char *workflow, const char *id, const char *input,
-                       pawl_code wanted, int line);
-int64_t scene_send_in(scene *x, const char *id, const char *message, const char *key,
-                      pawl_code wanted, int line);
+    outbox_fixture_start_in(&(x), workflow, id, input, code, __LINE__)
+#define SEND_IN(x, id, message, key, code)                                                         \
+    outbox_fixture_send_in(&(x), id, message, key, code, __LINE__)
+int64_t outbox_fixture_start_in(outbox_fixture *x, const char *workflow, const char *id,
+                                const char *input, pawl_code wanted, int line);
+int64_t outbox_fixture_send_in(outbox_fixture *x, const char *id, const char *message,
+                               const char *key, pawl_code wanted, int line);
 
 #endif

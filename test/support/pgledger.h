@@ -1,4 +1,4 @@
-/* The book of answers (ledger.h) against a database of PostgreSQL.
+/* The ledger (ledger.h) compared with a database of PostgreSQL.
  *
  * It is read by libpq alone, and in one transaction, so that what the driver believes plays no part
  * in it. A server needs no copy: what one session sees of others is committed. */

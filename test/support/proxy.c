@@ -1,6 +1,6 @@
 /* The proxy: one thread, one poll(2) over all connections, nothing that blocks. See proxy.h.
  *
- * A connection is a `hop` of two sockets. It stands in one of a few stages, which say what happens
+ * A connection is a `hop` of two sockets. It is in one of a few states, which say what happens
  * to the messages that come; the plan moves it from one to the next. Sockets are shut down before
  * they are closed: a child of the test may have copies of them. */
 #define _GNU_SOURCE
@@ -45,10 +45,10 @@ typedef enum {
     HELD,       /* what the client sends is kept */
     LATE,       /* … and was handed on; the server is about to answer */
     FLUSHING,   /* closed when what is pending was written */
-} stage;
+} hop_state;
 
 typedef struct hop {
-    stage stage;
+    hop_state state;
     proxy_action action; /* the plan that it fell to */
     int client;          /* -1: closed */
     int server;
@@ -101,9 +101,9 @@ static void set_late(proxy *p, proxy_late late)
 
 static void hop_end(proxy *p, hop *h)
 {
-    if (h->stage == FREE)
+    if (h->state == FREE)
         return;
-    if ((h->stage == HELD || h->stage == LATE) && p->late == PROXY_LATE_OPEN)
+    if ((h->state == HELD || h->state == LATE) && p->late == PROXY_LATE_OPEN)
         set_late(p, PROXY_LATE_CLOSED);
     close_side(&h->client);
     close_side(&h->server);
@@ -112,7 +112,7 @@ static void hop_end(proxy *p, hop *h)
     pile_free(&h->to_client);
     pile_free(&h->to_server);
     pile_free(&h->held);
-    h->stage = FREE;
+    h->state = FREE;
     p->counts.open--;
 }
 
@@ -120,7 +120,7 @@ static void hop_end(proxy *p, hop *h)
 static void hop_cut(hop *h)
 {
     pile_clear(&h->to_client);
-    h->stage = FLUSHING;
+    h->state = FLUSHING;
 }
 
 /* The COMMIT that the plan waits for: where the hop goes from here. */
@@ -136,14 +136,14 @@ static void hop_fire(proxy *p, hop *h)
         hop_cut(h);
         break;
     case PROXY_HOLE_BEFORE:
-        h->stage = VANISHING;
+        h->state = VANISHING;
         break;
     case PROXY_LATE:
         p->late = p->late_said = PROXY_LATE_OPEN;
-        h->stage = HELD;
+        h->state = HELD;
         break;
     default:
-        h->stage = UNTIL_SYNC;
+        h->state = UNTIL_SYNC;
     }
     pthread_cond_broadcast(&p->changed);
 }
@@ -154,7 +154,7 @@ static void hop_handed_on(hop *h)
     if (h->action == PROXY_CUT_BLIND)
         hop_cut(h);
     else
-        h->stage = h->action == PROXY_CUT_AFTER ? ANSWERING : VANISHING;
+        h->state = h->action == PROXY_CUT_AFTER ? ANSWERING : VANISHING;
 }
 
 static void client_message(proxy *p, hop *h, const wire_message *m)
@@ -162,16 +162,16 @@ static void client_message(proxy *p, hop *h, const wire_message *m)
     slice all = {m->all, m->size};
     if (wire_is_commit(m)) {
         p->counts.commits++;
-        if (h->stage == PASSING && p->nth > 0 && --p->nth == 0)
+        if (h->state == PASSING && p->nth > 0 && --p->nth == 0)
             hop_fire(p, h);
     }
-    if (h->stage == VANISHING || h->stage == FLUSHING || h->stage == ANSWERING)
+    if (h->state == VANISHING || h->state == FLUSHING || h->state == ANSWERING)
         return;
     if (m->type == 0 && wire_packet_of(m) == WIRE_ENCRYPT)
         h->from_server.raw++;
     h->asked += wire_asks_ready(m);
-    pile_add(h->stage == HELD ? &h->held : &h->to_server, all);
-    if (h->stage == UNTIL_SYNC && m->type == 'S')
+    pile_add(h->state == HELD ? &h->held : &h->to_server, all);
+    if (h->state == UNTIL_SYNC && m->type == 'S')
         hop_handed_on(h);
 }
 
@@ -187,7 +187,7 @@ static void late_answer(proxy *p, hop *h, const wire_message *m)
     if (m->type != 'Z' || h->ready < h->asked)
         return;
     set_late(p, p->late_said);
-    h->stage = h->client >= 0 ? PASSING : FLUSHING;
+    h->state = h->client >= 0 ? PASSING : FLUSHING;
 }
 
 static void server_message(proxy *p, hop *h, const wire_message *m)
@@ -196,16 +196,16 @@ static void server_message(proxy *p, hop *h, const wire_message *m)
         h->ready++;
     if (h->aged)
         wire_age_version(m);
-    if (h->client >= 0 && (h->stage == PASSING || h->stage == HELD || h->stage == LATE))
+    if (h->client >= 0 && (h->state == PASSING || h->state == HELD || h->state == LATE))
         pile_add(&h->to_client, (slice){m->all, m->size});
-    if (h->stage == LATE)
+    if (h->state == LATE)
         late_answer(p, h, m);
-    if (h->stage == ANSWERING && h->ready >= h->asked)
+    if (h->state == ANSWERING && h->ready >= h->asked)
         hop_cut(h);
 }
 
 /* Does the server not notice that the client has gone? Then its answer is waited for. */
-static int outlives_client(stage at)
+static int outlives_client(hop_state at)
 {
     return at == HELD || at == LATE || at == ANSWERING;
 }
@@ -218,12 +218,12 @@ static void side_ended(proxy *p, hop *h, int *fd)
     pile_clear(is_client ? &h->to_client : &h->to_server);
     if (h->client < 0 && h->server < 0)
         hop_end(p, h);
-    else if (h->stage == VANISHING || (is_client && outlives_client(h->stage)))
+    else if (h->state == VANISHING || (is_client && outlives_client(h->state)))
         return;
-    else if (outlives_client(h->stage))
+    else if (outlives_client(h->state))
         hop_end(p, h);
     else
-        h->stage = FLUSHING;
+        h->state = FLUSHING;
 }
 
 static void read_side(proxy *p, hop *h, int *fd)
@@ -240,7 +240,7 @@ static void read_side(proxy *p, hop *h, int *fd)
     }
     pile_add(&w->in, (slice){bytes, (size_t)got});
     wire_message m;
-    while (h->stage != FREE && wire_next(w, &m)) {
+    while (h->state != FREE && wire_next(w, &m)) {
         if (is_client)
             client_message(p, h, &m);
         else
@@ -280,7 +280,7 @@ static int connect_to(const struct sockaddr_un *address)
 static hop *free_hop(proxy *p)
 {
     for (size_t i = 0; i < HOPS; i++)
-        if (p->hops[i].stage == FREE)
+        if (p->hops[i].state == FREE)
             return &p->hops[i];
     return NULL;
 }
@@ -297,7 +297,7 @@ static void take_connection(proxy *p)
         close_side(&client);
         return;
     }
-    *h = (hop){.stage = PASSING, .client = client, .server = server, .aged = p->age};
+    *h = (hop){.state = PASSING, .client = client, .server = server, .aged = p->age};
     h->from_server.typed = 1;
     p->counts.open++;
 }
@@ -309,7 +309,7 @@ static short wanted(const hop *h, int is_client)
     const pile *in = is_client ? &h->to_server : &h->to_client;
     const pile *out = is_client ? &h->to_client : &h->to_server;
     short events = 0;
-    if (h->stage != FLUSHING && pile_all(in).size < PENDING_MAX)
+    if (h->state != FLUSHING && pile_all(in).size < PENDING_MAX)
         events |= POLLIN;
     if (pile_all(out).size > 0)
         events |= POLLOUT;
@@ -323,7 +323,7 @@ static void list_sockets(const proxy *p, struct pollfd fds[2 + 2 * HOPS])
     fds[1] = (struct pollfd){.fd = p->wake[0], .events = POLLIN};
     for (size_t i = 0; i < HOPS; i++) {
         const hop *h = &p->hops[i];
-        int there = h->stage != FREE;
+        int there = h->state != FREE;
         fds[2 + 2 * i] = (struct pollfd){there ? h->client : -1, there ? wanted(h, 1) : 0, 0};
         fds[3 + 2 * i] = (struct pollfd){there ? h->server : -1, there ? wanted(h, 0) : 0, 0};
     }
@@ -334,15 +334,15 @@ static void list_sockets(const proxy *p, struct pollfd fds[2 + 2 * HOPS])
 static void serve_hop(proxy *p, hop *h, short client, short server)
 {
     const short readable = POLLIN | POLLHUP | POLLERR;
-    if (h->stage != FREE && h->stage != FLUSHING && h->client >= 0 && (client & readable))
+    if (h->state != FREE && h->state != FLUSHING && h->client >= 0 && (client & readable))
         read_side(p, h, &h->client);
-    if (h->stage != FREE && h->stage != FLUSHING && h->server >= 0 && (server & readable))
+    if (h->state != FREE && h->state != FLUSHING && h->server >= 0 && (server & readable))
         read_side(p, h, &h->server);
-    if (h->stage != FREE)
+    if (h->state != FREE)
         write_side(p, h, &h->server, &h->to_server);
-    if (h->stage != FREE)
+    if (h->state != FREE)
         write_side(p, h, &h->client, &h->to_client);
-    if (h->stage == FLUSHING && pile_all(&h->to_server).size == 0 &&
+    if (h->state == FLUSHING && pile_all(&h->to_server).size == 0 &&
         pile_all(&h->to_client).size == 0)
         hop_end(p, h);
 }
@@ -485,11 +485,11 @@ void proxy_release(proxy *p)
     pthread_mutex_lock(&p->mutex);
     for (size_t i = 0; i < HOPS; i++) {
         hop *h = &p->hops[i];
-        if (h->stage != HELD)
+        if (h->state != HELD)
             continue;
         pile_add(&h->to_server, pile_all(&h->held));
         pile_clear(&h->held);
-        h->stage = LATE;
+        h->state = LATE;
     }
     pthread_mutex_unlock(&p->mutex);
     wake(p);

@@ -29,7 +29,7 @@ enum { POLLS_MAX = 20000 };
 typedef struct child {
     clock_source clock; /* first: it is what the engine gets */
     random_seeded dice;
-    lives *lives;
+    restart_fixture *fixture;
     db_fault plan;
     db *inner;
     db_conn *look; /* another connection, to see what is durable */
@@ -43,15 +43,15 @@ static child self; /* of the process that has forked it: never used */
 
 static int64_t now_ms(clock_source *c)
 {
-    return ((child *)(void *)c)->lives->now_ms;
+    return ((child *)(void *)c)->fixture->now_ms;
 }
 
 static int64_t mono_ns(clock_source *c)
 {
-    return ((child *)(void *)c)->lives->mono_ns;
+    return ((child *)(void *)c)->fixture->mono_ns;
 }
 
-static void move(lives *l, int64_t ms)
+static void move(restart_fixture *l, int64_t ms)
 {
     l->now_ms += ms;
     l->mono_ns += ms * MS_NS;
@@ -61,7 +61,7 @@ static void move(lives *l, int64_t ms)
 static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
                       int64_t deadline_ns)
 {
-    lives *l = ((child *)(void *)c)->lives;
+    restart_fixture *l = ((child *)(void *)c)->fixture;
     (void)cond;
     (void)mutex;
     TMP_CHECK(deadline_ns != INT64_MAX);
@@ -94,7 +94,7 @@ static void begin_looking(void)
 }
 
 /* What is in the database now about this run. */
-static void read_journal_state(lives_note *note, int64_t run)
+static void read_journal_state(restart_note *note, int64_t run)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {journal} WHERE run = $1", "i"};
     static const db_sql LAST = {"SELECT coalesce(max(seq), 0) FROM {journal} WHERE run = $1", "i"};
@@ -112,12 +112,13 @@ static int64_t number_behind(const char *name, const char *word)
     return strncmp(name, word, length) == 0 ? strtol(name + length, NULL, 10) : 0;
 }
 
-static lives_note *take_note(lives *l, pawl_work *work, const char *input)
+static restart_note *take_note(restart_fixture *l, pawl_work *work, const char *input)
 {
     int64_t run, generation;
-    TMP_CHECK(l->note_count < LIVES_NOTES);
-    lives_note *n = &l->notes[l->note_count];
-    *n = (lives_note){.life = l->life, .attempt = pawl_work_attempt(work), .input = hash(input)};
+    TMP_CHECK(l->note_count < RESTART_NOTES);
+    restart_note *n = &l->notes[l->note_count];
+    *n = (restart_note){
+        .process = l->process, .attempt = pawl_work_attempt(work), .input = hash(input)};
     snprintf(n->name, sizeof n->name, "%s", pawl_work_name(work));
     TMP_CHECK(sscanf(strchr(pawl_work_key(work), '.') + 1, "%" SCNd64 ".%" SCNd64 ".%" SCNd64, &run,
                      &generation, &n->op) == 3);
@@ -126,31 +127,31 @@ static lives_note *take_note(lives *l, pawl_work *work, const char *input)
     return n;
 }
 
-const char *lives_work(pawl_work *work, const char *input)
+const char *restart_work(pawl_work *work, const char *input)
 {
-    lives *l = self.lives;
-    const lives_note *n = take_note(l, work, input);
+    restart_fixture *l = self.fixture;
+    const restart_note *n = take_note(l, work, input);
     const char *name = pawl_work_name(work);
     if (strncmp(name, "wrong-", 6) == 0)
         return pawl_work_fail(work, PAWL_PERMANENT, "wrong", "it never works");
     if (n->attempt <= number_behind(name, "slow-"))
-        move(l, LIVES_SLOW_MS);
+        move(l, RESTART_SLOW_MS);
     if (n->attempt <= number_behind(name, "fails-"))
         return pawl_work_fail(work, PAWL_TRANSIENT, "not-yet", "attempt %d", (int)n->attempt);
     if (strncmp(name, "poll-", 5) == 0 &&
-        ++l->polls[n->op % LIVES_ROWS] <= number_behind(name, "poll-"))
+        ++l->polls[n->op % RESTART_ROWS] <= number_behind(name, "poll-"))
         return "null";
     if (strncmp(name, "big-", 4) != 0)
         return pawl_work_json(work, "{'by':%s}", name);
-    char *big = pawl_work_alloc(work, LIVES_BIG + 1);
-    memset(big, name[4], LIVES_BIG);
-    big[0] = big[LIVES_BIG - 1] = '"';
+    char *big = pawl_work_alloc(work, RESTART_BIG + 1);
+    memset(big, name[4], RESTART_BIG);
+    big[0] = big[RESTART_BIG - 1] = '"';
     return big;
 }
 
-int lives_build(void)
+int restart_build(void)
 {
-    return self.lives->build;
+    return self.fixture->build;
 }
 
 /* ---- What is in the database in the end ---- */
@@ -165,8 +166,8 @@ static void put_text(char *out, size_t room, const char *text)
         snprintf(out, room, "{\"same\":\"%zu bytes, %" PRIx64 "\"}", size, hash(text));
 }
 
-/* Time and chance differ between two runs of the same workflow, and when the next attempt is. */
-static void set_data(lives_row *r)
+/* Replace the times and random values, which differ between two runs of the same workflow. */
+static void set_data(restart_row *r)
 {
     char text[256];
     switch (r->kind) {
@@ -198,18 +199,19 @@ static void get_text(db_value v, char *out, size_t room)
     free(text);
 }
 
-static void read_row(lives *l, db_stmt *s)
+static void read_row(restart_fixture *l, db_stmt *s)
 {
-    TMP_CHECK(l->row_count < LIVES_ROWS);
-    lives_row *r = &l->rows[l->row_count++];
-    *r = (lives_row){.seq = db_column(s, 0).i, .kind = db_column(s, 1).i, .op = db_column(s, 2).i};
+    TMP_CHECK(l->row_count < RESTART_ROWS);
+    restart_row *r = &l->rows[l->row_count++];
+    *r =
+        (restart_row){.seq = db_column(s, 0).i, .kind = db_column(s, 1).i, .op = db_column(s, 2).i};
     get_text(db_column(s, 3), r->name, sizeof r->name);
     get_text(db_column(s, 4), r->raw, sizeof r->raw);
     set_data(r);
 }
 
 /* A text and a number: one more pair. */
-static void read_pair(lives *l, db_stmt *s)
+static void read_pair(restart_fixture *l, db_stmt *s)
 {
     char text[64];
     size_t used = strlen(l->row);
@@ -218,7 +220,8 @@ static void read_pair(lives *l, db_stmt *s)
              db_column(s, 1).i);
 }
 
-static void read_all(lives *l, const db_sql *sql, void (*take)(lives *l, db_stmt *s))
+static void read_all(restart_fixture *l, const db_sql *sql,
+                     void (*take)(restart_fixture *l, db_stmt *s))
 {
     db_stmt *s;
     db_step step;
@@ -231,7 +234,7 @@ static void read_all(lives *l, const db_sql *sql, void (*take)(lives *l, db_stmt
     db_reset(s);
 }
 
-static void read_end(lives *l)
+static void read_end(restart_fixture *l)
 {
     static const db_sql ROWS = {"SELECT j.seq, j.kind, j.op, j.name, j.data FROM {journal} j"
                                 " JOIN {runs} r ON r.run = j.run WHERE r.id = $1 ORDER BY j.seq",
@@ -258,7 +261,7 @@ static void read_end(lives *l)
     db_rollback(self.look);
 }
 
-/* ---- A life ---- */
+/* ---- A process ---- */
 
 static db *wrap(void *arg, db *inner)
 {
@@ -275,7 +278,7 @@ static pawl *open_engine(child *c)
 {
     pawl *p;
     char build[16];
-    lives *l = c->lives;
+    restart_fixture *l = c->fixture;
     int count = (int)(sizeof CALLED / sizeof *CALLED) - (l->build == 0);
     snprintf(build, sizeof build, "build-%d", l->build);
     pawl_hooks hooks = {.size = sizeof hooks, .random = give_random, .arg = &c->dice.source};
@@ -284,7 +287,7 @@ static pawl *open_engine(child *c)
     TMP_CHECK(engine_test_open(&p, l->conf->url, &o, &test) == PAWL_OK);
     TMP_CHECK(pawl_register_workflow(p, l->workflow, l->fn, NULL) == PAWL_OK);
     for (int i = 0; i < count; i++)
-        TMP_CHECK(pawl_register_work(p, CALLED[i], lives_work, NULL) == PAWL_OK);
+        TMP_CHECK(pawl_register_work(p, CALLED[i], restart_work, NULL) == PAWL_OK);
     return p;
 }
 
@@ -296,7 +299,7 @@ static void close_engine(child *c, pawl *p)
 }
 
 /* The end of the run, if it has come to it. */
-static int is_over(lives *l, pawl *p)
+static int is_over(restart_fixture *l, pawl *p)
 {
     pawl_outcome *end = NULL;
     pawl_info *info = NULL;
@@ -315,11 +318,11 @@ static int is_over(lives *l, pawl *p)
     return 1;
 }
 
-/* Where nothing is to be done now: what people do. That it was done is known when it was answered,
- * so after a death it may be done again. */
+/* When nothing is left to do: what an operator does. That it was done is known when it was
+ * answered, so after a death it may be done again. */
 static void meddle(child *c, pawl **p)
 {
-    lives *l = c->lives;
+    restart_fixture *l = c->fixture;
     if (l->code != PAWL_HELD && l->holds > 0) {
         TMP_CHECK(pawl_hold(*p, l->id, "to have a look") == PAWL_OK);
     } else if (l->code == PAWL_HELD && l->holds > 0) {
@@ -332,15 +335,15 @@ static void meddle(child *c, pawl **p)
     }
 }
 
-static void live(int in, int out, void *arg)
+static void run_process(int in, int out, void *arg)
 {
     child *c = arg;
     (void)in;
     (void)out;
     self = *c;
     c = &self;
-    lives *l = c->lives;
-    random_seeded_init(&c->dice, (uint64_t)l->life);
+    restart_fixture *l = c->fixture;
+    random_seeded_init(&c->dice, (uint64_t)l->process);
     c->clock = (clock_source){now_ms, mono_ns, wait_until};
     c->plan =
         (db_fault){.die_before = c->die_before, .die_after = c->die_after, .clock = &c->clock};
@@ -362,12 +365,12 @@ static void live(int in, int out, void *arg)
     close_engine(c, p);
 }
 
-int lives_live(lives *l, int64_t die_before, int64_t die_after)
+int restart_process(restart_fixture *l, int64_t die_before, int64_t die_after)
 {
-    child c = {.lives = l, .die_before = die_before, .die_after = die_after};
-    l->life++;
+    child c = {.fixture = l, .die_before = die_before, .die_after = die_after};
+    l->process++;
     move(l, 1000);
-    tmp_child process = tmp_fork(live, &c);
+    tmp_child process = tmp_fork(run_process, &c);
     int status = tmp_reap(&process);
     if (!WIFSIGNALED(status))
         assert_int_equal(status, 0);
@@ -376,9 +379,11 @@ int lives_live(lives *l, int64_t die_before, int64_t die_after)
 
 /* ---- The whole ---- */
 
-lives *lives_new(const conf *c, const char *workflow, pawl_workflow_fn *fn, const char *input)
+restart_fixture *restart_new(const conf *c, const char *workflow, pawl_workflow_fn *fn,
+                             const char *input)
 {
-    lives *l = mmap(NULL, sizeof *l, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    restart_fixture *l =
+        mmap(NULL, sizeof *l, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(l != MAP_FAILED);
     l->conf = c;
     l->workflow = workflow;
@@ -388,22 +393,22 @@ lives *lives_new(const conf *c, const char *workflow, pawl_workflow_fn *fn, cons
     return l;
 }
 
-void lives_free(lives *l)
+void restart_free(restart_fixture *l)
 {
     munmap(l, sizeof *l);
 }
 
-void lives_begin(lives *l, const char *id, int holds)
+void restart_begin(restart_fixture *l, const char *id, int holds)
 {
     snprintf(l->id, sizeof l->id, "%s", id);
     memset(l->polls, 0, sizeof l->polls);
-    l->note_count = l->life = l->build = 0;
+    l->note_count = l->process = l->build = 0;
     l->holds = holds;
     l->row_count = 0;
     l->code = PAWL_TIMEOUT;
 }
 
-int lives_count(const lives *l, int64_t op, int64_t attempt)
+int restart_count(const restart_fixture *l, int64_t op, int64_t attempt)
 {
     int count = 0;
     for (int i = 0; i < l->note_count; i++)

@@ -93,7 +93,7 @@ static void *serve(void *arg)
     return rc == PAWL_OK ? NULL : arg;
 }
 
-static void open_node(restored *r, restored_node *n)
+static void open_node(rewind_fixture *r, rewind_node *n)
 {
     pawl_options o = {.size = sizeof o,
                       .threads = 2,
@@ -105,12 +105,12 @@ static void open_node(restored *r, restored_node *n)
     assert_int_equal(pawl_register_workflow(n->p, "wait", wait_long, NULL), PAWL_OK);
 }
 
-static void begin_node(restored_node *n)
+static void begin_node(rewind_node *n)
 {
     assert_int_equal(pthread_create(&n->thread, NULL, serve, n->p), 0);
 }
 
-static void end_node(restored_node *n)
+static void end_node(rewind_node *n)
 {
     void *failed;
     if (!n->p)
@@ -122,28 +122,28 @@ static void end_node(restored_node *n)
     n->p = NULL;
 }
 
-void restored_begin(restored *r, const char *url)
+void rewind_begin(rewind_fixture *r, const char *url)
 {
     r->url = url;
     random_seeded_init(&r->random, scratch_seed());
-    for (int i = 0; i < RESTORED_NODES - 1; i++)
+    for (int i = 0; i < REWIND_NODES - 1; i++)
         open_node(r, &r->nodes[i]);
-    for (int i = 0; i < RESTORED_NODES - 1; i++)
+    for (int i = 0; i < REWIND_NODES - 1; i++)
         begin_node(&r->nodes[i]);
 }
 
-void restored_end(restored *r)
+void rewind_end(rewind_fixture *r)
 {
-    for (int i = 0; i < RESTORED_NODES; i++)
+    for (int i = 0; i < REWIND_NODES; i++)
         end_node(&r->nodes[i]);
 }
 
-static restored_node *guest(restored *r)
+static rewind_node *guest(rewind_fixture *r)
 {
-    return &r->nodes[RESTORED_NODES - 1];
+    return &r->nodes[REWIND_NODES - 1];
 }
 
-void restored_join(restored *r)
+void rewind_join(rewind_fixture *r)
 {
     open_node(r, guest(r));
     begin_node(guest(r));
@@ -151,14 +151,14 @@ void restored_join(restored *r)
     guest(r)->before = atomic_load(&guest(r)->noticed);
 }
 
-void restored_leave(restored *r)
+void rewind_leave(rewind_fixture *r)
 {
     end_node(guest(r));
 }
 
 /* ---- A round ---- */
 
-static void start(restored *r, pawl *p, const char *name)
+static void start(rewind_fixture *r, pawl *p, const char *name)
 {
     char id[32], input[40];
     pawl_code rc;
@@ -173,9 +173,9 @@ static void start(restored *r, pawl *p, const char *name)
     r->kept += r->lost_to >= 0;
 }
 
-void restored_start_some(restored *r)
+void rewind_start_some(rewind_fixture *r)
 {
-    int nodes = guest(r)->p ? RESTORED_NODES : RESTORED_NODES - 1;
+    int nodes = guest(r)->p ? REWIND_NODES : REWIND_NODES - 1;
     if (r->lost_to >= 0 && r->waits == 0) {
         start(r, r->nodes[0].p, "wait");
         r->waits = r->started;
@@ -184,7 +184,7 @@ void restored_start_some(restored *r)
         start(r, r->nodes[i % nodes].p, "walk");
 }
 
-void restored_pause(restored *r)
+void rewind_pause(rewind_fixture *r)
 {
     uint32_t bits = 0;
     r->random.source.fill(&r->random.source, &bits, sizeof bits);
@@ -192,43 +192,43 @@ void restored_pause(restored *r)
     nanosleep(&a_while, NULL); /* at any moment, not for something to happen */
 }
 
-static int64_t count(restored *r, const char *text)
+static int64_t count(rewind_fixture *r, const char *text)
 {
     db_sql sql = {text, ""};
     return conf_number(handle_db(r->nodes[0].p), &sql, NULL, 0);
 }
 
-static int64_t live(restored *r)
+static int64_t live(rewind_fixture *r)
 {
     return count(r, "SELECT count(*) FROM {runs} WHERE phase IN (0, 4)");
 }
 
 /* Runs that have something to do, and that no node of the fixture has. */
-static int64_t undriven(restored *r)
+static int64_t undriven(rewind_fixture *r)
 {
     static const db_sql sql = {
         "SELECT count(*) FROM {runs} WHERE phase IN (0, 4) AND held = 0 AND wake_at <= $1"
         " AND owner NOT IN ($2, $3, $4)",
         "iiii"};
-    db_value values[1 + RESTORED_NODES] = {db_int(clock_system()->now_ms(clock_system()))};
-    for (int i = 0; i < RESTORED_NODES; i++)
+    db_value values[1 + REWIND_NODES] = {db_int(clock_system()->now_ms(clock_system()))};
+    for (int i = 0; i < REWIND_NODES; i++)
         values[1 + i] = db_int(r->nodes[i].p ? handle_node(r->nodes[i].p) : 0);
-    for (int i = 0; i < RESTORED_NODES; i++) /* 0 is no node: the run has no owner */
+    for (int i = 0; i < REWIND_NODES; i++) /* 0 is no node: the run has no owner */
         values[1 + i] = values[1 + i].i == 0 ? db_int(-1) : values[1 + i];
-    return conf_number(handle_db(r->nodes[0].p), &sql, values, 1 + RESTORED_NODES);
+    return conf_number(handle_db(r->nodes[0].p), &sql, values, 1 + REWIND_NODES);
 }
 
-static int64_t looks_of(const restored_node *n)
+static int64_t looks_of(const rewind_node *n)
 {
-    return atomic_load(&handle_sched(n->p)->kept);
+    return sched_looks_done(handle_sched(n->p));
 }
 
 /* How often every node has looked since all have noticed. */
-static int64_t looks(const restored *r)
+static int64_t looks(const rewind_fixture *r)
 {
     int64_t least = INT64_MAX;
-    for (int i = 0; i < RESTORED_NODES; i++) {
-        const restored_node *n = &r->nodes[i];
+    for (int i = 0; i < REWIND_NODES; i++) {
+        const rewind_node *n = &r->nodes[i];
         int64_t made = n->p ? looks_of(n) - n->looks : INT64_MAX;
         least = made < least ? made : least;
     }
@@ -236,10 +236,10 @@ static int64_t looks(const restored *r)
 }
 
 /* All have noticed: from here on looks count. */
-static void await_driven(restored *r)
+static void await_driven(rewind_fixture *r)
 {
     int64_t until = tmp_deadline(), made, left;
-    for (int i = 0; i < RESTORED_NODES; i++)
+    for (int i = 0; i < REWIND_NODES; i++)
         if (r->nodes[i].p)
             r->nodes[i].looks = looks_of(&r->nodes[i]);
     while (made = looks(r), left = undriven(r), left > 0) {
@@ -252,7 +252,7 @@ static void await_driven(restored *r)
     }
 }
 
-static void expect_runs(restored *r)
+static void expect_runs(rewind_fixture *r)
 {
     static const db_sql LOST = {
         "SELECT count(*) FROM {runs} WHERE CAST(substr(id, 2) AS BIGINT) BETWEEN $1 AND $2", "ii"};
@@ -262,7 +262,7 @@ static void expect_runs(restored *r)
     assert_int_equal(count(r, "SELECT count(*) FROM {runs} WHERE phase <> 1 OR held <> 0"), 0);
 }
 
-static void expect_journals(restored *r)
+static void expect_journals(rewind_fixture *r)
 {
     assert_int_equal(count(r, "SELECT count(*) FROM (SELECT run FROM {journal}"
                               " GROUP BY run, generation"
@@ -278,9 +278,9 @@ static void expect_journals(restored *r)
 }
 
 /* Each node is a node, by a number of its own. */
-static void expect_nodes(restored *r)
+static void expect_nodes(rewind_fixture *r)
 {
-    for (int i = 0; i < RESTORED_NODES; i++) {
+    for (int i = 0; i < REWIND_NODES; i++) {
         if (!r->nodes[i].p)
             continue;
         TMP_AWAIT(handle_node(r->nodes[i].p) != 0);
@@ -289,8 +289,8 @@ static void expect_nodes(restored *r)
     }
 }
 
-/* No run is left that anybody has in memory. */
-void restored_empty(restored *r)
+/* No run is left that a node has in memory. */
+void rewind_empty(rewind_fixture *r)
 {
     conf_script(handle_db(r->nodes[0].p),
                 "DELETE FROM {journal}; DELETE FROM {inbox}; DELETE FROM {receipts};"
@@ -298,15 +298,15 @@ void restored_empty(restored *r)
     r->kept = 0;
 }
 
-void restored_mark(restored *r)
+void rewind_mark(rewind_fixture *r)
 {
-    for (int i = 0; i < RESTORED_NODES; i++)
+    for (int i = 0; i < REWIND_NODES; i++)
         r->nodes[i].before = atomic_load(&r->nodes[i].noticed);
     r->lost_from = r->started + 1;
     r->lost_to = -1;
 }
 
-void restored_go_on(restored *r)
+void rewind_continue(rewind_fixture *r)
 {
     char id[32], message[40];
     pawl_code rc;
@@ -314,7 +314,7 @@ void restored_go_on(restored *r)
     r->lost_to = r->started + 1;
     snprintf(id, sizeof id, "w%lld", (long long)r->waits);
     snprintf(message, sizeof message, "\"%s\"", id);
-    restored_start_some(r);
+    rewind_start_some(r);
     while ((rc = pawl_send(r->nodes[1].p, id, "go", message, NULL)) != PAWL_OK) {
         if (!pawl_code_retryable(rc))
             fail_msg("%s", pawl_errtext(r->nodes[1].p));
@@ -322,11 +322,11 @@ void restored_go_on(restored *r)
     }
 }
 
-void restored_expect(restored *r)
+void rewind_expect(rewind_fixture *r)
 {
     clock_source *clock = clock_system();
     int64_t began = clock->mono_ns(clock);
-    for (int i = 0; i < RESTORED_NODES; i++)
+    for (int i = 0; i < REWIND_NODES; i++)
         if (r->nodes[i].p)
             TMP_AWAIT(atomic_load(&r->nodes[i].noticed) > r->nodes[i].before);
     await_driven(r);
@@ -339,7 +339,7 @@ void restored_expect(restored *r)
     r->waits = 0;
 }
 
-void restored_tell(const restored *r, const char *what, int64_t rounds)
+void rewind_report(const rewind_fixture *r, const char *what, int64_t rounds)
 {
     fprintf(stderr,
             "# %s: %lld rounds; up to %lld runs were due and not driven, for %lld looks; all at"

@@ -15,19 +15,19 @@
 
 #include "support/conf.h"
 
-enum { RESTORED_NODES = 3 }; /* the last one is the guest */
+enum { REWIND_NODES = 3 }; /* the last one is the guest */
 
-typedef struct restored_node {
+typedef struct rewind_node {
     pawl *p; /* NULL: it has not joined */
     pthread_t thread;
     atomic_int noticed; /* how often its log said that the database went back … */
-    int before;         /* … until the last restored_mark() */
+    int before;         /* … until the last rewind_mark() */
     int64_t looks;      /* of its node loop, when all had noticed */
-} restored_node;
+} rewind_node;
 
-typedef struct restored {
+typedef struct rewind_fixture {
     const char *url;
-    restored_node nodes[RESTORED_NODES];
+    rewind_node nodes[REWIND_NODES];
     random_seeded random;
     int64_t started;
     int64_t waits;     /* number of the run that waits for a message */
@@ -37,39 +37,39 @@ typedef struct restored {
     int64_t undriven; /* runs that were due and not driven when all had noticed, of all rounds … */
     int64_t looks;    /* … and how often each node had looked until they were, at most */
     int64_t longest_ns; /* from a restore until nothing was live */
-} restored;
+} rewind_fixture;
 
 /* Two nodes serve the database of this URL, which has to live as long; and the end of all, which
  * must be in good order. */
-void restored_begin(restored *r, const char *url);
-void restored_end(restored *r);
+void rewind_begin(rewind_fixture *r, const char *url);
+void rewind_end(rewind_fixture *r);
 
-/* The guest joins: after restored_mark(), before the restore. restored_leave(): it goes. */
-void restored_join(restored *r);
-void restored_leave(restored *r);
+/* The third node joins: after rewind_mark(), before the restore. rewind_leave(): it leaves. */
+void rewind_join(rewind_fixture *r);
+void rewind_leave(rewind_fixture *r);
 
 /* Some runs are started by each node. */
-void restored_start_some(restored *r);
+void rewind_start_some(rewind_fixture *r);
 
-/* For a while that chance decides: what comes next is to come at any moment. */
-void restored_pause(restored *r);
+/* Pause for a random while, so that the next call comes at any moment. */
+void rewind_pause(rewind_fixture *r);
 
 /* A round:
- * 1. restored_start_some(): these are in the backup, which is made then.
- * 2. restored_mark(): from here on each node loses what it starts, and has to notice.
- * 3. restored_start_some(), and the restore.
- * 4. restored_go_on(): the run that waits gets its message, and others are started.
- * 5. restored_expect() waits until all nodes have noticed and every run that is there has ended.
+ * 1. rewind_start_some(): these are in the backup, which is made then.
+ * 2. rewind_mark(): from here on each node loses what it starts, and has to notice.
+ * 3. rewind_start_some(), and the restore.
+ * 4. rewind_continue(): the run that waits gets its message, and others are started.
+ * 5. rewind_expect() waits until all nodes have noticed and every run that is there has ended.
  *    All of 1 and 4 are there and none of 3; no journal has a hole or a row of another run; no two
  *    nodes have the same id; and what was due was driven after a few looks of each node. */
-void restored_mark(restored *r);
-void restored_go_on(restored *r);
-void restored_expect(restored *r);
+void rewind_mark(rewind_fixture *r);
+void rewind_continue(rewind_fixture *r);
+void rewind_expect(rewind_fixture *r);
 
 /* Everything has ended: remove it. */
-void restored_empty(restored *r);
+void rewind_empty(rewind_fixture *r);
 
-/* Say what was seen, in a line: so many rounds, of what. */
-void restored_tell(const restored *r, const char *what, int64_t rounds);
+/* Print what was seen, in a line: so many rounds, of what. */
+void rewind_report(const rewind_fixture *r, const char *what, int64_t rounds);
 
 #endif

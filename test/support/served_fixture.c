@@ -13,20 +13,20 @@
 #include "handle/handle.h"
 #include "sched/sched.h"
 
-served served_open(conf *c, const pawl_options *options)
+served_fixture served_open(conf *c, const pawl_options *options)
 {
-    served v = {.stage = stage_new(c)};
-    stage_go(v.stage);
-    v.p = stage_open(v.stage, options);
+    served_fixture v = {.fixture = fixture_new(c)};
+    fixture_run_clock(v.fixture);
+    v.p = fixture_open(v.fixture, options);
     return v;
 }
 
-void served_begin(served *v)
+void served_begin(served_fixture *v)
 {
-    assert_int_equal(pthread_create(&v->thread, NULL, stage_serve, v->p), 0);
+    assert_int_equal(pthread_create(&v->thread, NULL, fixture_serve, v->p), 0);
 }
 
-void served_stop(served *v)
+void served_stop(served_fixture *v)
 {
     void *failed;
     pawl_stop(v->p);
@@ -35,20 +35,20 @@ void served_stop(served *v)
 }
 
 typedef struct setter {
-    served *served;
+    served_fixture *served;
     int which;
 } setter;
 
 static void *set_when_stopping(void *arg)
 {
     const setter *t = arg;
-    while (!atomic_load(&handle_sched(t->served->p)->stopping))
+    while (!sched_is_leaving(handle_sched(t->served->p)))
         poll(NULL, 0, 1);
-    atomic_store(stage_number(t->served->stage, t->which), 1);
+    atomic_store(fixture_number(t->served->fixture, t->which), 1);
     return NULL;
 }
 
-void served_stop_and_set(served *v, int which)
+void served_stop_and_set(served_fixture *v, int which)
 {
     pthread_t thread;
     setter t = {v, which};
@@ -57,9 +57,9 @@ void served_stop_and_set(served *v, int which)
     pthread_join(thread, NULL);
 }
 
-void served_end(served *v)
+void served_end(served_fixture *v)
 {
     served_stop(v);
     pawl_close(v->p);
-    stage_free(v->stage);
+    fixture_free(v->fixture);
 }

@@ -8,23 +8,23 @@
 
 #include "support/engine_fixture.h"
 
-typedef struct served {
-    stage *stage;
+typedef struct served_fixture {
+    engine_fixture *fixture;
     pawl *p;
     pthread_t thread;
-} served;
+} served_fixture;
 
-served served_open(conf *c, const pawl_options *options);
+served_fixture served_open(conf *c, const pawl_options *options);
 
-/* pawl_serve() on a thread; and its end. After a stop it may begin again. */
-void served_begin(served *v);
-void served_stop(served *v);
+/* Start pawl_serve() on a thread, and stop it. After a stop it may begin again. */
+void served_begin(served_fixture *v);
+void served_stop(served_fixture *v);
 
-/* The same; a number of the stage becomes 1 as soon as the threads of the engine know that it
+/* Stop it. A number of the fixture becomes 1 as soon as the threads of the engine know that it
  * stops, for work functions that return then. */
-void served_stop_and_set(served *v, int which);
+void served_stop_and_set(served_fixture *v, int which);
 
-/* Stop, close, and free the stage. */
-void served_end(served *v);
+/* Stop and close the engine, and free the engine fixture. */
+void served_end(served_fixture *v);
 
 #endif

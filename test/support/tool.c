@@ -17,9 +17,9 @@
 
 enum { WORDS = 16 };
 
-place *tool_set_up(void)
+tool_fixture *tool_set_up(void)
 {
-    place *l = calloc(1, sizeof *l);
+    tool_fixture *l = calloc(1, sizeof *l);
     assert_non_null(l);
     tmp_dir_make(l->dir);
     tmp_path(l->db, l->dir, "tool.db");
@@ -31,7 +31,7 @@ place *tool_set_up(void)
     return l;
 }
 
-void tool_tear_down(place *l)
+void tool_tear_down(tool_fixture *l)
 {
     tmp_dir_remove(l->dir);
     free(l);
@@ -49,7 +49,7 @@ static void read_file(const char *path, char out[TEXT])
 }
 
 /* In the child. */
-static _Noreturn void become_tool(const place *l, const char *to, const char *environment,
+static _Noreturn void become_tool(const tool_fixture *l, const char *to, const char *environment,
                                   const char **words)
 {
     char err[TMP_PATH];
@@ -68,7 +68,7 @@ static _Noreturn void become_tool(const place *l, const char *to, const char *en
     _exit(97);
 }
 
-int tool_run_to(place *l, const char *to, const char *environment, const char **words)
+int tool_run_to(tool_fixture *l, const char *to, const char *environment, const char **words)
 {
     char err[TMP_PATH];
     int status = -1;
@@ -92,7 +92,7 @@ static void expect_harmless(const char *text)
     }
 }
 
-int tool_run(place *l, const char *environment, ...)
+int tool_run(tool_fixture *l, const char *environment, ...)
 {
     const char *words[WORDS + 1] = {"pawl"};
     char out[TMP_PATH];
@@ -109,7 +109,7 @@ int tool_run(place *l, const char *environment, ...)
     return code;
 }
 
-void tool_expect(const place *l, int got, int wanted, int line)
+void tool_expect(const tool_fixture *l, int got, int wanted, int line)
 {
     if (got != wanted)
         fail_msg("line %d: exit code %d, expected %d\n%s%s", line, got, wanted, l->out, l->err);

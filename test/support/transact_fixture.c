@@ -1,5 +1,5 @@
-/* The shop: its tables, made and asked for as an application would on each backend, and all that
- * its function may do wrong. */
+/* The tables of the application, made and read as an application would on each backend, and all
+ * that its function may do wrong. */
 #include "support/transact_fixture.h"
 
 #include <setjmp.h>
@@ -16,9 +16,9 @@
 
 /* ---- The application's own table ---- */
 
-int shop_on_connect(void *native, void *arg)
+int transact_fixture_on_connect(void *native, void *arg)
 {
-    shop *s = arg;
+    transact_fixture *s = arg;
     if (!s->conf->server)
         sqlite3_exec(native, "PRAGMA foreign_keys = on", NULL, NULL, NULL);
     if (strcmp(s->conf->backend, "memory") == 0)
@@ -26,7 +26,7 @@ int shop_on_connect(void *native, void *arg)
     return 0;
 }
 
-static sqlite3 *shop_handle(const shop *s)
+static sqlite3 *transact_fixture_handle(const transact_fixture *s)
 {
     sqlite3 *handle = s->memory;
     if (!handle) {
@@ -36,7 +36,7 @@ static sqlite3 *shop_handle(const shop *s)
     return handle;
 }
 
-int64_t shop_do(const shop *s, const char *sql, int gives)
+int64_t transact_fixture_exec(const transact_fixture *s, const char *sql, int gives)
 {
     if (s->conf->server && gives)
         return pgserver_number(s->conf->server, s->conf->database, sql);
@@ -44,7 +44,7 @@ int64_t shop_do(const shop *s, const char *sql, int gives)
         pgserver_exec(s->conf->server, s->conf->database, sql);
         return 0;
     }
-    sqlite3 *handle = shop_handle(s);
+    sqlite3 *handle = transact_fixture_handle(s);
     sqlite3_stmt *stmt;
     int64_t number = 0;
     assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL), SQLITE_OK);
@@ -57,23 +57,23 @@ int64_t shop_do(const shop *s, const char *sql, int gives)
     return number;
 }
 
-int64_t shop_orders(const shop *s)
+int64_t transact_fixture_orders(const transact_fixture *s)
 {
-    return shop_do(s, "SELECT count(*) FROM orders", 1);
+    return transact_fixture_exec(s, "SELECT count(*) FROM orders", 1);
 }
 
-void shop_make_tables(const shop *s)
+void transact_fixture_make_tables(const transact_fixture *s)
 {
-    shop_do(s, "CREATE TABLE orders (number int PRIMARY KEY)", 0);
-    shop_do(s,
-            "CREATE TABLE lines (of_order int REFERENCES orders (number)"
-            " DEFERRABLE INITIALLY DEFERRED)",
-            0);
+    transact_fixture_exec(s, "CREATE TABLE orders (number int PRIMARY KEY)", 0);
+    transact_fixture_exec(s,
+                          "CREATE TABLE lines (of_order int REFERENCES orders (number)"
+                          " DEFERRABLE INITIALLY DEFERRED)",
+                          0);
 }
 
 /* ---- The function ---- */
 
-static int exec(const shop *s, void *native, const char *sql)
+static int exec(const transact_fixture *s, void *native, const char *sql)
 {
     if (!s->conf->server)
         return sqlite3_exec(native, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -83,7 +83,7 @@ static int exec(const shop *s, void *native, const char *sql)
     return ok;
 }
 
-static void leave_open(shop *s, void *native)
+static void leave_open(transact_fixture *s, void *native)
 {
     if (s->conf->server) {
         PQsendQuery(native, "SELECT 1; SELECT 2");
@@ -94,8 +94,8 @@ static void leave_open(shop *s, void *native)
     assert_int_equal(sqlite3_step(s->open), SQLITE_ROW);
 }
 
-/* Everything that is public on a handle is one way in; here is one that writes, one that reads and
- * one that drives. */
+/* Three kinds of forbidden calls on a handle: one that writes, one that reads and one that
+ * drives. */
 static pawl_code call_pawl(pawl *p)
 {
     pawl_info *info = NULL;
@@ -106,58 +106,58 @@ static pawl_code call_pawl(pawl *p)
     return a == b && b == c && c == d ? a : PAWL_INTERNAL;
 }
 
-static const char *go_wrong(shop *s, pawl_work *work, void *native)
+static const char *go_wrong(transact_fixture *s, pawl_work *work, void *native)
 {
     pawl *opened = NULL;
     switch (s->way) {
-    case SHOP_FAILS:
+    case ORDER_FAILS:
         return pawl_work_fail(work, PAWL_TRANSIENT, "sold-out", "not today");
-    case SHOP_FAILS_FOR_GOOD:
+    case ORDER_FAILS_FOR_GOOD:
         return pawl_work_fail(work, PAWL_PERMANENT, "sold-out", "never again");
-    case SHOP_GIVES_NULL:
+    case ORDER_GIVES_NULL:
         return NULL;
-    case SHOP_GIVES_NO_JSON:
+    case ORDER_GIVES_NO_JSON:
         return "{no";
-    case SHOP_COMMITS:
+    case ORDER_COMMITS:
         exec(s, native, "COMMIT");
         break;
-    case SHOP_ROLLS_BACK:
+    case ORDER_ROLLS_BACK:
         exec(s, native, "ROLLBACK");
         break;
-    case SHOP_BEGINS_ANEW:
+    case ORDER_BEGINS_ANEW:
         exec(s, native, "ROLLBACK");
         exec(s, native, "BEGIN");
         break;
-    case SHOP_LEAVES_OPEN:
+    case ORDER_LEAVES_OPEN:
         leave_open(s, native);
         break;
-    case SHOP_CALLS_THIS:
+    case ORDER_CALLS_THIS:
         s->answered = call_pawl(s->engine);
         break;
-    case SHOP_CALLS_ANOTHER:
+    case ORDER_CALLS_ANOTHER:
         s->answered = call_pawl(s->other);
         break;
-    case SHOP_CALLS_THE_RUN:
+    case ORDER_CALLS_THE_RUN:
         s->answered = pawl_now(s->run) == 0 ? PAWL_MISUSE : PAWL_OK;
         break;
-    case SHOP_OPENS:
+    case ORDER_OPENS:
         s->answered = pawl_open(&opened, "memory:", NULL);
         if (pawl_close(opened) != PAWL_OK)
             s->answered = PAWL_INTERNAL;
         break;
-    case SHOP_IS_LATE:
-        stage_advance(s->stage, 2 * s->attempt_ms);
+    case ORDER_IS_LATE:
+        fixture_advance(s->fixture, 2 * s->attempt_ms);
         break;
-    case SHOP_BREAKS_A_RULE:
+    case ORDER_BREAKS_A_RULE:
         assert_true(exec(s, native, "INSERT INTO lines VALUES (99999)"));
         break;
-    case SHOP_DIES:
+    case ORDER_DIES:
         raise(SIGKILL);
         break;
-    case SHOP_LOSES_THE_COMMIT:
+    case ORDER_LOSES_THE_COMMIT:
         s->plan.lose_commit = s->plan.commits + 1;
         break;
-    case SHOP_WAITS:
+    case ORDER_WAITS:
         atomic_store(&s->waits, 1);
         TMP_AWAIT(!atomic_load(&s->waits) || pawl_work_cancelled(work));
         break;
@@ -165,13 +165,13 @@ static const char *go_wrong(shop *s, pawl_work *work, void *native)
     return "\"went wrong\"";
 }
 
-const char *shop_take_order(pawl_work *work, void *native, const char *input)
+const char *transact_fixture_take_order(pawl_work *work, void *native, const char *input)
 {
-    shop *s = pawl_work_arg(work);
+    transact_fixture *s = pawl_work_arg(work);
     char sql[96];
     atomic_fetch_add(&s->calls, 1);
-    if (s->stage)
-        stage_note(s->stage, "order");
+    if (s->fixture)
+        fixture_note(s->fixture, "order");
     snprintf(sql, sizeof sql, "INSERT INTO orders VALUES (%s)", input);
     if (!exec(s, native, sql))
         return pawl_work_fail(work, PAWL_PERMANENT, "sql", "the row is there already");
@@ -180,39 +180,41 @@ const char *shop_take_order(pawl_work *work, void *native, const char *input)
     return pawl_work_json(work, "%" PRId64, pawl_work_attempt(work));
 }
 
-const char *shop_ordering(pawl_run *run, const char *input)
+const char *transact_fixture_ordering(pawl_run *run, const char *input)
 {
-    shop *s = pawl_arg(run);
-    if (s->way == SHOP_CALLS_THE_RUN)
+    transact_fixture *s = pawl_arg(run);
+    if (s->way == ORDER_CALLS_THE_RUN)
         s->run = run;
     return pawl_transact(
-        run, "order", shop_take_order, input,
+        run, "order", transact_fixture_take_order, input,
         PAWL_CALL(.arg = s, .attempts = s->attempts, .attempt_ms = s->attempt_ms, .no_jitter = 1));
 }
 
-/* ---- The shop ---- */
+/* ---- The fixture ---- */
 
-pawl *shop_open_engine(shop *s, int threads)
+pawl *transact_fixture_open_engine(transact_fixture *s, int threads)
 {
-    pawl *p = stage_open(s->stage, PAWL_OPTIONS(.threads = threads, .on_connect = shop_on_connect,
-                                                .on_connect_arg = s, .claim_ms = 3000));
-    STAGE_CODE(s->stage, p,
-               pawl_register_workflow(p, "ordering", shop_ordering, PAWL_WORKFLOW(.arg = s)),
-               PAWL_OK);
+    pawl *p = fixture_open(s->fixture, PAWL_OPTIONS(.threads = threads,
+                                                    .on_connect = transact_fixture_on_connect,
+                                                    .on_connect_arg = s, .claim_ms = 3000));
+    FIXTURE_CODE(
+        s->fixture, p,
+        pawl_register_workflow(p, "ordering", transact_fixture_ordering, PAWL_WORKFLOW(.arg = s)),
+        PAWL_OK);
     return p;
 }
 
-void shop_open(shop *s, const conf *c)
+void transact_fixture_open(transact_fixture *s, const conf *c)
 {
-    *s = (shop){.conf = c, .stage = stage_new(c)};
-    s->engine = shop_open_engine(s, -1);
-    shop_make_tables(s);
+    *s = (transact_fixture){.conf = c, .fixture = fixture_new(c)};
+    s->engine = transact_fixture_open_engine(s, -1);
+    transact_fixture_make_tables(s);
 }
 
-void shop_close(shop *s)
+void transact_fixture_close(transact_fixture *s)
 {
     sqlite3_finalize(s->open);
     pawl_close(s->engine);
     pawl_close(s->other);
-    stage_free(s->stage);
+    fixture_free(s->fixture);
 }

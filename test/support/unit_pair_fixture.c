@@ -12,11 +12,11 @@
 #include "rows/node.h"
 #include "rows/run_units.h"
 
-const char *const DEED_NAMES[] = {"claim",   "send",      "close",  "take over", "park",
-                                  "finish",  "give back", "append", "hold",      "cross",
-                                  "release", "key",       "cancel", "move",      "rest"};
+const char *const PAIR_KIND_NAMES[] = {"claim",   "send",      "close",  "take over", "park",
+                                       "finish",  "give back", "append", "hold",      "cross",
+                                       "release", "key",       "cancel", "move",      "rest"};
 
-static unit *new_unit(deed *d)
+static unit *new_unit(pair_side *d)
 {
     assert_true(d->count < UNITS);
     arena *a = d->arenas[d->count];
@@ -27,18 +27,18 @@ static unit *new_unit(deed *d)
     return u;
 }
 
-static slice name_of(const deed *d)
+static slice name_of(const pair_side *d)
 {
     return d->me == LEFT ? SLICE_LIT("L") : SLICE_LIT("R");
 }
 
-static void send_to(deed *d, unit *u, int64_t run)
+static void send_to(pair_side *d, unit *u, int64_t run)
 {
     run_mail m = {.run = run, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
     run_send(u, &m);
 }
 
-static void send_once(deed *d, unit *u)
+static void send_once(pair_side *d, unit *u)
 {
     d->letter = (letter){.mail = {.run = RUN,
                                   .kind = INBOX_MESSAGE,
@@ -50,20 +50,20 @@ static void send_once(deed *d, unit *u)
     letter_write(u, &d->letter);
 }
 
-static void cancel(deed *d, unit *u)
+static void cancel(pair_side *d, unit *u)
 {
     run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = name_of(d), .at_ms = d->now_ms};
     run_cancel(u, &m);
 }
 
-static void append(deed *d, unit *u)
+static void append(pair_side *d, unit *u)
 {
     run_entry e = {
         .run = RUN, .generation = 1, .seq = 1, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
     run_append(u, &e);
 }
 
-void deed_build(deed *d)
+void pair_side_build(pair_side *d)
 {
     run_lease h = {RUN, d->me, FENCE};
     d->count = 0;
@@ -126,7 +126,7 @@ void deed_build(deed *d)
     }
 }
 
-int deed_makes_sense(const deed *d)
+int pair_side_makes_sense(const pair_side *d)
 {
     switch (d->kind) {
     case CLAIM:

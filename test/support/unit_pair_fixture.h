@@ -1,4 +1,4 @@
-/* Pairs of units (a `deed` each) that two nodes apply to a run concurrently, for tests that step
+/* Pairs of units that two nodes apply to a run concurrently, for tests that step
  * them through every order: the kinds of units, and which of them an engine would try at all. */
 #ifndef SUPPORT_UNIT_PAIR_FIXTURE_H
 #define SUPPORT_UNIT_PAIR_FIXTURE_H
@@ -28,10 +28,10 @@ typedef enum {
     REST, /* its owner parks it, then gives it back, with a message for it */
 } kind;
 
-extern const char *const DEED_NAMES[];
+extern const char *const PAIR_KIND_NAMES[];
 
-/* What one side does in an order, and what it was told. */
-typedef struct deed {
+/* One side: the units that it applies in an order, and their answers. */
+typedef struct pair_side {
     kind kind;
     int64_t me;
     int64_t other;
@@ -43,12 +43,13 @@ typedef struct deed {
     int count;
     letter letter;
     int64_t read; /* rows of the journal that a new owner has read; -1: none */
-} deed;
+} pair_side;
 
-/* Make its units anew, in its arenas. */
-void deed_build(deed *d);
+/* Make the units of the side anew, in its arenas. */
+void pair_side_build(pair_side *d);
 
-/* May it happen at all? An engine does to a run what its owner may do only when it is the owner. */
-int deed_makes_sense(const deed *d);
+/* Would an engine try it at all? What only an owner may do to a run, an engine does only when it is
+ * the owner. */
+int pair_side_makes_sense(const pair_side *d);
 
 #endif

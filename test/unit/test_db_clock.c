@@ -128,8 +128,8 @@ static void it_goes_on_by_itself(void **state)
     stop(&s, &c);
 }
 
-/* Somebody sets the host's clock: that is none of the database's business. */
-static void a_host_that_jumps_takes_nobody_along(void **state)
+/* The host's clock is set: that does not change the time of the database. */
+static void a_host_that_jumps_does_not_move_the_time(void **state)
 {
     (void)state;
     server s;
@@ -235,7 +235,7 @@ static void an_absurd_answer_is_an_error(void **state)
     stop(&s, &c);
 }
 
-/* A file of this host, or memory: nobody is asked, and the host's clock is followed wherever it
+/* A file of this host, or memory: no server is asked, and the host's clock is followed wherever it
  * goes. */
 static void a_database_of_the_host_has_its_time(void **state)
 {
@@ -260,7 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_first_answer_it_is_the_hosts),
         cmocka_unit_test(it_goes_on_by_itself),
-        cmocka_unit_test(a_host_that_jumps_takes_nobody_along),
+        cmocka_unit_test(a_host_that_jumps_does_not_move_the_time),
         cmocka_unit_test(the_middle_of_the_round_trip_counts),
         cmocka_unit_test(a_slow_answer_does_not_replace_a_quick_one),
         cmocka_unit_test(an_old_answer_loses_its_worth),

@@ -1,5 +1,5 @@
-/* The bridge to jansson: trees out of text and text out of trees, and who frees what. The memory
- * and the clean-ups of a run are an arena here; its limit is how memory gets short. */
+/* The bridge to jansson: trees out of text and text out of trees, and which side frees what. The
+ * memory and the clean-ups of a run are an arena here; its limit is how memory gets short. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

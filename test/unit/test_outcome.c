@@ -1,5 +1,6 @@
-/* Outcomes as objects; and what infos, events and outcomes answer when there is none: who did not
- * look at a code and asks anyway gets an answer, never a crash, and never one that sounds good. */
+/* Outcomes as objects; and what infos, events and outcomes answer when there is none: a program
+ * that ignores a code and asks anyway gets an answer, never a crash, and never one that sounds
+ * good. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

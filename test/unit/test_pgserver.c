@@ -17,16 +17,16 @@
 #include "support/pgbouncer.h"
 
 /* What a test has: a database of its own on one server for the program. */
-typedef struct ground {
+typedef struct fixture {
     pgserver *server;
     char database[PGSERVER_NAME];
     char url[PGSERVER_URL];
-} ground;
+} fixture;
 
-static ground *ground_of(void **state)
+static fixture *fixture_of(void **state)
 {
     pgserver_need();
-    ground *g = *state;
+    fixture *g = *state;
     if (!g->server)
         g->server = pgserver_start(NULL);
     pgserver_database(g->server, g->database);
@@ -37,13 +37,13 @@ static ground *ground_of(void **state)
 
 static int set_up(void **state)
 {
-    *state = calloc(1, sizeof(ground));
+    *state = calloc(1, sizeof(fixture));
     return *state ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    ground *g = *state;
+    fixture *g = *state;
     pgserver_free(g->server);
     free(g);
     return 0;
@@ -64,7 +64,7 @@ static int end(void **state)
     return 0;
 }
 
-static int64_t rows(ground *g)
+static int64_t rows(fixture *g)
 {
     return pgserver_number(g->server, g->database, "SELECT count(*) FROM t");
 }
@@ -78,7 +78,7 @@ static void run(PGconn *c, const char *sql)
 }
 
 /* A client in a transaction that has written a row. */
-static PGconn *connect_and_write(ground *g)
+static PGconn *connect_and_write(fixture *g)
 {
     PGconn *c = PQconnectdb(g->url);
     run(c, "BEGIN");
@@ -90,7 +90,7 @@ static PGconn *connect_and_write(ground *g)
 
 static void keeps_data_over_a_restart(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     pgserver_exec(g->server, g->database, "INSERT INTO t VALUES (1)");
     pgserver_stop(g->server, PGSERVER_FAST);
     assert_int_equal(pgserver_pid(g->server), 0);
@@ -119,7 +119,7 @@ static int all_gone(const pid_t *pids, size_t count)
 
 static void dies_and_recovers(void **state, pgserver_end how)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     run(c, "COMMIT");
     run(c, "BEGIN");
@@ -138,7 +138,7 @@ static void dies_and_recovers(void **state, pgserver_end how)
 static void is_killed(void **state)
 {
     static const char WORDS[] = "automatic recovery in progress";
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     assert_false(pgserver_log_has(g->server, WORDS));
     dies_and_recovers(state, PGSERVER_KILL);
     assert_true(pgserver_log_has(g->server, WORDS));
@@ -169,7 +169,7 @@ static void takes_settings_and_tcp(void **state)
 
 static void makes_and_drops_databases(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     char name[PGSERVER_NAME];
     pgserver_database(g->server, name);
     assert_string_not_equal(name, g->database);
@@ -223,7 +223,7 @@ static int64_t session_of(PGconn *c)
 static void a_pooler_changes_sessions(void **state)
 {
     pgbouncer_need();
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     static const char *const SETTINGS[] = {"default_pool_size = 2", NULL};
     pgbouncer *b = pgbouncer_start(g->server, SETTINGS);
     pgbouncer_url(b, g->database, g->url);

@@ -20,17 +20,17 @@
 #include "support/proxy.h"
 
 /* What a test has: one server for the program, and before it a proxy of the test's own. */
-typedef struct ground {
+typedef struct fixture {
     pgserver *server;
     proxy *proxy;
     char database[PGSERVER_NAME];
     char url[PGSERVER_URL]; /* through the proxy */
-} ground;
+} fixture;
 
-static ground *ground_of(void **state)
+static fixture *fixture_of(void **state)
 {
     pgserver_need();
-    ground *g = *state;
+    fixture *g = *state;
     if (!g->server)
         g->server = pgserver_start(NULL);
     pgserver_database(g->server, g->database);
@@ -42,13 +42,13 @@ static ground *ground_of(void **state)
 
 static int set_up(void **state)
 {
-    *state = calloc(1, sizeof(ground));
+    *state = calloc(1, sizeof(fixture));
     return *state ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    ground *g = *state;
+    fixture *g = *state;
     pgserver_free(g->server);
     free(g);
     return 0;
@@ -63,7 +63,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    ground *g = *state;
+    fixture *g = *state;
     tmp_watchdog(NULL);
     tmp_end_children();
     proxy_stop(g->proxy);
@@ -71,13 +71,13 @@ static int end(void **state)
     return 0;
 }
 
-static int64_t rows(ground *g)
+static int64_t rows(fixture *g)
 {
     return pgserver_number(g->server, g->database, "SELECT count(*) FROM t");
 }
 
 /* Sessions of clients of the proxy that the server knows of. */
-static int64_t sessions(ground *g)
+static int64_t sessions(fixture *g)
 {
     char sql[256];
     snprintf(sql, sizeof sql,
@@ -89,7 +89,7 @@ static int64_t sessions(ground *g)
 
 /* ---- Clients ---- */
 
-static PGconn *try_connect(ground *g)
+static PGconn *try_connect(fixture *g)
 {
     char url[PGSERVER_URL + 32];
     snprintf(url, sizeof url, "%s&application_name=through", g->url);
@@ -108,7 +108,7 @@ static void run(PGconn *c, const char *sql)
     expect_result(c, PQexec(c, sql), PGRES_COMMAND_OK);
 }
 
-static PGconn *connect_through(ground *g)
+static PGconn *connect_through(fixture *g)
 {
     PGconn *c = try_connect(g);
     if (PQstatus(c) != CONNECTION_OK)
@@ -118,7 +118,7 @@ static PGconn *connect_through(ground *g)
 }
 
 /* A client in a transaction that has written a row. */
-static PGconn *connect_and_write(ground *g)
+static PGconn *connect_and_write(fixture *g)
 {
     PGconn *c = connect_through(g);
     run(c, "BEGIN");
@@ -165,7 +165,7 @@ static void expect_committed(PGconn *c)
 
 static void knows_a_commit(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     send_commit(c);
     expect_committed(c);
@@ -193,7 +193,7 @@ static void knows_a_commit(void **state)
 
 static void hands_on_large_messages(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_through(g);
     size_t size = 9 * 1024 * 1024;
     char *text = malloc(size + 1);
@@ -212,10 +212,10 @@ static void hands_on_large_messages(void **state)
 
 static void hands_on_a_cancel(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_through(g);
     assert_int_equal(PQsendQuery(c, "SELECT pg_sleep(1000)"), 1);
-    TMP_AWAIT(pgserver_number(g->server, NULL, /* too early, and nobody hears it */
+    TMP_AWAIT(pgserver_number(g->server, NULL, /* too early, and no connection hears it */
                               "SELECT count(*) FROM pg_stat_activity"
                               " WHERE wait_event = 'PgSleep'") == 1);
     char why[256];
@@ -231,7 +231,7 @@ static void hands_on_a_cancel(void **state)
 /* libpq asks for encryption by TCP only; the answer is one byte that is no message. */
 static void hands_on_requests_for_encryption(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     static const unsigned char REQUEST[] = {0, 0, 0, 8, 4, 210, 22, 47};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *dir = strstr(g->url, "host=") + 5;
@@ -249,7 +249,7 @@ static void hands_on_requests_for_encryption(void **state)
 
 static void refuses(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *old = connect_through(g);
     proxy_refuse(g->proxy, 1);
     PGconn *c = try_connect(g);
@@ -265,7 +265,7 @@ static void refuses(void **state)
 
 static void makes_the_server_old(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_through(g);
     int version = PQserverVersion(c);
     PQfinish(c);
@@ -283,7 +283,7 @@ static void makes_the_server_old(void **state)
 
 static void cuts_before_the_commit(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_CUT_BEFORE, 1);
     send_commit(c);
@@ -297,7 +297,7 @@ static void cuts_before_the_commit(void **state)
 
 static void cuts_at_the_third_commit(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     proxy_plan(g->proxy, PROXY_CUT_BEFORE, 3);
     for (int i = 1; i <= 4; i++) { /* the fourth: it is done once */
         PGconn *c = connect_and_write(g);
@@ -315,7 +315,7 @@ static void cuts_at_the_third_commit(void **state)
 /* When the client sees the cut, the server is done. */
 static void cuts_after_the_commit(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_CUT_AFTER, 1);
     send_commit(c);
@@ -325,10 +325,10 @@ static void cuts_after_the_commit(void **state)
     TMP_AWAIT(sessions(g) == 0);
 }
 
-/* The server has all of the COMMIT, so it carries it out; nobody knows when. */
+/* The server has all of the COMMIT, so it carries it out, at an unknown moment. */
 static void cuts_blindly(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_CUT_BLIND, 1);
     send_commit(c);
@@ -348,7 +348,7 @@ static void expect_silence(PGconn *c)
 
 static void swallows_the_commit(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_HOLE_BEFORE, 1);
     send_commit(c);
@@ -372,7 +372,7 @@ static void swallows_the_commit(void **state)
 
 static void swallows_the_answer(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_HOLE_AFTER, 1);
     send_commit(c);
@@ -387,7 +387,7 @@ static void swallows_the_answer(void **state)
 
 static void holds_a_commit_back(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_LATE, 1);
     send_commit(c);
@@ -404,7 +404,7 @@ static void holds_a_commit_back(void **state)
 
 static void answers_a_client_that_waited(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     proxy_plan(g->proxy, PROXY_LATE, 1);
     send_commit(c);
@@ -420,7 +420,7 @@ static void answers_a_client_that_waited(void **state)
 
 static void tells_of_a_late_commit_in_vain(void **state)
 {
-    ground *g = ground_of(state);
+    fixture *g = fixture_of(state);
     PGconn *c = connect_and_write(g);
     expect_result(c, PQexec(c, "SELECT 1 / 0"), PGRES_FATAL_ERROR);
     proxy_plan(g->proxy, PROXY_LATE, 1);

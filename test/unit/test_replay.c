@@ -240,7 +240,8 @@ static void failure_handling(void **state)
          NULL},
         {"an attempt behind the answer is dropped", "started call:a",
          "call:a=2 wait@2+ <done@2,attempt@2? wait@2= seq=3", NULL},
-        {"attempts of what nobody has", "started", "attempts@2=0 attempts@1=0 attempts@-5=0", NULL},
+        {"attempts of an op that is not there", "started",
+         "attempts@2=0 attempts@1=0 attempts@-5=0", NULL},
     };
     PLAY(CASES);
 }
@@ -293,7 +294,7 @@ static void settling_and_closing(void **state)
     PLAY(CASES);
 }
 
-/* Who reads a journal without the code that has written it. */
+/* Reading a journal without the code that has written it. */
 static void row_by_row(void **state)
 {
     (void)state;
@@ -331,7 +332,7 @@ static void cancellation(void **state)
     PLAY(CASES);
 }
 
-/* Answers that nobody waits for: rows without an effect on what the code sees. */
+/* Answers that no op waits for: rows without an effect on what the code sees. */
 static void unobserved_answers(void **state)
 {
     (void)state;
@@ -349,14 +350,14 @@ static void unobserved_answers(void **state)
          "call:a=2 sleep=3 return=4 open=2", NULL},
         {"forgotten, and answered at the very end", "started call:a step:b done@2",
          "call:a=2 step:b=3 return+ saw:4 seq=5", NULL},
-        {"a failure that nobody looks at", "started call:a failed@2 step:b",
+        {"a failure that is not looked at", "started call:a failed@2 step:b",
          "call:a=2 step:b=4 return+ saw:3", NULL},
         {"waited for long after it came", "started call:a done@2 step:b step:c step:d",
          "call:a=2 step:b=4 saw:3 step:c=5 step:d=6 wait@2= new?", NULL},
         {"waited for at the end, after many others",
          "started call:a call:b call:c done@4 done@3 done@2",
          "call:a=2 call:b=3 call:c=4 wait@2= wait@3= wait@4= saw:5,6,7", NULL},
-        {"attempts of what nobody waits for", "started call:a sleep attempt@2 attempt@2 fired@3",
+        {"attempts of an op without a waiter", "started call:a sleep attempt@2 attempt@2 fired@3",
          "call:a=2 sleep=3 wait@3= saw:4,5,6 attempts@2=2", NULL},
     };
     PLAY(CASES);
@@ -386,7 +387,7 @@ static void is_replaying(void **state)
     (void)state;
     static const journal_case CASES[] = {
         {"fresh execution", "", "new? step:a+ new? call:b+ new? wait@3+ new?", NULL},
-        {"begun by somebody else", "started", "new? step:a+ new?", NULL},
+        {"begun by another run", "started", "new? step:a+ new?", NULL},
         {"replay", "started step:a step:b", "old? step:a=2 old? step:b=3 new?", NULL},
         {"transitions after history", "started step:a", "old? step:a=2 new? step:b+ new?", NULL},
         {"an arrival is no proof that the code was here", "started call:a done@2",
@@ -557,7 +558,7 @@ static void the_row_is_given_as_it_was(void **state)
     assert_ptr_equal(row, &rows[1]);
     assert_int_equal(replay_return(r, OP_ENDED, &row), REPLAY_RECORDED);
     assert_ptr_equal(row, &rows[2]);
-    assert_int_equal(replay_is_new(r), 0); /* nobody has said yet that this was all */
+    assert_int_equal(replay_is_new(r), 0); /* it is not known yet that this was all */
     assert_int_equal(replay_fed_all(r, 3), PAWL_OK);
     assert_int_equal(replay_is_new(r), 1);
     arena_free(a);

@@ -367,7 +367,7 @@ static void bytes_that_cannot_be(void **state)
     }
 }
 
-/* A journal whose end is missing looks like a shorter one, unless somebody knows better. */
+/* A journal whose end is missing looks like a shorter one, unless the length is known. */
 static void the_end_is_missing(void **state)
 {
     (void)state;

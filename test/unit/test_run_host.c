@@ -168,7 +168,7 @@ static void note_want(fake *f, run_want want)
     static const char *const WORDS[] = {
         [WANT_WORK] = "work",   [WANT_TRANSACT] = "transact", [WANT_WAIT] = "wait",
         [WANT_PAGE] = "page",   [WANT_NAMES] = "names",       [WANT_STATE] = "state",
-        [WANT_MAIL] = "mail",   [WANT_KEY] = "key",           [WANT_CHECK] = "check",
+        [WANT_INBOX] = "mail",  [WANT_KEY] = "key",           [WANT_CHECK] = "check",
         [WANT_FLUSH] = "flush", [WANT_LEAVE] = "leave",       [WANT_END] = "end"};
     add_word(f->wants, sizeof f->wants, "", WORDS[want]);
 }
@@ -212,7 +212,7 @@ static int execute_jobs(pawl_run *run)
 /* The message is the first row of its box, as if it had been read. */
 static void deliver(fake *f, pawl_run *run)
 {
-    inbox_box *b = run->mail.inbox->boxes;
+    inbox_box *b = run->inbox.rows->boxes;
     if (!f->message || !b || !b->waiting)
         return;
     inbox_row *row = calloc(1, sizeof *row);
@@ -239,7 +239,7 @@ static void wait_for(fake *f, pawl_run *run)
         warm(f, run);
     }
     if (f->message)
-        run->mail.has_more = 1;
+        run->inbox.has_more = 1;
     if (jobs > 0 || f->message || run->code.until_ms <= f->now_ms)
         return;
     assert_true(run->code.until_ms != RUN_NEVER);
@@ -277,7 +277,7 @@ static int serve_want(fake *f, pawl_run *run)
     case WANT_WAIT:
         wait_for(f, run);
         return 0;
-    case WANT_MAIL:
+    case WANT_INBOX:
         deliver(f, run);
         return 0;
     case WANT_FLUSH:

@@ -15,22 +15,22 @@
 
 #include "base/clock.h"
 #include "run/jobs.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 #include "sched/work_limit.h"
 
 enum { RUNS = 8 };
 
-typedef struct world {
-    sched *d;
+typedef struct fixture {
+    sched *s;
     run_host host;
     work_entry *two;   /* a function with two slots */
     work_entry *one;   /* with one */
     work_entry *open_; /* without a limit */
     pawl_run *runs[RUNS];
     work_entry *left; /* a function that is left while a fiber is dropped; see leave_meanwhile() */
-} world;
+} fixture;
 
-/* ---- The world ---- */
+/* ---- The fixture ---- */
 
 static const char *unused(pawl_work *work, const char *input)
 {
@@ -59,12 +59,12 @@ static work_entry *add_work(registry *r, const char *name, int64_t at_most)
 }
 
 /* It is in hand, and about to call this function. */
-static void want(world *w, int i, work_entry *entry)
+static void want(fixture *w, int i, work_entry *entry)
 {
     pawl_run *run = w->runs[i];
     assert_int_equal(run->slot->place, PLACE_IN_HAND);
     if (!run->code.fiber)
-        run->code.fiber = fiber_new(w->d->pool, on_fiber, NULL);
+        run->code.fiber = fiber_new(w->s->pool, on_fiber, NULL);
     assert_non_null(run->code.fiber);
     if (!run->attempt.work)
         run->attempt.work = calloc(1, sizeof *run->attempt.work);
@@ -74,22 +74,22 @@ static void want(world *w, int i, work_entry *entry)
 
 static int set_up(void **state)
 {
-    world *w = calloc(1, sizeof *w);
-    sched *d = w ? calloc(1, sizeof *d) : NULL;
-    assert_non_null(d);
-    pthread_mutex_init(&d->lock, NULL);
-    d->driven = DRIVEN_BY_HAND;
-    d->driver = pthread_self();
-    d->runners[SCHED_HAND].sched = d;
-    d->warm_max = RUNS;
-    d->options.registry = registry_new();
-    assert_non_null(d->options.registry);
-    assert_int_equal(fiber_pool_new(&d->pool, 0, NULL), PAWL_OK);
-    w->d = d;
+    fixture *w = calloc(1, sizeof *w);
+    sched *s = w ? calloc(1, sizeof *s) : NULL;
+    assert_non_null(s);
+    pthread_mutex_init(&s->lock, NULL);
+    s->driven = DRIVEN_BY_HAND;
+    s->driver = pthread_self();
+    s->runners[SCHED_HAND].sched = s;
+    s->warm_max = RUNS;
+    s->options.registry = registry_new();
+    assert_non_null(s->options.registry);
+    assert_int_equal(fiber_pool_new(&s->pool, 0, NULL), PAWL_OK);
+    w->s = s;
     w->host.forget_unit = forget_unit;
-    w->two = add_work(d->options.registry, "two", 2);
-    w->one = add_work(d->options.registry, "one", 1);
-    w->open_ = add_work(d->options.registry, "open", 0);
+    w->two = add_work(s->options.registry, "two", 2);
+    w->one = add_work(s->options.registry, "one", 1);
+    w->open_ = add_work(s->options.registry, "open", 0);
     for (int i = 0; i < RUNS; i++) {
         w->runs[i] = calloc(1, sizeof **w->runs);
         assert_non_null(w->runs[i]);
@@ -105,35 +105,35 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     for (int i = 0; i < RUNS; i++) {
         fiber_free(w->runs[i]->code.fiber);
         work_free(w->runs[i]->attempt.work);
         free(w->runs[i]->slot);
         free(w->runs[i]);
     }
-    fiber_pool_free(w->d->pool);
-    registry_free(w->d->options.registry);
-    pthread_mutex_destroy(&w->d->lock);
-    free(w->d);
+    fiber_pool_free(w->s->pool);
+    registry_free(w->s->options.registry);
+    pthread_mutex_destroy(&w->s->lock);
+    free(w->s);
     free(w);
     return 0;
 }
 
 /* ---- What a runner does ---- */
 
-static int enter(world *w, int i, work_entry *entry)
+static int enter(fixture *w, int i, work_entry *entry)
 {
     want(w, i, entry);
-    return work_limit_enter(w->d, w->runs[i]);
+    return work_limit_enter(w->s, w->runs[i]);
 }
 
 /* The next ready run is taken in hand. -1: none is ready. */
-static int next_ready(world *w)
+static int next_ready(fixture *w)
 {
-    pthread_mutex_lock(&w->d->lock);
-    const pawl_run *run = run_queue_take(&w->d->runners[SCHED_HAND]);
-    pthread_mutex_unlock(&w->d->lock);
+    pthread_mutex_lock(&w->s->lock);
+    const pawl_run *run = run_queue_take(&w->s->runners[SCHED_HAND]);
+    pthread_mutex_unlock(&w->s->lock);
     for (int i = 0; i < RUNS; i++)
         if (w->runs[i] == run)
             return i;
@@ -141,14 +141,14 @@ static int next_ready(world *w)
     return -1;
 }
 
-static job *add_job(world *w, work_entry *entry)
+static job *add_job(fixture *w, work_entry *entry)
 {
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
     j->crowded = 1;
-    pthread_mutex_lock(&w->d->lock);
+    pthread_mutex_lock(&w->s->lock);
     job_list_add(&entry->jobs, j);
-    pthread_mutex_unlock(&w->d->lock);
+    pthread_mutex_unlock(&w->s->lock);
     return j;
 }
 
@@ -156,18 +156,18 @@ static job *add_job(world *w, work_entry *entry)
 
 static void without_a_limit_all_enter(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     for (int i = 0; i < RUNS; i++)
         assert_int_equal(enter(w, i, i % 2 ? w->open_ : NULL), 1);
     assert_int_equal(w->open_->inside, 0);
-    work_limit_leave(w->d, w->open_);
-    work_limit_leave(w->d, NULL);
+    work_limit_leave(w->s, w->open_);
+    work_limit_leave(w->s, NULL);
     assert_int_equal(w->open_->inside, 0);
 }
 
 static void no_more_than_may_be_and_in_the_order_in_which_they_came(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     assert_int_equal(enter(w, 0, w->two), 1);
     assert_int_equal(enter(w, 1, w->two), 1);
     for (int i = 2; i < 5; i++) {
@@ -178,54 +178,54 @@ static void no_more_than_may_be_and_in_the_order_in_which_they_came(void **state
     assert_int_equal(next_ready(w), -1);
     assert_int_equal(enter(w, 5, w->one), 1); /* each function has slots of its own */
     for (int i = 2; i < 5; i++) {
-        work_limit_leave(w->d, w->two);
+        work_limit_leave(w->s, w->two);
         assert_int_equal(next_ready(w), i);
         assert_int_equal(next_ready(w), -1);
         assert_int_equal(enter(w, i, w->two), 1);
         assert_int_equal(w->two->inside, 2);
     }
-    work_limit_leave(w->d, w->two);
-    work_limit_leave(w->d, w->two);
+    work_limit_leave(w->s, w->two);
+    work_limit_leave(w->s, w->two);
     assert_int_equal(w->two->inside, 0);
 }
 
 static void a_reserved_slot_that_was_taken_is_waited_for_again(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
-    work_limit_leave(w->d, w->one);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(enter(w, 2, w->one), 1); /* it came before the run that was woken */
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_int_equal(next_ready(w), -1);
-    work_limit_leave(w->d, w->one);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(enter(w, 1, w->one), 1);
 }
 
 static void a_reserved_slot_that_is_not_used_goes_to_the_next(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_int_equal(enter(w, 2, w->one), 0);
-    work_limit_leave(w->d, w->one);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(next_ready(w), 1);
-    work_limit_pass(w->d, w->runs[1]); /* it is held, for instance */
+    work_limit_pass(w->s, w->runs[1]); /* it is held, for instance */
     assert_int_equal(next_ready(w), 2);
-    work_limit_pass(w->d, w->runs[1]); /* once only */
+    work_limit_pass(w->s, w->runs[1]); /* once only */
     assert_int_equal(next_ready(w), -1);
     assert_int_equal(enter(w, 2, w->one), 1);
 }
 
 static void a_run_that_calls_another_function_gives_its_slot_away(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_int_equal(enter(w, 2, w->one), 0);
-    work_limit_leave(w->d, w->one);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(enter(w, 1, w->open_), 1);
     assert_int_equal(next_ready(w), 2);
@@ -234,24 +234,24 @@ static void a_run_that_calls_another_function_gives_its_slot_away(void **state)
 
 static void jobs_come_after_the_runs_that_wait(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     job *first = add_job(w, w->one), *second = add_job(w, w->one);
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
-    work_limit_leave(w->d, w->one);
-    assert_null(w->d->jobs.first);
+    work_limit_leave(w->s, w->one);
+    assert_null(w->s->jobs.first);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(enter(w, 1, w->one), 1);
-    work_limit_leave(w->d, w->one);
-    assert_ptr_equal(w->d->jobs.first, first);
-    assert_ptr_equal(w->d->jobs.last, first);
+    work_limit_leave(w->s, w->one);
+    assert_ptr_equal(w->s->jobs.first, first);
+    assert_ptr_equal(w->s->jobs.last, first);
     assert_int_equal(first->crowded, 0);
-    pthread_mutex_lock(&w->d->lock); /* it is not executed: its slot goes to the next */
-    work_limit_ask_in(w->d, w->one);
-    work_limit_ask_in(w->d, w->open_);
-    work_limit_ask_in(w->d, NULL);
-    pthread_mutex_unlock(&w->d->lock);
-    assert_ptr_equal(w->d->jobs.last, second);
+    pthread_mutex_lock(&w->s->lock); /* it is not executed: its slot goes to the next */
+    work_limit_ask_in(w->s, w->one);
+    work_limit_ask_in(w->s, w->open_);
+    work_limit_ask_in(w->s, NULL);
+    pthread_mutex_unlock(&w->s->lock);
+    assert_ptr_equal(w->s->jobs.last, second);
     assert_null(w->one->jobs.first);
     free(first);
     free(second);
@@ -259,34 +259,34 @@ static void jobs_come_after_the_runs_that_wait(void **state)
 
 static void a_drain_lets_all_waiters_go(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_int_equal(enter(w, 2, w->two), 1);
     assert_int_equal(enter(w, 3, w->one), 0);
-    pthread_mutex_lock(&w->d->lock);
-    work_limit_let_go(w->d);
-    pthread_mutex_unlock(&w->d->lock);
+    pthread_mutex_lock(&w->s->lock);
+    work_limit_let_go(w->s);
+    pthread_mutex_unlock(&w->s->lock);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(next_ready(w), 3);
     assert_int_equal(next_ready(w), -1);
     assert_int_equal(enter(w, 1, w->one), 0); /* there is still no room */
-    work_limit_clear(w->d);
-    work_limit_leave(w->d, w->one);
+    work_limit_clear(w->s);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(next_ready(w), -1); /* it was forgotten */
 }
 
 static void waiters_beyond_the_warm_ones_lose_their_fibers(void **state)
 {
-    world *w = *state;
-    w->d->warm_max = 2;
+    fixture *w = *state;
+    w->s->warm_max = 2;
     assert_int_equal(enter(w, 0, w->one), 1);
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_non_null(w->runs[1]->code.fiber);
     assert_int_equal(enter(w, 2, w->one), 0);
     assert_null(w->runs[2]->code.fiber);
-    assert_int_equal(fiber_pool_live(w->d->pool), 2);
-    work_limit_leave(w->d, w->one);
+    assert_int_equal(fiber_pool_live(w->s->pool), 2);
+    work_limit_leave(w->s, w->one);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(enter(w, 3, w->one), 1); /* a run that finds room keeps its fiber */
 }
@@ -294,14 +294,14 @@ static void waiters_beyond_the_warm_ones_lose_their_fibers(void **state)
 /* A clean-up of the fiber that is dropped: meanwhile another run leaves the function. */
 static void leave_meanwhile(void *arg)
 {
-    const world *w = arg;
-    work_limit_leave(w->d, w->left);
+    const fixture *w = arg;
+    work_limit_leave(w->s, w->left);
 }
 
 static void a_slot_that_becomes_free_while_a_fiber_is_dropped_is_not_lost(void **state)
 {
-    world *w = *state;
-    w->d->warm_max = 0;
+    fixture *w = *state;
+    w->s->warm_max = 0;
     w->left = w->one;
     assert_int_equal(enter(w, 0, w->one), 1);
     run_defer *defer = calloc(1, sizeof *defer);
@@ -325,7 +325,7 @@ static int count_at(const whereabouts *at, whereabouts where)
     return count;
 }
 
-static void expect_promise(const world *w, const whereabouts *at)
+static void expect_promise(const fixture *w, const whereabouts *at)
 {
     int64_t reserved = 0;
     for (int i = 0; i < RUNS; i++)
@@ -337,7 +337,7 @@ static void expect_promise(const world *w, const whereabouts *at)
 }
 
 /* A ready run comes back and tries again, or it does not and passes its slot on. */
-static void take_ready(world *w, whereabouts *at, int comes)
+static void take_ready(fixture *w, whereabouts *at, int comes)
 {
     int i = next_ready(w);
     if (i < 0)
@@ -347,11 +347,11 @@ static void take_ready(world *w, whereabouts *at, int comes)
         at[i] = enter(w, i, w->two) ? INSIDE : WAITS;
         return;
     }
-    work_limit_pass(w->d, w->runs[i]);
+    work_limit_pass(w->s, w->runs[i]);
     at[i] = OUTSIDE;
 }
 
-static void act(world *w, whereabouts *at, uint64_t chance)
+static void act(fixture *w, whereabouts *at, uint64_t chance)
 {
     int i = (int)(chance % RUNS);
     if (chance / RUNS % 4 == 0) {
@@ -359,19 +359,19 @@ static void act(world *w, whereabouts *at, uint64_t chance)
     } else if (at[i] == OUTSIDE) {
         at[i] = enter(w, i, w->two) ? INSIDE : WAITS;
     } else if (at[i] == INSIDE) {
-        work_limit_leave(w->d, w->two);
+        work_limit_leave(w->s, w->two);
         at[i] = OUTSIDE;
     }
 }
 
 static void no_slot_stays_empty_while_runs_wait(void **state)
 {
-    world *w = *state;
+    fixture *w = *state;
     whereabouts at[RUNS] = {OUTSIDE};
     random_seeded seeded;
     random_source *random = &seeded.source;
     random_seeded_init(&seeded, 7);
-    w->d->warm_max = RUNS / 2;
+    w->s->warm_max = RUNS / 2;
     for (int n = 0; n < 20000; n++) {
         uint64_t chance;
         assert_int_equal(random->fill(random, &chance, sizeof chance), 0);
@@ -383,7 +383,7 @@ static void no_slot_stays_empty_while_runs_wait(void **state)
         int before = count_at(at, OUTSIDE);
         for (int i = 0; i < RUNS; i++)
             if (at[i] == INSIDE) {
-                work_limit_leave(w->d, w->two);
+                work_limit_leave(w->s, w->two);
                 at[i] = OUTSIDE;
             }
         for (int n = 0; n < RUNS; n++)

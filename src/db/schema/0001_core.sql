@@ -72,7 +72,7 @@ CREATE TABLE {runs} (
 
 CREATE UNIQUE INDEX pawl_runs_id ON {runs} (tenant, id);
 CREATE INDEX pawl_runs_wake ON {runs} (owner, wake_at) WHERE wake_at IS NOT NULL;
--- RULE nobody-walks-through-the-runs-of-others
+-- RULE only-the-own-children-are-read
 CREATE INDEX pawl_runs_parent ON {runs} (parent, run) WHERE parent IS NOT NULL;
 CREATE INDEX pawl_runs_held ON {runs} (held, owner, workflow, version, run) WHERE held <> 0;
 CREATE INDEX pawl_runs_deadline ON {runs} (tenant, deadline_at)

@@ -1,4 +1,4 @@
-/* The workflow and the work functions of talks.
+/* The workflow and the work functions of dialogs.
  *
  * Here is checked that a function is told the same at each replay, unless what it was told before
  * may have been lost; that what was told before something was done cannot be lost; and what was
@@ -8,36 +8,37 @@
 #include <string.h>
 
 #include "fleet.h"
+#include "handle/handle.h"
 
 /* Steps have no arg that is the fleet's. */
 static fleet *the_fleet;
 
 /* ---- Remembering ---- */
 
-talks_log *talks_log_of(talks *all, const char *id, int64_t generation)
+dialogs_log *dialogs_log_of(dialogs *all, const char *id, int64_t generation)
 {
     for (int i = 0; i < all->log_count; i++)
         if (all->logs[i].generation == generation && strcmp(all->logs[i].id, id) == 0)
             return &all->logs[i];
-    if (all->log_count == TALKS_LOGS)
+    if (all->log_count == DIALOGS_LOGS)
         return NULL;
-    talks_log *log = &all->logs[all->log_count++];
-    *log = (talks_log){.generation = generation};
+    dialogs_log *log = &all->logs[all->log_count++];
+    *log = (dialogs_log){.generation = generation};
     snprintf(log->id, sizeof log->id, "%s", id);
     return log;
 }
 
-talks_deed *talks_deed_of(talks *all, const char *id, uint64_t seed, int at)
+dialogs_step *dialogs_step_of(dialogs *all, const char *id, uint64_t seed, int at)
 {
-    for (int i = 0; i < all->deed_count; i++) {
-        talks_deed *d = &all->deeds[i];
+    for (int i = 0; i < all->step_count; i++) {
+        dialogs_step *d = &all->steps[i];
         if (d->seed == seed && d->at == at && strcmp(d->id, id) == 0)
             return d;
     }
-    if (all->deed_count == TALKS_DEEDS)
+    if (all->step_count == DIALOGS_STEPS)
         return NULL;
-    talks_deed *d = &all->deeds[all->deed_count++];
-    *d = (talks_deed){.seed = seed, .at = at};
+    dialogs_step *d = &all->steps[all->step_count++];
+    *d = (dialogs_step){.seed = seed, .at = at};
     snprintf(d->id, sizeof d->id, "%s", id);
     return d;
 }
@@ -49,22 +50,24 @@ static uint64_t hash(uint64_t h, const char *text)
     return h;
 }
 
-static talks_note *note_of(talks *all, pawl_work *work)
+static dialogs_note *note_of(dialogs *all, pawl_work *work)
 {
     uint64_t key = hash((uint64_t)pawl_work_attempt(work), pawl_work_key(work));
     for (int i = 0; i < all->note_count; i++)
         if (all->notes[i].key == key)
             return &all->notes[i];
-    if (all->note_count == TALKS_NOTES)
+    if (all->note_count == DIALOGS_NOTES)
         return NULL;
-    all->notes[all->note_count] = (talks_note){.key = key};
+    all->notes[all->note_count] = (dialogs_note){.key = key};
     return &all->notes[all->note_count++];
 }
 
-/* What this node has had may be lost. */
-static int may_be_lost(fleet *f, int by, int64_t faults)
+/* What the node has had, and what it was told, may be lost. */
+static int may_be_lost(fleet *f, const dialogs_seen *s)
 {
-    return f->nodes[by].faults != faults || fleet_is_shut_out(&f->nodes[by]);
+    fleet_node *n = &f->nodes[s->by];
+    return n->faults != s->faults || executed_was_left(s->begun, n) ||
+           executed_was_shut_out(s->id, n);
 }
 
 /* ---- What the function is told ---- */
@@ -77,32 +80,33 @@ static void seen(void *arg, const char *id, int64_t generation, int64_t number, 
     fleet_node *n = f->current;
     if (n->plan.dead || fleet_is_shut_out(n)) /* what it does is of no use */
         return;
-    talks_log *log = talks_log_of(&f->talked, id, generation);
-    if (!log || number >= TALKS_SEEN) {
+    dialogs_log *log = dialogs_log_of(&f->dialog_log, id, generation);
+    if (!log || number >= DIALOGS_SEEN) {
         fleet_wrong(f, "%s is told more than there can be", id);
         return;
     }
-    talks_seen *s = &log->at[number];
+    dialogs_seen *s = &log->at[number];
     if (number < log->count && s->hash == h)
         return;
     if (number < log->sealed)
         fleet_wrong(f, "%s generation %" PRId64 " is told something else, number %" PRId64, id,
                     generation, number);
-    else if (number < log->count && !f->odds.lack && s->holds == f->talked.holds &&
-             !may_be_lost(f, s->by, s->faults) && !executed_was_left(s->begun, &f->nodes[s->by]))
+    else if (number < log->count && !f->odds.lack && s->holds == f->dialog_log.holds &&
+             !may_be_lost(f, s))
         fleet_wrong(f, "%s generation %" PRId64 " is told something new, number %" PRId64, id,
                     generation, number);
     if (number > log->count)
         fleet_wrong(f, "%s generation %" PRId64 " is told number %" PRId64 " before %" PRId64, id,
                     generation, number, log->count);
-    *s = (talks_seen){h, n->index, n->faults, f->talked.holds, n->begun};
+    *s = (dialogs_seen){
+        h, n->index, n->faults, f->dialog_log.holds, n->begun, handle_node(n->engine)};
     log->count = number + 1;
 }
 
 static void told(void *arg, const char *id, uint64_t number, pawl_code code)
 {
     fleet *f = arg;
-    talks *all = &f->talked;
+    dialogs *all = &f->dialog_log;
     int root = -1;
     if (f->current->plan.dead || fleet_is_shut_out(f->current))
         return;
@@ -113,10 +117,10 @@ static void told(void *arg, const char *id, uint64_t number, pawl_code code)
             return;
     if (code == PAWL_ENDED || code == PAWL_NOTFOUND)
         return;
-    talks_sent *s = talks_new_sent(all);
+    dialogs_sent *s = dialogs_new_sent(all);
     if (!s)
         return;
-    *s = (talks_sent){.is_told = 1, .number = number, .sure = 1, .box = -1};
+    *s = (dialogs_sent){.is_told = 1, .number = number, .sure = 1, .box = -1};
     snprintf(s->id, sizeof s->id, "%s", id);
     if (code != PAWL_OK)
         fleet_wrong(f, "%s cannot be told: %d", id, (int)code);
@@ -136,10 +140,10 @@ static int counts(fleet_node *n)
 }
 
 /* Executed again: only if what it gave the last time may have been lost. */
-static talks_note *note_execution(fleet_node *n, pawl_work *work, const char *input)
+static dialogs_note *note_execution(fleet_node *n, pawl_work *work, const char *input)
 {
     fleet *f = n->fleet;
-    talks_note *note = note_of(&f->talked, work);
+    dialogs_note *note = note_of(&f->dialog_log, work);
     fleet_tell(f, "node %d executes %s of %s, attempt %" PRId64 ": %.80s", n->index,
                pawl_work_name(work),
                strchr(pawl_work_key(work), '.') + 1, /* without the database */
@@ -164,13 +168,13 @@ static talks_note *note_execution(fleet_node *n, pawl_work *work, const char *in
 }
 
 /* What may happen meanwhile. 0: the node has died. */
-static int live_through(fleet_node *n, pawl_work *work, talks_note *note)
+static int live_through(fleet_node *n, pawl_work *work, dialogs_note *note)
 {
     fleet *f = n->fleet;
     int number = -1, used = 0;
     const char *id = pawl_work_run_id(work);
     int is_root = sscanf(id, "run-%d%n", &number, &used) == 1 && !id[used];
-    watch_talk_execution(n, is_root ? number : -1, pawl_work_fence(work));
+    watch_dialog_execution(n, is_root ? number : -1, pawl_work_fence(work));
     n->working = is_root ? number + 1 : FLEET_RUNS + 1;
     if (is_root)
         f->all[number].inside++;
@@ -191,29 +195,30 @@ static const char *do_work(pawl_work *work, const char *input)
 {
     fleet_node *n = the_fleet->current;
     fleet *f = n->fleet;
-    talk_task task;
+    dialog_task task;
     if (n->plan.dead)
         return killed(work);
-    if (!talk_task_read(&task, input)) {
+    if (!dialog_task_read(&task, input)) {
         fleet_wrong(f, "work without a task: %.80s", input);
         return killed(work);
     }
     int is_known = counts(n);
-    talks_note *note = NULL;
+    dialogs_note *note = NULL;
     if (is_known) {
         note = note_execution(n, work, input);
-        talks_log *log = talks_log_of(&f->talked, pawl_work_run_id(work), task.generation);
+        dialogs_log *log = dialogs_log_of(&f->dialog_log, pawl_work_run_id(work), task.generation);
         if (log && task.seen > log->count)
             fleet_wrong(f, "%s has seen more than it was told", pawl_work_run_id(work));
         if (log && task.seen > log->sealed)
             log->sealed = task.seen;
     }
-    talks_deed *deed = talks_deed_of(&f->talked, pawl_work_run_id(work), task.seed, task.at);
-    if (deed && is_known)
-        deed->done = ++f->talked.stamp;
+    dialogs_step *step =
+        dialogs_step_of(&f->dialog_log, pawl_work_run_id(work), task.seed, task.at);
+    if (step && is_known)
+        step->done = ++f->dialog_log.stamp;
     if (!live_through(n, work, note))
         return killed(work);
-    return talk_work(work, &task, input);
+    return dialog_work(work, &task, input);
 }
 
 /* Some fail at first; some so often that people have to look. */
@@ -221,26 +226,27 @@ static const char *clean_up(pawl_work *work, const char *input, int is_undo)
 {
     fleet_node *n = the_fleet->current;
     fleet *f = n->fleet;
-    talk_task task;
+    dialog_task task;
     char inner[256] = "";
     if (n->plan.dead)
         return killed(work);
     pawl_get_json(input, "/input", inner, sizeof inner);
-    if (!talk_task_read(&task, inner[0] ? inner : input)) {
+    if (!dialog_task_read(&task, inner[0] ? inner : input)) {
         fleet_wrong(f, "nothing to clean up: %.80s", input);
         return killed(work);
     }
     int is_known = counts(n);
-    talks_note *note = is_known ? note_execution(n, work, input) : NULL;
-    talks_deed *deed = talks_deed_of(&f->talked, pawl_work_run_id(work), task.seed, task.at);
-    if (!deed) {
+    dialogs_note *note = is_known ? note_execution(n, work, input) : NULL;
+    dialogs_step *step =
+        dialogs_step_of(&f->dialog_log, pawl_work_run_id(work), task.seed, task.at);
+    if (!step) {
         fleet_wrong(f, "more is cleaned up than there can be");
         return killed(work);
     }
     int64_t bad = chance_mix(task.seed + (uint64_t)task.at) % 16 == 0 ? 4 : task.seed % 4 == 0;
-    int succeeds = ++deed->cleaned > bad;
+    int succeeds = ++step->cleaned > bad;
     if (succeeds && is_known)
-        deed->undone = ++f->talked.stamp;
+        step->undone = ++f->dialog_log.stamp;
     fleet_count(f, is_undo ? TALLY_UNDOS : TALLY_FINALLYS);
     if (!live_through(n, work, note))
         return killed(work);
@@ -264,28 +270,28 @@ static void count_left(void *arg)
     ((fleet *)arg)->left++;
 }
 
-static const char *do_talk(pawl_run *run, const char *input)
+static const char *do_dialog(pawl_run *run, const char *input)
 {
     fleet_node *n = pawl_arg(run);
     fleet *f = n->fleet;
-    talk t;
-    if (!talk_read(&t, input)) {
-        fleet_wrong(f, "a talk about nothing: %.80s", input);
+    dialog t;
+    if (!dialog_read(&t, input)) {
+        fleet_wrong(f, "a dialog about nothing: %.80s", input);
         return "null";
     }
     f->entered++;
     pawl_defer(run, count_left, f);
-    talk_world world = {seen, told, f, f->odds.runs};
-    return talk_run(run, &t, do_work, &world);
+    dialog_world world = {seen, told, f, f->odds.runs};
+    return dialog_run(run, &t, do_work, &world);
 }
 
-void talks_register(fleet_node *n)
+void dialogs_register(fleet_node *n)
 {
     the_fleet = n->fleet;
-    pawl_register_workflow(n->engine, "talk", do_talk, PAWL_WORKFLOW(.arg = n));
+    pawl_register_workflow(n->engine, "dialog", do_dialog, PAWL_WORKFLOW(.arg = n));
     if (n->lacks)
         return;
-    pawl_register_work(n->engine, "talk", do_work, NULL);
+    pawl_register_work(n->engine, "dialog", do_work, NULL);
     pawl_register_work(n->engine, "undo", do_undo, NULL);
     pawl_register_work(n->engine, "final", do_final, NULL);
 }

@@ -1,16 +1,16 @@
-/* The model of talks: what must hold of the journal of one generation, however others have
+/* The model of dialogs: what must hold of the journal of one generation, however others have
  * meddled. It knows pawl.h and docs/format.md, and nothing of src.
  *
- * Its ops are those of the talk, in this order, and none besides; only where it was left there may
- * be fewer. Each has one answer at most, and none once it was abandoned. What was to be undone was,
- * last first, and nothing else; finallys at every end. */
+ * Its ops are those of the dialog, in this order, and none besides; only where it was left there
+ * may be fewer. Each has one answer at most, and none once it was abandoned. What was to be undone
+ * was, last first, and nothing else; finallys at every end. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "talk.h"
+#include "dialog.h"
 
 /* The other kinds of docs/format.md. */
 enum {
@@ -41,10 +41,10 @@ typedef struct line {
 } line;
 
 typedef struct script {
-    line at[TALK_SCRIPT];
+    line at[DIALOG_SCRIPT];
     size_t count;
-    int knows[TALK_BOXES]; /* keys of its state that it need not ask for */
-    int leaves;            /* some of what arrives is not looked at */
+    int knows[DIALOG_BOXES]; /* keys of its state that it need not ask for */
+    int leaves;              /* some of what arrives is not looked at */
 } script;
 
 static line *put(script *s, int64_t kind, const char *format, ...)
@@ -61,17 +61,17 @@ static line *put(script *s, int64_t kind, const char *format, ...)
     return l;
 }
 
-static line *put_work(script *s, const talk_op *op, int at)
+static line *put_work(script *s, const dialog_op *op, int at)
 {
-    return op->way % 2 ? put(s, ROW_CALL, "talk") : put(s, ROW_STEP, "do-%d", at);
+    return op->way % 2 ? put(s, ROW_CALL, "dialog") : put(s, ROW_STEP, "do-%d", at);
 }
 
-static void put_parts(script *s, const talk_op *op)
+static void put_parts(script *s, const dialog_op *op)
 {
     for (int i = 0; i < op->count; i++) {
         switch (op->parts[i]) {
         case PART_CALL:
-            put(s, ROW_CALL, "talk");
+            put(s, ROW_CALL, "dialog");
             break;
         case PART_STEP:
             put(s, ROW_STEP_LATER, "part-%d", i);
@@ -80,11 +80,11 @@ static void put_parts(script *s, const talk_op *op)
             put(s, ROW_SLEEP, "%s", "");
             break;
         case PART_RECEIVE:
-            put(s, TALK_ROW_RECEIVE, "box-%d", i % 2);
-            s->leaves |= op->kind == TALK_KEEP && op->way % 3 == 2;
+            put(s, DIALOG_ROW_RECEIVE, "box-%d", i % 2);
+            s->leaves |= op->kind == DIALOG_KEEP && op->way % 3 == 2;
             break;
         default:
-            put(s, TALK_ROW_CHILD, "talk");
+            put(s, DIALOG_ROW_CHILD, "dialog");
         }
     }
 }
@@ -97,63 +97,63 @@ static void put_get(script *s, int key)
     s->knows[key] = 1;
 }
 
-static void put_op(script *s, const talk_op *op, int at, const talk_story *story)
+static void put_op(script *s, const dialog_op *op, int at, const dialog_context *story)
 {
     char whom[32];
     switch (op->kind) {
-    case TALK_STEP:
+    case DIALOG_STEP:
         put_work(s, op, at);
         break;
-    case TALK_DO:
+    case DIALOG_DO:
         put_work(s, op, at)->is_deed = 1;
         put(s, ROW_UNDO, "undo");
         break;
-    case TALK_SAGA:
+    case DIALOG_SAGA:
         put(s, ROW_UNDO_OF, "undo");
         put_work(s, op, at);
         break;
-    case TALK_FINALLY:
+    case DIALOG_FINALLY:
         put(s, ROW_FINALLY, "final");
         break;
-    case TALK_SLEEP:
+    case DIALOG_SLEEP:
         put(s, ROW_SLEEP, "%s", "");
         break;
-    case TALK_RECEIVE:
-        put(s, TALK_ROW_RECEIVE, "box-%d", op->box);
+    case DIALOG_RECEIVE:
+        put(s, DIALOG_ROW_RECEIVE, "box-%d", op->box);
         break;
-    case TALK_ALL:
-    case TALK_ANY:
-    case TALK_KEEP:
-    case TALK_NEST:
+    case DIALOG_ALL:
+    case DIALOG_ANY:
+    case DIALOG_KEEP:
+    case DIALOG_NEST:
         put_parts(s, op);
         break;
-    case TALK_CHILD:
-    case TALK_TRY_CHILD:
-    case TALK_DETACHED:
-        put(s, TALK_ROW_CHILD, "talk");
+    case DIALOG_CHILD:
+    case DIALOG_TRY_CHILD:
+    case DIALOG_DETACHED:
+        put(s, DIALOG_ROW_CHILD, "dialog");
         break;
-    case TALK_TELL:
+    case DIALOG_TELL:
         put(s, ROW_RANDOM, "%s", "");
         put(s, ROW_TELL, "box-%d", op->box);
         break;
-    case TALK_SET:
-        put(s, TALK_ROW_SET, "key-%d", op->box);
+    case DIALOG_SET:
+        put(s, DIALOG_ROW_SET, "key-%d", op->box);
         s->knows[op->box] = 1;
         break;
-    case TALK_GET:
+    case DIALOG_GET:
         put_get(s, op->box);
         break;
-    case TALK_OF:
+    case DIALOG_OF:
         snprintf(whom, sizeof whom, "run-%d", op->whom % story->roots);
         if (strcmp(whom, story->id) == 0)
             put_get(s, op->box);
         else
             put(s, ROW_STATE_OF, "%.16s/key-%d", whom, op->box);
         break;
-    case TALK_NOW:
+    case DIALOG_NOW:
         put(s, ROW_NOW, "%s", "");
         break;
-    case TALK_KINDS:
+    case DIALOG_KINDS:
         break;
     }
 }
@@ -161,7 +161,7 @@ static void put_op(script *s, const talk_op *op, int at, const talk_story *story
 /* ---- The rows ---- */
 
 typedef struct reader {
-    talk_story *s;
+    dialog_context *s;
     script script;
     size_t ops;           /* so many lines of it are there */
     int64_t ending;       /* seq of the row that says how it ends; 0: none */
@@ -191,14 +191,14 @@ static const program_row *row_at(const reader *r, int64_t seq)
 
 static int is_op(const program_row *row)
 {
-    return row->kind > TALK_ROW_STARTED && row->kind < ROW_OPS_END &&
-           row->kind != TALK_ROW_ABANDON && row->kind != TALK_ROW_ENDING &&
-           row->kind != TALK_ROW_CLEAN_UP;
+    return row->kind > DIALOG_ROW_STARTED && row->kind < ROW_OPS_END &&
+           row->kind != DIALOG_ROW_ABANDON && row->kind != DIALOG_ROW_ENDING &&
+           row->kind != DIALOG_ROW_CLEAN_UP;
 }
 
 static int is_answer(const program_row *row)
 {
-    return row->kind >= TALK_ROW_DONE && row->kind <= TALK_ROW_MESSAGE;
+    return row->kind >= DIALOG_ROW_DONE && row->kind <= DIALOG_ROW_MESSAGE;
 }
 
 static const program_row *answer_of(const reader *r, int64_t op)
@@ -219,10 +219,10 @@ static int is_asked_for(const program_row *row, const line *l)
 static int has_succeeded(const reader *r, const program_row *row)
 {
     const program_row *answer = answer_of(r, row->seq);
-    return row->kind == ROW_STEP || (answer && answer->kind == TALK_ROW_DONE);
+    return row->kind == ROW_STEP || (answer && answer->kind == DIALOG_ROW_DONE);
 }
 
-/* The ops are those of the talk, and what must not be torn apart is together. */
+/* The ops are those of the dialog, and what must not be torn apart is together. */
 static void see_ops(reader *r)
 {
     const program_row *last = NULL;
@@ -241,10 +241,10 @@ static void see_ops(reader *r)
         r->ops++;
         last = row;
     }
-    int is_whole = r->s->end == TALK_DONE || r->s->end == TALK_AGAIN;
+    int is_whole = r->s->end == DIALOG_DONE || r->s->end == DIALOG_AGAIN;
     if (is_whole && r->ops < r->script.count)
         wrong(r, "it has ended before \"%s\"", r->script.at[r->ops].name);
-    if (r->s->end != TALK_LEFT && last && r->script.at[r->ops - 1].is_deed &&
+    if (r->s->end != DIALOG_LEFT && last && r->script.at[r->ops - 1].is_deed &&
         has_succeeded(r, last))
         wrong(r, "row %" PRId64 " was done, and what undoes it is not registered", last->seq);
 }
@@ -252,18 +252,18 @@ static void see_ops(reader *r)
 static void see_fired(reader *r, const program_row *row, const program_row *about)
 {
     int64_t until = pawl_get_int(about->data ? about->data : "null", "", 0);
-    if (row->kind == TALK_ROW_FIRED && row->at_ms < until)
+    if (row->kind == DIALOG_ROW_FIRED && row->at_ms < until)
         wrong(r, "row %" PRId64 ": it woke before its time", row->seq);
-    if (row->kind == TALK_ROW_MESSAGE && about->kind != TALK_ROW_RECEIVE)
+    if (row->kind == DIALOG_ROW_MESSAGE && about->kind != DIALOG_ROW_RECEIVE)
         wrong(r, "row %" PRId64 ": a message for what does not receive", row->seq);
 }
 
-/* Who has an answer is not abandoned any more. */
+/* A future that has an answer is not abandoned any more. */
 static void see_abandon(reader *r, size_t at)
 {
     const program_row *row = &r->s->rows[at];
     for (size_t i = 0; i < at; i++)
-        if (is_answer(&r->s->rows[i]) && talk_abandons(row->data, r->s->rows[i].op))
+        if (is_answer(&r->s->rows[i]) && dialog_abandons(row->data, r->s->rows[i].op))
             wrong(r, "op %" PRId64 " is abandoned, and had its answer", r->s->rows[i].op);
 }
 
@@ -272,10 +272,10 @@ static void see_answers(reader *r)
 {
     for (size_t i = 0; i < r->s->count; i++) {
         const program_row *row = &r->s->rows[i];
-        if (row->kind == TALK_ROW_ENDING && row != r->h)
+        if (row->kind == DIALOG_ROW_ENDING && row != r->h)
             wrong(r, "it ends twice");
-        r->s->heard += row->kind == TALK_ROW_MESSAGE;
-        if (row->kind == TALK_ROW_ABANDON)
+        r->s->heard += row->kind == DIALOG_ROW_MESSAGE;
+        if (row->kind == DIALOG_ROW_ABANDON)
             see_abandon(r, i);
         if (!is_answer(row))
             continue;
@@ -289,7 +289,7 @@ static void see_answers(reader *r)
             const program_row *old = &r->s->rows[j];
             if (is_answer(old) && old->op == row->op)
                 wrong(r, "op %" PRId64 " has two answers", row->op);
-            if (old->kind == TALK_ROW_ABANDON && talk_abandons(old->data, row->op))
+            if (old->kind == DIALOG_ROW_ABANDON && dialog_abandons(old->data, row->op))
                 wrong(r, "op %" PRId64 " was abandoned, and has an answer", row->op);
         }
     }
@@ -315,8 +315,8 @@ static int is_clean(const program_row *row, int finallys)
 /* The clean-up at *next or behind it must be the one of `of`, and done. */
 static void see_clean_up(reader *r, size_t *next, const program_row *of)
 {
-    const talk_story *s = r->s;
-    while (*next < s->count && s->rows[*next].kind != TALK_ROW_CLEAN_UP)
+    const dialog_context *s = r->s;
+    while (*next < s->count && s->rows[*next].kind != DIALOG_ROW_CLEAN_UP)
         ++*next;
     if (*next == s->count) {
         wrong(r, "what row %" PRId64 " has registered was not called", of->seq);
@@ -327,23 +327,23 @@ static void see_clean_up(reader *r, size_t *next, const program_row *of)
     if (pawl_get_int(row->data ? row->data : "null", "/of", 0) != of->seq)
         wrong(r, "clean-up %" PRId64 " is for %s, not for row %" PRId64, row->seq,
               row->data ? row->data : "nothing", of->seq);
-    if (!answer || answer->kind != TALK_ROW_DONE)
+    if (!answer || answer->kind != DIALOG_ROW_DONE)
         wrong(r, "clean-up %" PRId64 " was not done", row->seq);
 }
 
 static void see_clean_ups(reader *r)
 {
-    const talk_story *s = r->s;
-    int bad = s->end == TALK_FAILED || s->end == TALK_CANCELLED;
+    const dialog_context *s = r->s;
+    int bad = s->end == DIALOG_FAILED || s->end == DIALOG_CANCELLED;
     size_t next = 0;
-    if (s->end == TALK_LEFT)
+    if (s->end == DIALOG_LEFT)
         return;
     for (int finallys = !bad; finallys <= 1; finallys++)
         for (size_t i = s->count; i-- > 0;)
             if (is_clean(&s->rows[i], finallys))
                 see_clean_up(r, &next, &s->rows[i]);
     for (; next < s->count; next++)
-        if (s->rows[next].kind == TALK_ROW_CLEAN_UP)
+        if (s->rows[next].kind == DIALOG_ROW_CLEAN_UP)
             wrong(r, "clean-up %" PRId64 " is one too many", s->rows[next].seq);
 }
 
@@ -351,31 +351,32 @@ static void see_clean_ups(reader *r)
 
 static void see_end(reader *r)
 {
-    static const char *const HOW[] = {[TALK_DONE] = "done",
-                                      [TALK_FAILED] = "failed",
-                                      [TALK_CANCELLED] = "cancelled",
-                                      [TALK_AGAIN] = "again",
-                                      [TALK_LEFT] = ""};
-    const talk_story *s = r->s;
-    if (r->h && s->end != TALK_LEFT && strcmp(r->h->name, HOW[s->end]) != 0)
+    static const char *const HOW[] = {[DIALOG_DONE] = "done",
+                                      [DIALOG_FAILED] = "failed",
+                                      [DIALOG_CANCELLED] = "cancelled",
+                                      [DIALOG_AGAIN] = "again",
+                                      [DIALOG_LEFT] = ""};
+    const dialog_context *s = r->s;
+    if (r->h && s->end != DIALOG_LEFT && strcmp(r->h->name, HOW[s->end]) != 0)
         wrong(r, "it was to end %s, and has ended %s", r->h->name, HOW[s->end]);
-    if (s->end == TALK_AGAIN && (s->count == 0 || s->rows[s->count - 1].kind != TALK_ROW_CONTINUED))
+    if (s->end == DIALOG_AGAIN &&
+        (s->count == 0 || s->rows[s->count - 1].kind != DIALOG_ROW_CONTINUED))
         wrong(r, "it goes on, and does not say so");
-    if (s->end != TALK_DONE)
+    if (s->end != DIALOG_DONE)
         return;
     int64_t heard = pawl_get_int(s->output ? s->output : "null", "/heard", -1);
     if (r->script.leaves ? heard > s->heard : heard != s->heard)
         wrong(r, "it has heard %" PRId64 " messages, and was given %" PRId64, heard, s->heard);
 }
 
-const char *talk_check(talk_story *s, char out[512])
+const char *dialog_check(dialog_context *s, char out[512])
 {
     reader r = {.s = s};
     s->heard = 0;
-    for (int i = 0; i < s->talk.count; i++)
-        put_op(&r.script, &s->talk.ops[i], i, s);
+    for (int i = 0; i < s->dialog.count; i++)
+        put_op(&r.script, &s->dialog.ops[i], i, s);
     for (size_t i = 0; i < s->count && !r.h; i++)
-        if (s->rows[i].kind == TALK_ROW_ENDING)
+        if (s->rows[i].kind == DIALOG_ROW_ENDING)
             r.h = &s->rows[i];
     r.ending = r.h ? r.h->seq : 0;
     see_numbers(&r);
@@ -387,7 +388,7 @@ const char *talk_check(talk_story *s, char out[512])
     return out[0] ? out : NULL;
 }
 
-int talk_abandons(const char *data, int64_t op)
+int dialog_abandons(const char *data, int64_t op)
 {
     int64_t count = pawl_get_count(data ? data : "null", "");
     for (int64_t i = 0; i < count; i++) {

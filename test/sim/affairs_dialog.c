@@ -1,4 +1,4 @@
-/* What others do to talks: start them, send them messages with and without keys, cancel them, and
+/* What others do to dialogs: start them, send them messages with and without keys, cancel them, and
  * redrive them when they have failed. What is answered is checked at once, as far as it can be
  * known; the rest when all is over. */
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 
 enum { REDRIVES_MAX = 2, NUDGE_MS = 60000 };
 
-static fleet_run *some_talk(fleet *f)
+static fleet_run *some_dialog(fleet *f)
 {
     fleet_run *run = &f->all[chance_between(&f->chance, 0, f->odds.runs - 1)];
-    for (int i = 0; i < f->odds.runs && !run->talks; i++)
+    for (int i = 0; i < f->odds.runs && !run->is_dialog; i++)
         run = &f->all[i];
-    return run->talks ? run : NULL;
+    return run->is_dialog ? run : NULL;
 }
 
 static int is_over(int64_t phase)
@@ -34,10 +34,10 @@ static watch_row read_row(fleet *f, const fleet_run *run)
 
 static void put_input(const fleet_run *run, char out[96])
 {
-    talk_input(run->talk_seed, 0, run->talk_left, out);
+    dialog_input(run->dialog_seed, 0, run->dialog_left, out);
 }
 
-void talks_start(fleet *f, fleet_node *n, fleet_run *run)
+void dialogs_start(fleet *f, fleet_node *n, fleet_run *run)
 {
     char input[96];
     int64_t hits = affairs_begin(n), created = -1;
@@ -46,8 +46,8 @@ void talks_start(fleet *f, fleet_node *n, fleet_run *run)
                             .delay_ms = run->delay_ms,
                             .deadline_ms = run->deadline_ms,
                             .created = &created};
-    pawl_code rc = pawl_start(n->engine, "talk", run->id, input, &o);
-    fleet_tell(f, "node %d starts the talk %s: %d", n->index, run->id, (int)rc);
+    pawl_code rc = pawl_start(n->engine, "dialog", run->id, input, &o);
+    fleet_tell(f, "node %d starts the dialog %s: %d", n->index, run->id, (int)rc);
     if (!affairs_end(n, hits, rc) && rc != PAWL_OK)
         fleet_wrong(f, "%s cannot be started: %d", run->id, (int)rc);
     if (rc != PAWL_OK)
@@ -59,15 +59,15 @@ void talks_start(fleet *f, fleet_node *n, fleet_run *run)
 
 /* ---- Sending ---- */
 
-talks_sent *talks_new_sent(talks *all)
+dialogs_sent *dialogs_new_sent(dialogs *all)
 {
-    return all->sent_count < TALKS_SENT ? &all->sent[all->sent_count++] : NULL;
+    return all->sent_count < DIALOGS_SENT ? &all->sent[all->sent_count++] : NULL;
 }
 
 /* One that has a key and was sent to this run before. */
-static talks_sent *some_sent(fleet *f, const char *id)
+static dialogs_sent *some_sent(fleet *f, const char *id)
 {
-    talks *all = &f->talked;
+    dialogs *all = &f->dialog_log;
     if (all->sent_count == 0)
         return NULL;
     int from = (int)chance_between(&f->chance, 0, all->sent_count - 1);
@@ -78,7 +78,7 @@ static talks_sent *some_sent(fleet *f, const char *id)
 }
 
 typedef struct sending {
-    talks_sent *what;
+    dialogs_sent *what;
     const fleet_run *run; /* NULL: a child */
     int perhaps;          /* it may have been sent before: then its key is known */
     int again;            /* it was sent before, for sure … */
@@ -90,7 +90,7 @@ typedef struct sending {
 static pawl_code put(fleet_node *n, sending *s)
 {
     char message[64], input[96] = "null";
-    const talks_sent *what = s->what;
+    const dialogs_sent *what = s->what;
     snprintf(message, sizeof message, "{\"m\":\"%s%" PRIu64 "\"}", s->other ? "x" : "s",
              what->number);
     pawl_start_options start = {.size = sizeof start};
@@ -101,18 +101,18 @@ static pawl_code put(fleet_node *n, sending *s)
         put_input(s->run, input);
         start.delay_ms = s->run->delay_ms;
         start.deadline_ms = s->run->deadline_ms;
-        o.start = "talk";
+        o.start = "dialog";
         o.start_input = input;
         o.start_options = &start;
     }
     return pawl_send(n->engine, what->id, what->box ? "box-1" : "box-0", message, &o);
 }
 
-/* Is the answer one that there may be? Somebody may have redriven the run meanwhile. */
+/* Is the answer one that there may be? The run may have been redriven meanwhile. */
 static void check_answer(fleet *f, const sending *s, pawl_code rc, const watch_row *before,
                          const watch_row *after)
 {
-    const talks_sent *what = s->what;
+    const dialogs_sent *what = s->what;
     int was_over = before->found && is_over(before->phase);
     int is_now = after->found && is_over(after->phase);
     if (rc == PAWL_OK && s->other)
@@ -135,14 +135,14 @@ static void check_answer(fleet *f, const sending *s, pawl_code rc, const watch_r
 
 static void note_answer(fleet *f, sending *s, pawl_code rc, int excused)
 {
-    talks_sent *what = s->what;
+    dialogs_sent *what = s->what;
     if (s->other) {
         f->tally->at[TALLY_CONFLICTS] += rc == PAWL_CONFLICT;
         return;
     }
     if (rc != PAWL_OK) {
-        if (!excused && !s->again && what == &f->talked.sent[f->talked.sent_count - 1])
-            f->talked.sent_count--; /* it was not sent */
+        if (!excused && !s->again && what == &f->dialog_log.sent[f->dialog_log.sent_count - 1])
+            f->dialog_log.sent_count--; /* it was not sent */
         return;
     }
     fleet_count(f, s->again ? TALLY_REPEATS : TALLY_SENDS);
@@ -154,18 +154,18 @@ static void note_answer(fleet *f, sending *s, pawl_code rc, int excused)
 /* An id that is no root's: `run` is NULL. */
 static void send_it(fleet *f, fleet_node *n, const char *id, fleet_run *run, int64_t phase)
 {
-    talks_sent *what = chance_of(&f->chance, 250) ? some_sent(f, id) : NULL;
+    dialogs_sent *what = chance_of(&f->chance, 250) ? some_sent(f, id) : NULL;
     sending s = {.run = run, .perhaps = what && what->key[0], .again = what && what->sure};
     s.other = s.again && chance_of(&f->chance, 300);
     if (!what) {
-        what = talks_new_sent(&f->talked);
+        what = dialogs_new_sent(&f->dialog_log);
         if (!what)
             return;
-        *what = (talks_sent){.number = ++f->talked.numbers,
-                             .box = (int)chance_between(&f->chance, 0, TALK_BOXES - 1)};
+        *what = (dialogs_sent){.number = ++f->dialog_log.numbers,
+                               .box = (int)chance_between(&f->chance, 0, DIALOG_BOXES - 1)};
         snprintf(what->id, sizeof what->id, "%s", id);
         if (chance_of(&f->chance, 500))
-            snprintf(what->key, sizeof what->key, "k%d", (int)f->talked.numbers);
+            snprintf(what->key, sizeof what->key, "k%d", (int)f->dialog_log.numbers);
     }
     s.what = what;
     watch_row before = {.found = 1, .phase = phase}, after;
@@ -238,7 +238,7 @@ static void note_redrive(fleet *f, fleet_run *run)
     run->redriven = 0;
     run->cancel = 0;
     run->hold = HOLD_NO;
-    f->talked.redriven = 1;
+    f->dialog_log.redriven = 1;
 }
 
 static void redrive(fleet *f, fleet_node *n, fleet_run *run)
@@ -248,7 +248,7 @@ static void redrive(fleet *f, fleet_node *n, fleet_run *run)
     if (run->redrives >= REDRIVES_MAX)
         return;
     snprintf(key, sizeof key, "r%d", run->redrives);
-    snprintf(from, sizeof from, "do-%d", (int)chance_between(&f->chance, 0, TALK_OPS - 1));
+    snprintf(from, sizeof from, "do-%d", (int)chance_between(&f->chance, 0, DIALOG_OPS - 1));
     pawl_redrive_options o = {.size = sizeof o};
     o.key = chance_of(&f->chance, 600) ? key : NULL;
     if (chance_of(&f->chance, 250))
@@ -280,9 +280,9 @@ static void redrive(fleet *f, fleet_node *n, fleet_run *run)
 
 /* ---- All of it ---- */
 
-void talks_meddle(fleet *f, fleet_node *n)
+void dialogs_act(fleet *f, fleet_node *n)
 {
-    fleet_run *run = some_talk(f);
+    fleet_run *run = some_dialog(f);
     if (!run)
         return;
     if (n->engine && chance_of(&f->chance, f->odds.send))
@@ -298,11 +298,11 @@ void talks_meddle(fleet *f, fleet_node *n)
 enum { LIST_MAX = 64 };
 
 /* Ids are copied: what is called changes the table. */
-static int list_ids(fleet *f, sqlite3_stmt *s, char ids[LIST_MAX][TALK_ID])
+static int list_ids(fleet *f, sqlite3_stmt *s, char ids[LIST_MAX][DIALOG_ID])
 {
     int count = 0;
     while (count < LIST_MAX && sqlite3_step(s) == SQLITE_ROW)
-        snprintf(ids[count++], TALK_ID, "%s", (const char *)sqlite3_column_text(s, 0));
+        snprintf(ids[count++], DIALOG_ID, "%s", (const char *)sqlite3_column_text(s, 0));
     sqlite3_reset(s);
     (void)f;
     return count;
@@ -316,9 +316,9 @@ static fleet_run *root_of(fleet *f, const char *id)
     return NULL;
 }
 
-void talks_nudge(fleet *f, fleet_node *n)
+void dialogs_nudge(fleet *f, fleet_node *n)
 {
-    char ids[LIST_MAX][TALK_ID];
+    char ids[LIST_MAX][DIALOG_ID];
     sqlite3_reset(f->dormant);
     sqlite3_bind_int64(f->dormant, 1, fleet_time(f) - NUDGE_MS);
     int count = list_ids(f, f->dormant, ids);
@@ -326,9 +326,9 @@ void talks_nudge(fleet *f, fleet_node *n)
         send_it(f, n, ids[i], root_of(f, ids[i]), 0);
 }
 
-void talks_release(fleet *f, fleet_node *n)
+void dialogs_release(fleet *f, fleet_node *n)
 {
-    char ids[LIST_MAX][TALK_ID];
+    char ids[LIST_MAX][DIALOG_ID];
     int count = list_ids(f, f->stuck, ids);
     for (int i = 0; i < count && n->engine; i++) {
         int64_t hits = affairs_begin(n);

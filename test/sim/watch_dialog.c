@@ -1,4 +1,4 @@
-/* Looking at talks while they work: what the database says of all of them at once, children too.
+/* Looking at dialogs while they work: what the database says of all of them at once, children too.
  * A transaction is seen as a whole or not at all, so what comes together must be there together. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ enum { HELD_MISMATCH = 2 };
 
 /* The columns of f->family. */
 typedef struct kin {
-    int64_t key, phase, held, wake_ms, owner, parent, parent_generation, rows, letters;
+    int64_t key, phase, held, wake_ms, owner, parent, parent_generation, rows, messages;
     int64_t parent_status, parent_now, ending;
     int wakes, cancelled, has_parent;
     const char *id, *reason;
@@ -36,26 +36,26 @@ static kin read_kin(sqlite3_stmt *s)
                  .parent_generation = sqlite3_column_int64(s, 8),
                  .cancelled = !is_null(s, 9),
                  .rows = sqlite3_column_int64(s, 10),
-                 .letters = sqlite3_column_int64(s, 11),
+                 .messages = sqlite3_column_int64(s, 11),
                  .parent_status = is_null(s, 12) ? -1 : sqlite3_column_int64(s, 12),
                  .parent_now = sqlite3_column_int64(s, 13),
                  .ending = sqlite3_column_int64(s, 14)};
 }
 
-/* Whoever has something to take is awake, unless it is held or has not begun. */
+/* A run that has a message to take is awake, unless it is held or has not begun. */
 static void see_sleep(fleet *f, const kin *k)
 {
     int asleep = !k->wakes || k->wake_ms > f->latest_ms;
     if (k->held || !asleep || (k->rows == 0 && k->owner == 0))
         return;
-    if (k->letters)
+    if (k->messages)
         fleet_wrong(f, "%s sleeps although something of kind %" PRId64 " has arrived", k->id,
-                    k->letters);
+                    k->messages);
     if (k->phase == 4 && !k->wakes)
         fleet_wrong(f, "%s is to be cleaned up, and sleeps", k->id);
 }
 
-/* Who is not waited for any more has been told so. */
+/* A future that is not waited for any more has been told so. */
 static void see_parent(fleet *f, const kin *k)
 {
     if (!k->has_parent || k->cancelled)
@@ -64,7 +64,7 @@ static void see_parent(fleet *f, const kin *k)
         fleet_wrong(f, "%s has a parent that is not there", k->id);
     else if (k->parent_status != 0 && k->parent_status != 4)
         fleet_wrong(f, "the parent of %s has ended, and it goes on", k->id);
-    else if (k->parent_generation < k->parent_now && !f->talked.redriven)
+    else if (k->parent_generation < k->parent_now && !f->dialog_log.redriven)
         fleet_wrong(f, "the parent of %s has begun anew, and it goes on", k->id);
 }
 
@@ -77,7 +77,7 @@ static void see_ending(fleet *f, const kin *k)
         fleet_wrong(f, "%s is failing, and its journal does not say so", k->id);
 }
 
-/* ---- Letters ---- */
+/* ---- Messages ---- */
 
 /* The op waits for one still. */
 static int is_open(fleet *f, int64_t key, int64_t generation, int64_t op)
@@ -89,39 +89,40 @@ static int is_open(fleet *f, int64_t key, int64_t generation, int64_t op)
     while (open && sqlite3_step(s) == SQLITE_ROW) {
         int64_t kind = sqlite3_column_int64(s, 0);
         const char *data = (const char *)sqlite3_column_text(s, 2);
-        open = kind != TALK_ROW_ENDING &&
-               !(kind >= TALK_ROW_DONE && sqlite3_column_int64(s, 1) == op) &&
-               !(kind == TALK_ROW_ABANDON && talk_abandons(data, op));
+        open = kind != DIALOG_ROW_ENDING &&
+               !(kind >= DIALOG_ROW_DONE && sqlite3_column_int64(s, 1) == op) &&
+               !(kind == DIALOG_ROW_ABANDON && dialog_abandons(data, op));
     }
     sqlite3_reset(s);
     return open;
 }
 
-static void see_letters(fleet *f)
+static void see_messages(fleet *f)
 {
-    sqlite3_stmt *s = f->letters;
+    sqlite3_stmt *s = f->messages;
     sqlite3_reset(s);
     sqlite3_bind_int64(s, 1, f->latest_ms);
     while (sqlite3_step(s) == SQLITE_ROW)
         if (is_open(f, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
                     sqlite3_column_int64(s, 2)))
-            fleet_wrong(f, "%s sleeps beside its letters", (const char *)sqlite3_column_text(s, 3));
+            fleet_wrong(f, "%s sleeps beside its messages",
+                        (const char *)sqlite3_column_text(s, 3));
     sqlite3_reset(s);
 }
 
 /* ---- The whole ---- */
 
-void talks_look(fleet *f)
+void dialogs_look(fleet *f)
 {
     sqlite3_stmt *s = f->family;
-    f->talked.live = 0;
-    f->talked.due_ms = INT64_MAX;
+    f->dialog_log.live = 0;
+    f->dialog_log.due_ms = INT64_MAX;
     sqlite3_reset(s);
     while (sqlite3_step(s) == SQLITE_ROW) {
         kin k = read_kin(s);
-        f->talked.live++;
-        if (k.wakes && !k.held && k.wake_ms < f->talked.due_ms)
-            f->talked.due_ms = k.wake_ms;
+        f->dialog_log.live++;
+        if (k.wakes && !k.held && k.wake_ms < f->dialog_log.due_ms)
+            f->dialog_log.due_ms = k.wake_ms;
         if (k.held == HELD_MISMATCH)
             fleet_wrong(f, "%s is held: %s", k.id, k.reason ? k.reason : "");
         see_sleep(f, &k);
@@ -129,5 +130,5 @@ void talks_look(fleet *f)
         see_ending(f, &k);
     }
     sqlite3_reset(s);
-    see_letters(f);
+    see_messages(f);
 }

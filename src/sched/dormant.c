@@ -1,0 +1,428 @@
+/* Dormant runs leave memory and come back; dormant.h has the protocol. Leaving is a matter of the
+ * run queue only; coming back is done by the thread that runs the node loop, on its connection. */
+#include "sched/dormant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "sched/claim.h"
+#include "sched/sched_internal.h"
+#include "sched/unit_retry.h"
+
+enum {
+    PAGE = 256,
+    READY_MAX = 1024,   /* runs that are ready: no further page is read */
+    CALLED_MAX = 65536, /* keys that are remembered; for more of them a look begins anew */
+    LOOK_MS = 1,        /* between two looks … */
+    FAILED_MS = 200,    /* … and after one that has failed */
+    ANEW_MS = 10000,
+};
+
+/* Only what the index has. */
+static const db_sql DUE = {"SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
+                           " AND (wake_at, run) > ($3, $4) ORDER BY wake_at, run LIMIT $5",
+                           "iiiii"};
+
+static const db_sql NEXT = {"SELECT min(wake_at) FROM {runs} WHERE owner = $1 AND wake_at > $2",
+                            "ii"};
+
+static const db_sql ROW = {"SELECT " CLAIM_COLUMNS
+                           ", r.fence, r.mail FROM {runs} r WHERE r.run = $1 AND r.owner = $2"
+                           " AND r.phase IN ({LIVE}, {FAILING})",
+                           "ii"};
+enum { ROW_FENCE = CLAIM_COLUMN_COUNT, ROW_MAIL };
+
+void dormant_forget(sched *s)
+{
+    dormant *all = &s->dormant;
+    *all = (dormant){.next_ms = INT64_MAX,
+                     .seen_ms = INT64_MIN,
+                     .reading_ms = INT64_MIN,
+                     .called = all->called,
+                     .called_room = all->called_room};
+}
+
+void dormant_free(sched *s)
+{
+    free(s->dormant.called);
+}
+
+/* The thread that runs the node loop looks as soon as it can. */
+static void call_node_loop(sched *s)
+{
+    if (!s->dormant.asks)
+        sched_call(s, 'd');
+    s->dormant.asks = 1;
+}
+
+/* ---- Leaving ---- */
+
+/* Is everything that is known of the run in its rows? */
+static int is_all_recorded(const pawl_run *run)
+{
+    const run_slot *slot = run->slot;
+    return !run->code.fiber && !run->nudged && !run->quarantine_level && !slot->put_off &&
+           !atomic_load(&run->hold_requested) && !slot->keeps && !slot->starved && !slot->marked &&
+           !atomic_load(&slot->cleared) && slot->trouble_ms == 0 && !slot->queued_work &&
+           !slot->asked_in && !run->draft.unit && !run->attempt.saved && !run->attempt.work &&
+           run->code.told.number == 0 && run->jobs.by_op.count == 0 &&
+           run->jobs.not_queued_count == 0 && run->untils.count == 0;
+}
+
+int dormant_leave(sched *s, pawl_run *run, int64_t until_ms)
+{
+    dormant *all = &s->dormant;
+    int64_t read_ms = all->reading_ms > all->seen_ms ? all->reading_ms : all->seen_ms;
+    sched_assert_locked(s);
+    if (s->only || atomic_load(&s->stopping) || !is_all_recorded(run))
+        return 0;
+    if (until_ms <= read_ms)
+        return 0;
+    if (all->count < DORMANT_FEW)
+        all->few[all->count] = run->lease.run;
+    all->many |= all->count >= DORMANT_FEW;
+    all->count++;
+    if (!all->anew_ns)
+        all->anew_ns = clock_deadline(s->host->mono_ns(s->host), ANEW_MS);
+    if (until_ms < all->next_ms) {
+        all->next_ms = until_ms; /* RULE L2-the-first-dormant-run-is-waited-for */
+        if (s->driven == DRIVEN_BY_THREADS)
+            call_node_loop(s); /* it may be waiting for a later time */
+    }
+    run_queue_forget(s, run);
+    return 1;
+}
+
+/* ---- Coming back ---- */
+
+/* The run is dormant no more. */
+static void forget_one(dormant *all, int64_t run)
+{
+    if (all->many) { /* whether it was one of them is not known: so there is always one left */
+        all->count -= all->count > 1;
+        return;
+    }
+    for (int64_t i = 0; i < all->count; i++)
+        if (all->few[i] == run) {
+            all->few[i] = all->few[--all->count];
+            return;
+        }
+}
+
+int dormant_list(const sched *s, int64_t *out, int *count)
+{
+    for (int64_t i = 0; !s->dormant.many && i < s->dormant.count; i++)
+        out[(*count)++] = s->dormant.few[i];
+    return !s->dormant.many;
+}
+
+void dormant_call(sched *s, int64_t run)
+{
+    dormant *all = &s->dormant;
+    sched_assert_locked(s);
+    if (all->called_count == all->called_room && all->called_count < CALLED_MAX) {
+        size_t room = all->called_room ? 2 * all->called_room : 64;
+        int64_t *more = realloc(all->called, room * sizeof *more);
+        all->called = more ? more : all->called;
+        all->called_room = more ? room : all->called_room;
+    }
+    if (all->called_count < all->called_room)
+        all->called[all->called_count++] = run;
+    else
+        all->anew = 1; /* it is due: a look finds it */
+    call_node_loop(s);
+}
+
+void dormant_anew(sched *s)
+{
+    sched_assert_locked(s);
+    s->dormant.anew = 1;
+    s->dormant.look_ns = 0; /* a caller that drives by hand may wait for its descriptor only */
+}
+
+int64_t dormant_due_ns(const sched *s)
+{
+    int64_t next_ms = s->dormant.next_ms;
+    if (s->dormant.count == 0 || next_ms == INT64_MAX)
+        return INT64_MAX;
+    int64_t now_ms = db_clock_now_ms(s->options.clock);
+    return clock_deadline(s->host->mono_ns(s->host), next_ms > now_ms ? next_ms - now_ms : 0);
+}
+
+int64_t dormant_next_ns(sched *s)
+{
+    dormant *all = &s->dormant;
+    sched_assert_locked(s);
+    if (all->called_count > 0)
+        return 0;
+    if (all->count == 0 || run_queue_ready_count(s) >= READY_MAX)
+        return INT64_MAX;
+    int64_t due = all->anew ? 0 : dormant_due_ns(s);
+    due = due < all->anew_ns ? due : all->anew_ns;
+    return due > all->look_ns ? due : all->look_ns;
+}
+
+void dormant_need_more(sched *s)
+{
+    if (s->dormant.count > 0 && s->dormant.next_ms <= sched_now_ms(s))
+        call_node_loop(s);
+}
+
+/* Leaves those keys in the list that are of dormant runs. */
+static size_t leave_dormant(sched *s, int64_t *list, size_t count)
+{
+    size_t kept = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        if (!run_queue_knows(s, list[i]))
+            list[kept++] = list[i];
+    pthread_mutex_unlock(&s->lock);
+    return kept;
+}
+
+/* The run as its row has it. NULL: it is not this node's any more, or memory is out (*failed). */
+static pawl_run *make_run(sched *s, db_stmt *row, int *failed)
+{
+    claim *c = claim_read(s, row);
+    pawl_run *run = NULL;
+    if (c && claim_is_for_us(c)) {
+        c->facts.lease.owner = c->found.owner;
+        c->facts.lease.fence = db_column(row, ROW_FENCE).i;
+        c->facts.generation = c->found.generation;
+        c->facts.mail = db_column(row, ROW_MAIL).i;
+        run = claim_make_run(c);
+    }
+    *failed |= !c || (claim_is_for_us(c) && !run);
+    if (run) {
+        run->slot->noted = c->noted;
+        /* RULE A2-a-dormant-run-is-given-back-when-it-is-held */
+        atomic_store(&run->hold_requested, c->found.held != 0);
+        run->slot->claims = 1;
+        run->slot->claimed_seq = c->found.seq;
+    }
+    if (c)
+        claim_free(c);
+    return run;
+}
+
+/* The runs of these keys, as far as they are still this node's, in a list. */
+static pawl_run *read_runs(sched *s, const int64_t *list, size_t count, int *failed)
+{
+    db_stmt *stmt;
+    error err = {0};
+    pawl_run *first = NULL, **last = &first;
+    *failed = db_begin(s->looks, &err) != PAWL_OK;
+    if (*failed)
+        return NULL;
+    *failed = db_prepare(s->looks, &ROW, &stmt, &err) != PAWL_OK;
+    for (size_t i = 0; !*failed && i < count; i++) {
+        const db_value values[] = {db_int(list[i]), db_int(s->node.id)};
+        db_step step = DB_FAILED;
+        if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
+            step = db_next(stmt, &err);
+        pawl_run *run = step == DB_ROW ? make_run(s, stmt, failed) : NULL;
+        *failed |= step == DB_FAILED;
+        db_reset(stmt);
+        if (run) {
+            *last = run;
+            last = &run->slot->next;
+        }
+    }
+    db_rollback(s->looks);
+    return first;
+}
+
+/* Runs come into memory, unless they have come there meanwhile, or the node stops. *failed: memory
+ * is out. */
+static void enter_runs(sched *s, pawl_run *list, int *failed)
+{
+    pthread_mutex_lock(&s->lock);
+    while (list) {
+        pawl_run *run = list;
+        list = run->slot->next;
+        run->slot->next = NULL;
+        int may_enter = !atomic_load(&s->stopping) && !run_queue_knows(s, run->lease.run);
+        int has_room = may_enter && run_queue_has_room(s);
+        *failed |= may_enter && !has_room;
+        if (!has_room) {
+            run_free(run);
+            continue;
+        }
+        forget_one(&s->dormant, run->lease.run);
+        run_queue_enter(s, run);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void bring_back(sched *s, int64_t *list, size_t count, int *failed)
+{
+    count = leave_dormant(s, list, count);
+    if (count > 0)
+        enter_runs(s, read_runs(s, list, count, failed), failed);
+}
+
+/* ---- Called ones ---- */
+
+static void bring_called(sched *s)
+{
+    int64_t list[PAGE];
+    for (int failed = 0; !failed;) {
+        pthread_mutex_lock(&s->lock);
+        dormant *all = &s->dormant;
+        size_t count = all->called_count < PAGE ? all->called_count : PAGE;
+        for (size_t i = 0; i < count; i++)
+            list[i] = all->called[--all->called_count];
+        pthread_mutex_unlock(&s->lock);
+        if (count == 0)
+            break;
+        bring_back(s, list, count, &failed);
+        if (!failed)
+            continue;
+        pthread_mutex_lock(&s->lock);
+        all->anew = 1; /* a look finds them: they are due */
+        all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* ---- Due ones ---- */
+
+typedef struct due_page {
+    int64_t list[PAGE]; /* keys of runs */
+    size_t count;
+    int64_t last_ms;
+    int64_t last_run;
+} due_page;
+
+static pawl_code read_page(sched *s, due_page *p, int64_t now_ms, error *err)
+{
+    db_stmt *stmt;
+    const db_value values[] = {db_int(s->node.id), db_int(now_ms), db_int(p->last_ms),
+                               db_int(p->last_run), db_int(PAGE)};
+    pawl_code rc = db_begin(s->looks, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_prepare(s->looks, &DUE, &stmt, err);
+    if (rc == PAWL_OK)
+        rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && p->count < PAGE && (step = db_next(stmt, err)) == DB_ROW) {
+        p->list[p->count++] = p->last_run = db_column(stmt, 0).i;
+        p->last_ms = db_column(stmt, 1).i;
+    }
+    if (step == DB_FAILED)
+        rc = err->code;
+    if (rc == PAWL_OK || step != DB_DONE)
+        db_reset(stmt);
+    db_rollback(s->looks);
+    return rc;
+}
+
+/* When the first run behind the ones that were read is due. */
+static int64_t read_next(sched *s, int64_t now_ms)
+{
+    error err = {0};
+    int64_t next = 0;
+    int found = 0;
+    const db_value values[] = {db_int(s->node.id), db_int(now_ms)};
+    if (db_begin(s->looks, &err) != PAWL_OK)
+        return now_ms;
+    pawl_code rc = db_number(s->looks, &NEXT, values, DB_COUNT(values), &next, &found, &err);
+    db_rollback(s->looks);
+    if (rc != PAWL_OK)
+        return now_ms;
+    /* min() of no rows is one row with NULL, which reads as 0. */
+    int is_there = found && next > now_ms; /* RULE L6-an-idle-node-does-not-look-for-ever */
+    return is_there ? next : INT64_MAX;
+}
+
+/* Notes how far the look reads, and where it begins. 0: nothing is due. */
+static int begin_look(sched *s, due_page *p, int64_t now_ms)
+{
+    dormant *all = &s->dormant;
+    int64_t now_ns = s->host->mono_ns(s->host);
+    pthread_mutex_lock(&s->lock);
+    /* RULE L2-dormant-runs-are-looked-for-from-the-first-row */
+    int anew = all->anew || now_ns >= all->anew_ns;
+    int due = all->count > 0 && (anew || all->next_ms <= now_ms);
+    if (due) {
+        if (anew) {
+            all->seen_ms = INT64_MIN;
+            all->anew_ns = clock_deadline(now_ns, ANEW_MS);
+            all->anew = 0;
+        }
+        all->reading_ms = now_ms;
+        all->next_ms = INT64_MAX; /* lowered by every run that leaves from here on */
+        p->last_ms = all->seen_ms <= now_ms ? all->seen_ms : INT64_MIN; /* the clock was set back */
+        p->last_run = all->seen_run;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return due;
+}
+
+static void end_look(sched *s, const due_page *p, int64_t next_ms, int64_t pause_ms)
+{
+    dormant *all = &s->dormant;
+    pthread_mutex_lock(&s->lock);
+    all->look_ns = pause_ms ? clock_deadline(s->host->mono_ns(s->host), pause_ms) : 0;
+    all->seen_ms = p->last_ms;
+    all->seen_run = p->last_run;
+    all->reading_ms = INT64_MIN;
+    if (next_ms < all->next_ms)
+        all->next_ms = next_ms;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Are there so few ready runs that others are to join them? */
+static int has_few_ready(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int few = run_queue_ready_count(s) < READY_MAX;
+    pthread_mutex_unlock(&s->lock);
+    return few;
+}
+
+static void bring_back_due(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (unit_retry_waits(s)) /* what could not be committed is not brought back */
+        s->dormant.look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
+    pthread_mutex_unlock(&s->lock);
+    bring_called(s);
+    int64_t now_ms = sched_now_ms(s);
+    due_page page = {.count = PAGE};
+    error err = {0};
+    int failed = 0;
+    if (unit_retry_waits(s) || !begin_look(s, &page, now_ms))
+        return;
+    const due_page begun = page;
+    while (page.count == PAGE && !failed && has_few_ready(s)) {
+        page.count = 0;
+        failed = read_page(s, &page, now_ms, &err) != PAWL_OK;
+        if (!failed)
+            bring_back(s, page.list, page.count, &failed);
+    }
+    if (failed) {
+        end_look(s, &begun, now_ms, FAILED_MS);
+        return;
+    }
+    if (page.count == PAGE) { /* there may be more */
+        end_look(s, &page, now_ms, 0);
+        return;
+    }
+    page.last_ms = now_ms;
+    page.last_run = INT64_MAX;
+    end_look(s, &page, read_next(s, now_ms), LOOK_MS);
+}
+
+int64_t dormant_turn(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->dormant.asks = 0; /* what changes from here on is called for again */
+    int64_t next = dormant_next_ns(s);
+    pthread_mutex_unlock(&s->lock);
+    if (s->host->mono_ns(s->host) < next)
+        return next;
+    bring_back_due(s);
+    return 0;
+}

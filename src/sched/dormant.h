@@ -1,0 +1,90 @@
+/* Dormant runs: they sleep, this node owns them, and they are not in memory.
+ *
+ * A run that falls asleep and has no room among the warm ones (warm_bytes) leaves memory. Nothing
+ * is written for that: its park has said everything, and its row still names this node as its
+ * owner. What the node knows of all its dormant runs is one number, the time when the first of them
+ * is due. So a million of them cost no memory. A dormant run comes back
+ *
+ *   when it is due        dormant_turn() reads pages of the rows of this node by wake_at
+ *   when it is called     something was sent to it, it is cancelled or held: dormant_call()
+ *
+ * by reading its row and its journal; there is no claim, and no commit.
+ *
+ * Which rows of this node are those of dormant runs? Those of runs that are neither in memory nor
+ * about to come there: a place is reserved under the run's key before a claim or a start is handed
+ * in (run_queue_reserve()). A row is read again after that was found, since a run that was in
+ * memory may have ended meanwhile.
+ *
+ * No run is passed over. Steps of a look, and of a run that leaves:
+ *   1. The look notes how far it is going to read, then reads the rows behind its last position.
+ *      Runs that are in memory are left out: their own timers wake them.
+ *   2. A run leaves only if it is due later than what a look has read or is reading; otherwise it
+ *      stays in memory, with its timer.
+ * A row whose wake_at is set to an earlier time by another process is found by its message, or by a
+ * look that begins at the first row, once in a while. */
+#ifndef SCHED_DORMANT_H
+#define SCHED_DORMANT_H
+
+#include <stdint.h>
+
+#include "run/run.h"
+
+struct sched;
+
+enum { DORMANT_FEW = 256 };
+
+/* Guarded by the lock of the scheduler. Only the thread that runs the node loop looks. */
+typedef struct dormant {
+    int64_t count;            /* dormant runs; some may have been deleted */
+    int many;                 /* there were more than `few` can have, since the node has joined */
+    int64_t few[DORMANT_FEW]; /* their keys, unless they are many: they are given back at a stop */
+    int64_t next_ms;          /* none is due before */
+    int64_t seen_ms;          /* the position of the last row that was read: its wake_at … */
+    int64_t seen_run;         /* … and its key */
+    int64_t reading_ms; /* rows are being read up to this time; INT64_MIN: no look is under way */
+    int64_t look_ns;    /* no look for what is due before that */
+    int64_t anew_ns;    /* when a look begins at the first row again */
+    int64_t *called;    /* keys of runs that are to come back */
+    size_t called_count;
+    size_t called_room;
+    int asks; /* the thread of the node loop was called, and has not heard of it yet */
+    int anew; /* the next look begins at the first row */
+} dormant;
+
+void dormant_free(struct sched *s);
+
+/* ---- With the lock held ---- */
+
+/* The run is about to sleep until `until_ms`. 1: it has left the run queue, and the caller frees
+ * it. 0: it stays in memory. */
+int dormant_leave(struct sched *s, pawl_run *run, int64_t until_ms);
+
+/* The run, which is this node's and not in memory, is to come back. */
+void dormant_call(struct sched *s, int64_t run);
+
+/* Some dormant run is due, and is perhaps before the position of the last look. */
+void dormant_anew(struct sched *s);
+
+/* When the first dormant run is due, as mono_ns; INT64_MAX: never. */
+int64_t dormant_due_ns(const struct sched *s);
+
+/* When the next look is due, as mono_ns; INT64_MAX: there is nothing to look for. */
+int64_t dormant_next_ns(struct sched *s);
+
+/* A runner has little left to do: is the thread of the node loop to be called, because more runs
+ * are due? */
+void dormant_need_more(struct sched *s);
+
+/* Adds the keys of all dormant runs to the list. 0: they are too many. */
+int dormant_list(const struct sched *s, int64_t *out, int *count);
+
+/* There are none: the scheduler is opened, or its node has left. */
+void dormant_forget(struct sched *s);
+
+/* ---- Without the lock ---- */
+
+/* For the thread that runs the node loop: brings back what was called or is due. Gives the time
+ * when there is something next; 0: there was something now. */
+int64_t dormant_turn(struct sched *s);
+
+#endif

@@ -1,0 +1,348 @@
+/* The scheduler of a node, for the files of src/sched: its runs, the threads that execute them, and
+ * the times at which they wake.
+ *
+ * A node owns runs. Each of them is in exactly one place (run_place): in the list of a runner, in a
+ * runner's hand, on its way through a commit, or among the timers. One lock guards the places; it
+ * is never held while code of the user runs or the database is asked. */
+#ifndef SCHED_SCHED_INTERNAL_H
+#define SCHED_SCHED_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/heap.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/loop_fds.h"
+#include "base/map.h"
+#include "db/key_block.h"
+#include "rows/node.h"
+#include "run/run.h"
+#include "sched/dormant.h"
+#include "sched/heartbeat.h"
+#include "sched/hold.h"
+#include "sched/node_ready.h"
+#include "sched/orphan_notes.h"
+#include "sched/quarantine.h"
+#include "sched/run_slot.h"
+#include "sched/sched.h"
+
+/* One runner more than threads: for a caller that drives by hand, while a thread of the engine that
+ * was given up may still be in a work function. */
+enum { SCHED_HAND = SCHED_RUNNERS_MAX, SCHED_RUNNERS };
+
+/* Connections of a node besides those of its committers, each with a lock of its own on the node's
+ * row. */
+enum { SCHED_SLOTS = 4 };
+
+typedef struct runner {
+    struct sched *sched;
+    int index; /* in sched.runners */
+    pthread_t thread;
+    pthread_cond_t cond;             /* signalled when there is something for this runner */
+    int started;                     /* `thread` was started, and is to be joined */
+    int runs;                        /* `thread` has not ended yet */
+    int waits;                       /* `thread` waits on `cond` */
+    int works;                       /* `thread` calls work functions and takes no runs
+                                        (work_threads.h) */
+    int late;                        /* the run, or job, was taken away from the work function that
+                                        `thread` is in */
+    atomic_int lost;                 /* `thread` was given up at a stop, and ends when the user's
+                                        function returns. Written with the lock held */
+    _Atomic(pawl_work *) in_work;    /* the work function that `thread` is in; NULL: in none, or the
+                                        work was taken from it (workers.c) */
+    _Atomic(pawl_run *) in_function; /* the run whose workflow function `thread` is in; NULL: none,
+                                        or the run was taken from it at a stop */
+    atomic_int busy;                 /* `thread` is in a work function */
+    _Atomic int64_t since_ns;        /* when it entered that work function */
+    _Atomic int64_t over_ns;         /* when the attempt runs out of time */
+    _Atomic(pawl_run *) answered;    /* runs whose units have their answers, the newest first */
+    pawl_run *first;                 /* the list of ready runs */
+    pawl_run *last;
+    int64_t count;   /* length of that list */
+    int64_t turns;   /* counts choices between a run and a job, so that jobs get their share */
+    int64_t taken;   /* runs taken in hand since this runner last drove the committers */
+    db_conn *reader; /* the connection that it reads with; NULL: it is not reading */
+} runner;
+
+struct sched {
+    sched_options options;
+    int forks; /* forks_count() of the process that the engine belongs to */
+    clock_source *host;
+    log_sink log;
+    run_host run_host; /* what runs may ask of the scheduler */
+    node node;
+    char origin[ID_TEXT_SIZE]; /* the id of the database */
+    keys run_keys;
+    fiber_pool *pool;
+    size_t warm_max; /* number of fibers beyond which a run that begins to wait is dropped */
+    heartbeat heartbeat;
+    db_conn *beats; /* writes heartbeats, on the heartbeat's thread if there is one, else in the
+                       node loop */
+    db_conn *looks; /* reads for the node loop, which must not wait for a writer */
+
+    pthread_mutex_t lock;
+    map runs;             /* row key -> pawl_run */
+    job_list jobs;        /* jobs that wait for a thread */
+    pawl_run *work_first; /* runs whose work function waits for a worker (work_threads.h) */
+    pawl_run *work_last;
+    pthread_cond_t work_cond; /* workers of work_threads.h wait here for runs and jobs */
+    atomic_int inbox_due;     /* another process may have sent something to runs of this node */
+    int64_t inbox_at_ns;      /* when the node loop last looked for that */
+    heap heap;                /* the timers of runs that sleep */
+    runner runners[SCHED_RUNNERS];
+    int runner_count;           /* runners that ready runs are given to, under threads */
+    int thread_count;           /* runners that have a thread */
+    atomic_int ticking;         /* the node loop checks the workers every few ms, or was asked to */
+    int ticks;                  /* `ticking` in the last round of the node loop */
+    int64_t worked_ns;          /* when the node loop last saw a worker in a work function */
+    int64_t claiming;           /* number of claims on their way */
+    map coming;                 /* row key -> this scheduler: claims and starts on their way */
+    map locked_claims;          /* row key -> claim that waits for a row lock of a foreign
+                                   transaction */
+    int64_t node_loop_ns;       /* when the node loop is due */
+    int node_loop_called;       /* the node loop was called before that */
+    _Atomic int64_t looks_done; /* twice the finished rounds of the node loop; odd: it is in one */
+    loop_fds fds;               /* the pipe of the driving thread, and the caller's event loop */
+    atomic_int stopping;        /* the driving thread stops: no function of the user is begun */
+    atomic_int stops;           /* how often the engine was told to stop */
+    atomic_int stops_heard;     /* `stops` when the driving thread noticed it last */
+    int stops_told;             /* `stops` when waiting calls were ended last */
+    sched_driven driven;        /* by which threads; one caller at a time */
+    pthread_t driver;           /* the calling thread that drives, unless DRIVEN_NOT */
+    pthread_cond_t undriven;    /* signalled when `driven` becomes DRIVEN_NOT */
+    pthread_cond_t ended;       /* signalled when a worker thread has ended */
+
+    node_ready node_ready; /* can the node execute what it claims? */
+
+    _Atomic int64_t open_node; /* the node that takes new runs; 0: none, or the engine leaves */
+    int64_t starting;          /* starts under way whose run this node is to own */
+    pthread_cond_t started;    /* signalled when `starting` becomes 0 */
+    const char *only;          /* claim this run and its family only; NULL: no restriction
+                                  (sched_drive_only()) */
+    atomic_int fenced;         /* another node has closed this one */
+
+    dormant dormant;
+    quarantine quarantine;
+    int64_t commits;            /* units of runs, and claims, that were committed so far */
+    pawl_run *troubled;         /* runs that wait for the next commit (storage_backoff.c) */
+    _Atomic int64_t trouble_ms; /* their common back-off; 0: the storage works */
+    int64_t trouble_at_ms;      /* when that back-off is over, and they try again */
+    atomic_int failing;         /* number of runs whose units wait for the storage (unit_retry.h) */
+    atomic_int doubts;          /* number of runs whose units are undecided */
+    int64_t unit_retry_held;    /* number of runs that are held because their record is refused */
+    int64_t unit_retry_looks;   /* how often the node loop has looked for their release */
+    int64_t fired_ms;           /* when the timers were looked at last */
+
+    /* Used by the node loop only. */
+    hold_walk walk;
+    node_sweep sweep;
+    orphan_notes orphan_notes;
+    chore_table chores;
+    int64_t family_ns; /* when the family of `only` is looked for next */
+    int64_t due_ms;    /* with due_run: the cursor in a long list of runs that are due */
+    int64_t due_run;   /* 0: the list is read from its beginning */
+};
+
+/* ---- Beginning and end (sched.c, drain.c) ---- */
+
+/* 1 in a child of fork(): nothing may be done there. A child that comes back from code of the user
+ * is ended, before it writes in the name of its parent and over its connections. */
+int sched_is_forked(const sched *s);
+void sched_end_child(const sched *s);
+
+/* Before runs are given back: record what their jobs have done, and commit what they have handed
+ * in. Takes drain_ms at most, or a second. 0: there are units left (drain.c). The engine stops, and
+ * no other thread drives. */
+int sched_drain(sched *s);
+
+/* The time between two rounds of the node loop: a second, or less if heartbeats have to be given
+ * more often. */
+int64_t sched_look_ns(const sched *s);
+
+/* ---- Places (run_queue.c); with the lock held ---- */
+
+/* Asserts that the lock is held, for functions that change the place of a run. */
+void sched_assert_locked(const sched *s);
+
+/* A run comes into memory in two steps. run_queue_reserve() reserves room for it before this node
+ * becomes its owner (0: memory is out); the room is kept as long as the claim or the start is
+ * counted, and the key is in `coming`. run_queue_enter() then makes the run ready. */
+int run_queue_reserve(sched *s, int64_t key);
+void run_queue_enter(sched *s, pawl_run *run);
+int run_queue_has_room(sched *s);                 /* for one run more */
+int run_queue_knows(const sched *s, int64_t key); /* the run is in memory, or about to come there */
+int64_t run_queue_ready_count(const sched *s);
+
+/* Moves of a run: to the list of ready runs of its fiber's runner, or of the one with the shortest
+ * list; to the list of this runner; to the timers; out of memory. */
+void run_queue_ready(sched *s, pawl_run *run);
+void run_queue_ready_on(sched *s, runner *r, pawl_run *run);
+void run_queue_sleep(sched *s, pawl_run *run, int64_t due_ms);
+void run_queue_forget(sched *s, pawl_run *run);
+
+void run_queue_collect(runner *r);       /* runs whose units are answered become ready */
+void run_queue_fire(sched *s);           /* runs whose timers are due become ready */
+pawl_run *run_queue_take(runner *r);     /* takes the next ready run in hand; NULL: none */
+int64_t run_queue_next_ns(sched *s);     /* when the first timer is due, as mono_ns */
+void run_queue_call_node_loop(sched *s); /* the node loop is to look at once */
+void run_queue_tell_end(sched *s, const pawl_run *run); /* wakes the waiters of the run */
+
+/* Something is there for the run: it wakes, or does not go to sleep. */
+void run_queue_nudge(sched *s, pawl_run *run);
+
+/* There is a job, or a quarantined run, for any runner: wakes one that waits. */
+void run_queue_call_one(sched *s);
+
+/* ---- Trouble with the storage (storage_backoff.c); with the lock held ---- */
+
+/* storage_backoff(): a read or a commit of the run has failed. The run waits with all other runs
+ * that have failed for the first commit that succeeds; or, if other runs were committed since its
+ * last failure, for a back-off of its own. storage_backoff_alone(): the caller knows that the
+ * trouble is the run's own. storage_backoff_wait(): the run has not failed, and waits with those
+ * that have. */
+void storage_backoff(sched *s, pawl_run *run);
+void storage_backoff_alone(sched *s, pawl_run *run);
+void storage_backoff_wait(sched *s, pawl_run *run);
+void storage_backoff_end(pawl_run *run);   /* the run waits no more */
+void storage_backoff_clock_back(sched *s); /* the clock was set back */
+void storage_backoff_asks(sched *s);       /* until a probe is answered nothing is begun */
+void storage_backoff_committed(sched *s);  /* something was committed: the storage works */
+
+/* ---- Without the lock ---- */
+
+/* Calls the driving thread by one byte into its pipe. Async-signal-safe. */
+void sched_call(sched *s, char what);
+
+/* 0: the node was closed, or the database was rewound: nothing of this node is recorded any
+ * more. */
+int sched_is_open(const sched *s);
+
+/* 0: another node may have taken over the runs of this one: no work function is called any more. */
+int sched_claim_is_good(sched *s);
+
+/* The run's unit has its answer: called by the leader of the group commit. */
+void run_queue_answered(sched *s, pawl_run *run);
+
+/* A worker enters a user's function: the node loop is to check the workers every few ms. */
+void sched_watch_workers(sched *s);
+
+/* ---- Notifications between processes; without the lock ---- */
+
+/* A notification of another process: the node loop and all waiters look. `arg` is the sched. */
+void run_queue_heard(void *arg);
+
+/* ---- Work functions (workers.c); without the lock ---- */
+
+/* The runner enters a work function, and leaves it. 0: the attempt ran out of time meanwhile, and
+ * the run is in other hands. */
+void sched_enter_work(runner *r, pawl_work *w);
+int sched_leave_work(runner *r, const pawl_work *w);
+
+/* Work functions of this run that are being called are asked to stop. With the lock held. */
+void workers_ask_to_stop(sched *s, pawl_run *run);
+
+/* Check the workers that are in work functions: the ready runs behind them go to other workers,
+ * threads are added, attempts run out of time. To be called every few ms while
+ * workers_is_working(). */
+void workers_look(sched *s);
+int workers_is_working(sched *s);
+
+/* By hand: attempts that are out of time are taken from their workers, and their runs go to `to`.
+ * With the lock held. */
+void workers_expire(sched *s, runner *to);
+
+/* Start and stop the worker threads. workers_stop() leaves a thread alone that is still in a user's
+ * function after drain_ms; workers_join() waits for such threads, before new ones are started. */
+pawl_code workers_start(sched *s, error *err);
+void workers_stop(sched *s);
+void workers_join(sched *s);
+
+/* Is a thread left in a function that has not returned? With the lock held. */
+int workers_has_lost(const sched *s);
+
+/* Is the calling thread a worker thread of this engine? With the lock held. */
+int workers_is_member(sched *s);
+
+/* ---- One run in hand (runner.c); without the lock ---- */
+
+/* Executes the run until it is in another place than this runner's hand. */
+void runner_take(runner *r, pawl_run *run);
+
+/* Calls the work function that the run wants, within its concurrency limit. 0: the attempt ran out
+ * of time, and the run is in other hands: nothing of it may be touched. */
+int runner_call_work(runner *r, pawl_run *run);
+
+/* What becomes of a run and its unit (runner_unit.c). runner_not_committed(): the unit was not
+ * committed. runner_lost(): another node has the run, as the refusal of this unit says.
+ * runner_forget(): the run is dropped from memory. runner_put_off_for(): the run is tried again
+ * from the journal, when the storage works again or, if the trouble is another, a little later. */
+void runner_not_committed(pawl_run *run);
+void runner_lost(pawl_run *run, const unit *u);
+void runner_forget(pawl_run *run);
+void runner_put_off_for(pawl_run *run, int storage);
+
+/* Memory is out. runner_starve(): for `what`; what the run has done is committed, then the run is
+ * put off, each time for longer, and at last held. runner_starved(): that commit has succeeded.
+ * runner_cut(): of the unit only what was done outside stays. runner_starve_cold(): the run has no
+ * fiber yet, and gets none. runner_starve_inside(): the function was left because memory was out;
+ * if that was once too often, the run is to be held (runner_leave()). */
+void runner_starve(pawl_run *run, const char *what);
+void runner_starve_inside(pawl_run *run);
+void runner_starve_cold(pawl_run *run);
+void runner_starved(pawl_run *run);
+void runner_cut(pawl_run *run);
+
+/* Reads what the function of the run wants to know (runner_read.c). */
+pawl_code runner_read(runner *r, pawl_run *run, error *err);
+
+/* Reads what has arrived for the run (runner_inbox.c), on a connection that is in a transaction. */
+pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err);
+
+/* Add to the unit how the function has ended, or that the run is held (runner_end.c). 0: memory is
+ * out. */
+int runner_add_outcome(pawl_run *run);
+int runner_add_hold(pawl_run *run);
+
+/* Apply the unit of a transactional step, instead of submitting it (runner_transact.c). 1: the
+ * function has failed, and the run is still in hand, with what it had recorded. 0: the unit counts
+ * as submitted. runner_transact_answered(): the unit has its answer; 1: runner_transact() reads
+ * it. */
+int runner_transact(runner *r, pawl_run *run);
+int runner_transact_answered(pawl_run *run, const unit *u);
+
+/* Parts of a turn, for runner_leave.c. runner_hand_in() hands in the unit; 1: the run is in hand
+ * again, since its transactional step has failed. runner_is_flushed(): everything that the run has
+ * recorded is durable; 0: it is on its way, and the run perhaps in another hand by now.
+ * runner_put_off(): the run is tried again from the journal a little later. */
+int runner_need_unit(pawl_run *run);
+int runner_hand_in(pawl_run *run);
+int runner_is_flushed(pawl_run *run);
+void runner_put_off(pawl_run *run);
+void runner_end_turn(pawl_run *run);
+
+/* Giving a run back (runner_leave.c). runner_leaves_here(): the run was held by hand, or the engine
+ * stops, so no other work function is begun. runner_is_to_be_held(): the function was left because
+ * of trouble for which the run is held. runner_leave(): 1: the fiber is to be resumed, to record
+ * jobs that have returned; 0: the run is not in hand any more. runner_give_back(): there is nothing
+ * left to record. */
+int runner_leaves_here(const pawl_run *run);
+int runner_is_to_be_held(const pawl_run *run);
+int runner_leave(pawl_run *run);
+void runner_give_back(pawl_run *run);
+
+/* ---- The node loop (node_loop.c); without the lock. Gives the number of things done ---- */
+
+int64_t node_loop_look(sched *s);
+
+/* Gives a heartbeat and does nothing else. 0: another node has closed this one. */
+int node_loop_beat(sched *s);
+
+/* ---- What runs ask (run_host.c fills the table of run/host.h) ---- */
+
+void run_host_init(sched *s, random_source *random);
+
+int sched_is_stopping(sched *s);     /* it stops, or was told to */
+int sched_is_told_to_stop(sched *s); /* it was told to, which the driving thread has not noticed */
+
+#endif
