@@ -354,14 +354,27 @@ static void once_free(once_fixture *s)
     free(s);
 }
 
+/* A session that was ended before is found out by the next call, which may be that of the node that
+ * begins: pawl_serve() then returns, and is called again. */
+static void *serve_in_peace(void *arg)
+{
+    once_fixture *s = arg;
+    pawl_code rc;
+    do
+        rc = pawl_serve(s->v.p);
+    while (passes(rc));
+    FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK);
+    return NULL;
+}
+
 static void end_in_peace(once_fixture *s)
 {
-    served_begin(&s->v);
+    assert_int_equal(pthread_create(&s->v.thread, NULL, serve_in_peace, s), 0);
     for (int64_t i = 0; i < s->runs; i++) {
         char id[32];
         name_of(i, id);
         pawl_code rc;
-        do /* a session that was ended is found out by the next call */
+        do /* here too */
             rc = pawl_wait(s->v.p, id, PAWL_FOREVER, NULL);
         while (passes(rc));
         FIXTURE_CODE(s->v.fixture, s->v.p, rc, PAWL_OK);
