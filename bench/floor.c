@@ -177,7 +177,7 @@ typedef struct settings {
 typedef struct bare {
     const bench_db *db;
     sqlite3 *file;
-    wal_keeper *keeper;
+    wal_checkpointer *checkpointer;
     settings set;
 } bare;
 
@@ -253,15 +253,15 @@ static bare bare_open(const bench_db *fresh, const floor_rows *rows)
         execute(b.file, OWN_TABLE);
     sqlite3 *copier = file_open(fresh->path);
     settings_apply(copier, &b.set);
-    b.keeper = wal_keeper_new(b.file, copier, b.set.wal_bytes, clock_system());
-    if (!b.keeper)
+    b.checkpointer = wal_checkpointer_new(b.file, copier, b.set.wal_bytes, clock_system());
+    if (!b.checkpointer)
         bench_die("floor: out of memory");
     return b;
 }
 
 static void bare_close(bare *b)
 {
-    wal_keeper_free(b->keeper);
+    wal_checkpointer_free(b->checkpointer);
     sqlite3_close(b->file);
 }
 
@@ -409,8 +409,8 @@ static void batch_write(bare *b, loop *l, const floor_rows *r, size_t from, size
     for (size_t i = from; i < to; i++)
         row_write(b, l, r, &r->rows[i]);
     step(b, l->commit);
-    if (wal_keeper_due(b->keeper))
-        wal_keeper_restart(b->keeper);
+    if (wal_checkpointer_due(b->checkpointer))
+        wal_checkpointer_restart(b->checkpointer);
 }
 
 static void batches_write(bare *b, loop *l, const floor_rows *r, size_t from, size_t end,

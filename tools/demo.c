@@ -108,7 +108,7 @@ static pid_t start(char *const argv[], int *from)
     return pid;
 }
 
-static int ended(pid_t pid)
+static int wait_for_end(pid_t pid)
 {
     int status = 0;
     waitpid(pid, &status, 0);
@@ -119,7 +119,7 @@ static void show(stage *s, const char *verb)
 {
     char *argv[] = {s->tool, (char *)verb, ID, "--db", s->url, NULL};
     printf("\n$ pawl %s %s\n", verb, ID);
-    ended(start(argv, NULL));
+    wait_for_end(start(argv, NULL));
 }
 
 /* Run the worker; kill it when it has begun this step. NULL: let it end. Gives its status. */
@@ -139,7 +139,7 @@ static int run_until_step(stage *s, const char *until)
     }
     if (in)
         fclose(in);
-    return ended(pid);
+    return wait_for_end(pid);
 }
 
 static void clean_up(const stage *s)

@@ -353,7 +353,7 @@ static pawl_code judge_message(const entry *e, void *arg, int *needed, error *er
 
 static pawl_code put_message(pawl *p, void *native, send_ask *ask, arena *memory, error *err)
 {
-    const run_mail *m = &ask->letter.mail;
+    const run_inbox_row *m = &ask->letter.row;
     entry e = {.p = p,
                .kind = OUTBOX_MESSAGE,
                .target = ask->id,

@@ -423,12 +423,12 @@ static void cancel_replaced_children(unit *u, const redrive_plan *s, int64_t now
         int64_t key = replaced_child(s, r);
         if (key == 0)
             continue;
-        run_mail m = {.run = key,
-                      .kind = INBOX_CANCEL,
-                      .name = SLICE_LIT(""),
-                      .by = SLICE_LIT(""),
-                      .at_ms = now,
-                      .data = SLICE_LIT("\"its parent begins anew\"")};
+        run_inbox_row m = {.run = key,
+                           .kind = INBOX_CANCEL,
+                           .name = SLICE_LIT(""),
+                           .by = SLICE_LIT(""),
+                           .at_ms = now,
+                           .data = SLICE_LIT("\"its parent begins anew\"")};
         run_try_cancel(u, &m, s->run);
     }
 }

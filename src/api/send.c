@@ -73,7 +73,7 @@ static const pawl_code AGAIN = PAWL_SUSPENDED;
 
 static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
 {
-    int has_key = ask->letter.mail.key.at != NULL;
+    int has_key = ask->letter.row.key.at != NULL;
     if (is_refused(u, rc, "moved")) {
         ask->moved = 1;
         return PAWL_OK;
@@ -99,7 +99,7 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
 
 static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
 {
-    int64_t run = ask->letter.mail.run;
+    int64_t run = ask->letter.row.run;
     int live = letter_write(u, &ask->letter);
     u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
     pawl_code rc = commit(s, u, run);
@@ -115,7 +115,7 @@ static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
 /* Starts the run with the message in its inbox, in one unit. */
 static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 {
-    run_mail *m = &ask->letter.mail;
+    run_inbox_row *m = &ask->letter.row;
     run_insert b;
     int64_t from = ask->begin_ms ? ask->begin_ms : m->at_ms;
     pawl_code rc = start_birth(s, &ask->start, from, m->by, &b, err);
@@ -138,7 +138,7 @@ static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 static pawl_code send_once(sched *s, const sight *v, send_ask *ask, error *err)
 {
     error absent = {0};
-    pawl_code rc = find_run(s, v, ask->id, &ask->letter.mail.run, &absent);
+    pawl_code rc = find_run(s, v, ask->id, &ask->letter.row.run, &absent);
     if (rc != PAWL_OK && !(rc == PAWL_NOTFOUND && ask->starts)) {
         *err = absent;
         return rc;
@@ -172,8 +172,8 @@ pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err)
 static pawl_code send(pawl *p, send_ask *ask, error *err)
 {
     sight v = {.shared = handle_read_pool(p)};
-    ask->letter.mail.by = slice_of(handle_name(p));
-    pawl_code rc = handle_time(p, &ask->letter.mail.at_ms, err);
+    ask->letter.row.by = slice_of(handle_name(p));
+    pawl_code rc = handle_time(p, &ask->letter.row.at_ms, err);
     return rc == PAWL_OK ? send_carry(handle_sched(p), &v, ask, err) : rc;
 }
 
@@ -191,7 +191,7 @@ pawl_code send_read_start(send_ask *ask, const pawl_send_options *o, const char 
 pawl_code send_read(letter *out, slice *id, const char *to, const char *mailbox,
                     const char *message, const pawl_send_options *o, error *err)
 {
-    run_mail *m = &out->mail;
+    run_inbox_row *m = &out->row;
     m->kind = INBOX_MESSAGE;
     pawl_code rc = argument_run_id(to, id, err);
     if (rc == PAWL_OK)
@@ -232,7 +232,7 @@ pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *me
 
 /* ---- Cancelling ---- */
 
-static pawl_code commit_cancel(sched *s, const run_mail *m, int again, error *err)
+static pawl_code commit_cancel(sched *s, const run_inbox_row *m, int again, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -267,7 +267,7 @@ static pawl_code cancel(pawl *p, slice id, slice reason, error *err)
 {
     buf words;
     sight v = {.shared = handle_read_pool(p)};
-    run_mail m = {.kind = INBOX_CANCEL, .name = SLICE_LIT(""), .by = slice_of(handle_name(p))};
+    run_inbox_row m = {.kind = INBOX_CANCEL, .name = SLICE_LIT(""), .by = slice_of(handle_name(p))};
     buf_init(&words, (size_t)PAWL_MAX_ID * 6 + 16);
     pawl_code rc = handle_time(p, &m.at_ms, err);
     if (rc == PAWL_OK)

@@ -43,14 +43,14 @@ typedef struct sqlite_conn {
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
     turnstile *turn;
-    _Atomic(wal_keeper *) keeper; /* figures are asked for by any thread */
-    sqlite_watch watch;           /* of a writer: are the files still the ones it opened? */
-    sqlite_wake *wake;            /* of a notifier's connection: all it has; NULL in memory */
-    int locked;                   /* memory: we hold the mutex */
-    int borrowed;                 /* the handle is the application's */
-    int rings;                    /* it checks by the ring that the file was not rewound: */
-    int before;                   /* rows changed on this handle when the transaction began */
-    sqlite_mark mark;             /* what it proves */
+    _Atomic(wal_checkpointer *) checkpointer; /* figures are asked for by any thread */
+    sqlite_watch watch; /* of a writer: are the files still the ones it opened? */
+    sqlite_wake *wake;  /* of a notifier's connection: all it has; NULL in memory */
+    int locked;         /* memory: we hold the mutex */
+    int borrowed;       /* the handle is the application's */
+    int rings;          /* it checks by the ring that the file was not rewound: */
+    int before;         /* rows changed on this handle when the transaction began */
+    sqlite_mark mark;   /* what it proves */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -102,7 +102,7 @@ static void disconnect(db_conn *base)
     }
     if (c->locked) /* memory: the handle stays, and the transaction would stay with it */
         rollback(base);
-    wal_keeper_free(c->keeper);
+    wal_checkpointer_free(c->checkpointer);
     if (c->rings && atomic_fetch_sub(&db_of(base)->committers, 1) == 1)
         sqlite_ring_drop(&db_of(base)->ring, c->native);
     if (c->turn) /* the last one to close leaves a log that the next open need not read */
@@ -346,27 +346,27 @@ static db_fate settle(db_conn *base, error *err) /* RULE A5-a-failed-commit-is-u
 
 /* Made at the first batch: a connection that writes once needs none. Without a connection for the
  * copying thread the writer does it all. */
-static wal_keeper *keeper_of(sqlite_conn *c)
+static wal_checkpointer *checkpointer_of(sqlite_conn *c)
 {
     sqlite_db *d = db_of(&c->base);
     db_options *o = &d->base.options;
-    if (c->keeper || d->memory)
-        return c->keeper;
+    if (c->checkpointer || d->memory)
+        return c->checkpointer;
     sqlite3 *copier = NULL;
     error err;
     if (!o->by_hand && sqlite_open_native(d->path, d->relaxed, o, &copier, &err) != PAWL_OK)
         LOG(&o->log, LOG_WARNING, "no-copier", LOG_TEXT("code", pawl_code_name(err.code)));
-    c->keeper = wal_keeper_new(c->native, copier, o->wal_bytes, o->clock);
-    return c->keeper;
+    c->checkpointer = wal_checkpointer_new(c->native, copier, o->wal_bytes, o->clock);
+    return c->checkpointer;
 }
 
 static void between(db_conn *base)
 {
     sqlite_conn *c = (sqlite_conn *)base;
-    wal_keeper *k = keeper_of(c);
-    if (!k || !wal_keeper_due(k) || !enter(c))
+    wal_checkpointer *k = checkpointer_of(c);
+    if (!k || !wal_checkpointer_due(k) || !enter(c))
         return;
-    wal_keeper_restart(k);
+    wal_checkpointer_restart(k);
     leave(c);
 }
 
@@ -374,8 +374,8 @@ db_sqlite_stats db_sqlite_figures(db_conn *base)
 {
     sqlite_conn *c = (sqlite_conn *)base;
     db_sqlite_stats s = {0};
-    if (c->keeper)
-        s.wal = wal_keeper_stats(c->keeper);
+    if (c->checkpointer)
+        s.wal = wal_checkpointer_stats(c->checkpointer);
     if (c->turn) {
         s.turn_ns_max = turnstile_wait_ns_max(c->turn);
         s.turns_given_up = turnstile_given_up(c->turn);

@@ -15,14 +15,14 @@
 
 enum { PIECES = 16, FRAME_HEADER = 24, RESTART_WAIT_MS = 10 };
 
-struct wal_keeper {
+struct wal_checkpointer {
     sqlite3 *writer;
     sqlite3 *copier;
     clock_source *clock;
     int64_t bound;
     int64_t frame_bytes;
     int busy_ms;        /* the writer's own busy timeout, to restore */
-    int64_t frames;     /* in the log, the writer's own knowledge */
+    int64_t frames;     /* in the log, as the writer knows from its commits */
     int64_t not_before; /* bytes at which a restart is tried */
 
     pthread_mutex_t copying; /* held during a checkpoint, by the thread or the writer */
@@ -39,7 +39,7 @@ struct wal_keeper {
 static int on_commit(void *arg, sqlite3 *native, const char *schema, int frames)
 {
     (void)native, (void)schema;
-    ((wal_keeper *)arg)->frames = frames;
+    ((wal_checkpointer *)arg)->frames = frames;
     return SQLITE_OK;
 }
 
@@ -55,21 +55,21 @@ static int64_t ask_number(sqlite3 *native, const char *pragma)
     return number;
 }
 
-static int64_t piece(const wal_keeper *k)
+static int64_t piece(const wal_checkpointer *k)
 {
     return k->bound / PIECES > k->frame_bytes ? k->bound / PIECES : k->frame_bytes;
 }
 
 /* ---- The thread ---- */
 
-/* Measured from the last attempt, not from what it achieved: with a reader in the way it achieves
- * nothing, and trying again at once would not either. */
-static int enough_to_copy(const wal_keeper *k)
+/* Counts from the last attempt, whether or not it copied anything: while a reader with an old
+ * snapshot prevents the copy, an attempt right after it would be in vain too. */
+static int enough_to_copy(const wal_checkpointer *k)
 {
     return (k->seen - k->tried) * k->frame_bytes >= piece(k);
 }
 
-static void copy_some(wal_keeper *k)
+static void copy_some(wal_checkpointer *k)
 {
     pthread_mutex_lock(&k->lock);
     k->tried = k->seen;
@@ -81,7 +81,7 @@ static void copy_some(wal_keeper *k)
 
 static void *copy_all_the_time(void *arg)
 {
-    wal_keeper *k = arg;
+    wal_checkpointer *k = arg;
     for (;;) {
         pthread_mutex_lock(&k->lock);
         while (!k->stop && !enough_to_copy(k))
@@ -94,9 +94,10 @@ static void *copy_all_the_time(void *arg)
     }
 }
 
-wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock)
+wal_checkpointer *wal_checkpointer_new(sqlite3 *writer, sqlite3 *copier, int64_t bound,
+                                       clock_source *clock)
 {
-    wal_keeper *k = calloc(1, sizeof *k);
+    wal_checkpointer *k = calloc(1, sizeof *k);
     if (!k) {
         sqlite3_close(copier);
         return NULL;
@@ -116,7 +117,7 @@ wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, cloc
     return k;
 }
 
-void wal_keeper_free(wal_keeper *k)
+void wal_checkpointer_free(wal_checkpointer *k)
 {
     if (!k)
         return;
@@ -136,7 +137,7 @@ void wal_keeper_free(wal_keeper *k)
 
 /* ---- The writer ---- */
 
-int wal_keeper_due(wal_keeper *k)
+int wal_checkpointer_due(wal_checkpointer *k)
 {
     int64_t bytes = k->frames * k->frame_bytes;
     pthread_mutex_lock(&k->lock);
@@ -153,7 +154,7 @@ int wal_keeper_due(wal_keeper *k)
     return bytes >= k->not_before; /* RULE B1-the-log-begins-anew-at-its-bound */
 }
 
-static void record_restart(wal_keeper *k, int rc, int64_t began)
+static void record_restart(wal_checkpointer *k, int rc, int64_t began)
 {
     int64_t took = k->clock->mono_ns(k->clock) - began;
     pthread_mutex_lock(&k->lock);
@@ -166,7 +167,7 @@ static void record_restart(wal_keeper *k, int rc, int64_t began)
     pthread_mutex_unlock(&k->lock);
 }
 
-void wal_keeper_restart(wal_keeper *k)
+void wal_checkpointer_restart(wal_checkpointer *k)
 {
     int64_t began = k->clock->mono_ns(k->clock);
     int64_t bytes = k->frames * k->frame_bytes;
@@ -186,7 +187,7 @@ void wal_keeper_restart(wal_keeper *k)
         k->not_before = bytes + piece(k);
 }
 
-wal_stats wal_keeper_stats(wal_keeper *k)
+wal_stats wal_checkpointer_stats(wal_checkpointer *k)
 {
     pthread_mutex_lock(&k->lock);
     wal_stats stats = k->stats;

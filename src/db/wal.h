@@ -13,28 +13,30 @@
 
 #include "base/clock.h"
 
-typedef struct wal_keeper wal_keeper;
+typedef struct wal_checkpointer wal_checkpointer;
 
 typedef struct wal_stats {
     int64_t bytes_max;    /* the largest the log has been */
-    int64_t restarts;     /* how often it began anew */
-    int64_t blocked;      /* how often a reader was in the way of that */
-    int64_t stall_ns_max; /* the longest the writer stood still for it */
+    int64_t restarts;     /* how often the log began anew */
+    int64_t blocked;      /* how often a reader kept it from beginning anew */
+    int64_t stall_ns_max; /* the longest time that a restart stopped the writer */
 } wal_stats;
 
-/* Keep the log of `writer`'s database at `bound` bytes or so. `copier` is a connection of the
- * keeper's own for the thread, closed by wal_keeper_free(); NULL: no thread, the writer does it
- * all. NULL when memory is out. */
-wal_keeper *wal_keeper_new(sqlite3 *writer, sqlite3 *copier, int64_t bound, clock_source *clock);
-void wal_keeper_free(wal_keeper *k); /* before the writer is closed */
+/* Keeps the log of `writer`'s database at about `bound` bytes. `copier` is a second connection,
+ * which the checkpointer's thread uses and wal_checkpointer_free() closes; NULL: there is no
+ * thread, and the writer makes all checkpoints. NULL when memory is out. */
+wal_checkpointer *wal_checkpointer_new(sqlite3 *writer, sqlite3 *copier, int64_t bound,
+                                       clock_source *clock);
+void wal_checkpointer_free(wal_checkpointer *k); /* before the writer is closed */
 
-/* The writer, between two of its transactions: has the log passed its bound? Wakes the thread
- * when there is enough for it to copy. */
-int wal_keeper_due(wal_keeper *k);
+/* For the writer, between two of its transactions: 1 if the log has passed its bound. Also wakes
+ * the thread when there is enough to copy. */
+int wal_checkpointer_due(wal_checkpointer *k);
 
-/* The writer, then, with its turn among the processes taken: finish the copy, begin anew. */
-void wal_keeper_restart(wal_keeper *k);
+/* For the writer, when the log is past its bound and no other process writes: finishes the
+ * checkpoint, so that the log begins anew. */
+void wal_checkpointer_restart(wal_checkpointer *k);
 
-wal_stats wal_keeper_stats(wal_keeper *k);
+wal_stats wal_checkpointer_stats(wal_checkpointer *k);
 
 #endif

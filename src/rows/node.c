@@ -411,7 +411,7 @@ pawl_code node_close(committer *k, int64_t id, error *err)
 
 /* Closes a node that was found silent. If it has sent a heartbeat since, it is working and must not
  * be closed: its heartbeat and this guard change the same row, so one of the two fails. */
-pawl_code node_bury(const node *n, committer *k, int64_t id, error *err)
+pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err)
 {
     if (n->file) /* a byte lock that was free stays free */
         return node_close(k, id, err);

@@ -95,7 +95,7 @@ pawl_code node_close(committer *k, int64_t id, error *err);
 
 /* Takeover: closes a node that was found silent. PAWL_REFUSED: another node has closed it, or it
  * has sent a heartbeat since. */
-pawl_code node_bury(const node *n, committer *k, int64_t id, error *err);
+pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err);
 
 /* Closes this node itself, when none of its runs is being executed any more. If `runs` are all the
  * runs that it owns, they get no owner and its rows are deleted. Otherwise, or with NULL, other

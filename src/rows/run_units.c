@@ -275,7 +275,7 @@ int run_mark(unit *u, const run_lease *h, int64_t more)
     return guard_run(u, &MARK, "fence", h->run, values, DB_COUNT(values));
 }
 
-static void put_mail(unit *u, const run_mail *m, db_value seq, db_value generation)
+static void put_inbox_row(unit *u, const run_inbox_row *m, db_value seq, db_value generation)
 {
     const db_value row[] = {
         db_int(m->run),     seq,
@@ -288,12 +288,12 @@ static void put_mail(unit *u, const run_mail *m, db_value seq, db_value generati
     unit_write(u, &INBOX, unit_key("inbox", m->run), row, DB_COUNT(row));
 }
 
-void run_put_arrival(unit *u, const run_mail *m, db_value seq)
+void run_put_arrival(unit *u, const run_inbox_row *m, db_value seq)
 {
-    put_mail(u, m, seq, db_int(m->generation));
+    put_inbox_row(u, m, seq, db_int(m->generation));
 }
 
-int run_send(unit *u, const run_mail *m)
+int run_send(unit *u, const run_inbox_row *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int guard = guard_run(u, &ARRIVE, "live", m->run, values, DB_COUNT(values));
@@ -301,7 +301,7 @@ int run_send(unit *u, const run_mail *m)
     return guard;
 }
 
-int run_try_send(unit *u, const run_mail *m)
+int run_try_send(unit *u, const run_inbox_row *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int try = unit_try(u, &ARRIVE, unit_key("runs", m->run), values, DB_COUNT(values));
@@ -309,16 +309,16 @@ int run_try_send(unit *u, const run_mail *m)
     return try;
 }
 
-int run_try_report(unit *u, const run_mail *m, int finish)
+int run_try_report(unit *u, const run_inbox_row *m, int finish)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms)};
     int try = unit_try(u, &ARRIVE, unit_key("runs", m->run), values, DB_COUNT(values));
     /* RULE A6-a-child-reports-to-the-generation-that-keeps-it */
-    put_mail(u, m, db_from(try, SEND_SEQ), db_from(finish, FINISH_PARENT_GENERATION));
+    put_inbox_row(u, m, db_from(try, SEND_SEQ), db_from(finish, FINISH_PARENT_GENERATION));
     return try;
 }
 
-int run_cancel(unit *u, const run_mail *m)
+int run_cancel(unit *u, const run_inbox_row *m)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(0)};
     int guard = guard_run(u, &CANCEL, "uncancelled", m->run, values, DB_COUNT(values));
@@ -327,7 +327,7 @@ int run_cancel(unit *u, const run_mail *m)
     return guard;
 }
 
-int run_try_cancel(unit *u, const run_mail *m, int64_t parent)
+int run_try_cancel(unit *u, const run_inbox_row *m, int64_t parent)
 {
     const db_value values[] = {db_int(m->run), db_int(m->at_ms), db_int(parent)};
     int tried = unit_try(u, &CANCEL, unit_key("runs", m->run), values, DB_COUNT(values));

@@ -57,7 +57,7 @@ int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
 int run_mark(unit *u, const run_lease *h, int64_t more);
 
 /* An arrival: a message, an answer or a cancel for a run. */
-typedef struct run_mail {
+typedef struct run_inbox_row {
     int64_t run;
     int64_t generation; /* with op and attempt: the call that it answers; all 0: it is a message */
     int64_t op;
@@ -69,36 +69,36 @@ typedef struct run_mail {
     int64_t at_ms;
     int64_t enc;
     slice data; /* at NULL: none */
-} run_mail;
+} run_inbox_row;
 
 /* Puts an arrival into the run's inbox and wakes the run. Guard "live": the run exists and has not
  * ended. The row has the seq that the arrival got, and the node that should be notified. */
 enum { SEND_SEQ, SEND_OWNER };
 
-int run_send(unit *u, const run_mail *m);
+int run_send(unit *u, const run_inbox_row *m);
 
 /* The same as run_send(), as part of a unit about something else: if the run does not exist or has
  * ended, nothing arrives, and the unit goes on. Gives the number of a try. */
-int run_try_send(unit *u, const run_mail *m);
+int run_try_send(unit *u, const run_inbox_row *m);
 
 /* The same as run_try_send(), for the parent of the run that the statement `finish` of this unit
  * ends. The arrival goes to the parent's generation that the row of the child names by then, since
  * a redrive of the parent may have kept the child. */
-int run_try_report(unit *u, const run_mail *m, int finish);
+int run_try_report(unit *u, const run_inbox_row *m, int finish);
 
 /* Writes only the row of the inbox, under this seq, for a run whose own row the same unit
  * writes. */
-void run_put_arrival(unit *u, const run_mail *m, db_value seq);
+void run_put_arrival(unit *u, const run_inbox_row *m, db_value seq);
 
 /* Requests the cancellation of a run: an arrival of kind INBOX_CANCEL, whose data is the reason
  * (JSON text). Only the first request counts. A held run without an owner goes on to its clean-ups.
  * Guard "uncancelled": the run exists, has not ended, and was not cancelled before. Columns as of
  * run_send(). */
-int run_cancel(unit *u, const run_mail *m);
+int run_cancel(unit *u, const run_inbox_row *m);
 
 /* The same as run_cancel(), as part of a unit about something else, for a child of `parent`. Gives
  * the number of a try. */
-int run_try_cancel(unit *u, const run_mail *m, int64_t parent);
+int run_try_cancel(unit *u, const run_inbox_row *m, int64_t parent);
 
 /* Lets a run that was cancelled before, and has been held since, go on to its clean-ups. Guard
  * "cancelled": the run is cancelled, held, and without an owner. */

@@ -29,7 +29,7 @@ static const db_sql RECEIPT_IF_NEW = {"INSERT INTO {receipts} (run, key, kind, s
 static void begin_seal(digest *d, const letter *l)
 {
     digest_begin(d);
-    digest_add(d, l->mail.name);
+    digest_add(d, l->row.name);
     digest_add(d, (slice){"", 1}); /* no name has a NUL in it */
 }
 
@@ -37,14 +37,14 @@ pawl_code letter_seal(letter *l)
 {
     digest d;
     pawl_code rc = PAWL_OK;
-    if (!l->mail.key.at)
+    if (!l->row.key.at)
         return rc;
     begin_seal(&d, l);
-    rc = value_digest(&d, l->mail.data); /* RULE a-message-is-compared-as-a-value */
+    rc = value_digest(&d, l->row.data); /* RULE a-message-is-compared-as-a-value */
     /* Another program may have put text into the outbox that is not JSON: its bytes count. */
     if (rc == PAWL_INVALID) {
         begin_seal(&d, l);
-        digest_add(&d, l->mail.data);
+        digest_add(&d, l->row.data);
     }
     digest_end(&d, l->print);
     return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE a-row-that-is-no-json-stops-no-other */
@@ -59,28 +59,28 @@ static slice print_of(const letter *l)
  * other. */
 static uint64_t row_of(const letter *l)
 {
-    return unit_key_text("receipts", l->mail.key);
+    return unit_key_text("receipts", l->row.key);
 }
 
 static void write_receipt(unit *u, const db_sql *sql, const letter *l, db_value seq)
 {
-    if (!l->mail.key.at)
+    if (!l->row.key.at)
         return;
-    const db_value row[] = {db_int(l->mail.run),     db_text(l->mail.key),
+    const db_value row[] = {db_int(l->row.run),      db_text(l->row.key),
                             db_int(RECEIPT_MESSAGE), seq,
-                            db_int(l->mail.at_ms),   db_bytes(print_of(l))};
+                            db_int(l->row.at_ms),    db_bytes(print_of(l))};
     unit_write(u, sql, row_of(l), row, DB_COUNT(row));
 }
 
 int letter_write(unit *u, const letter *l)
 {
-    assert(l->mail.kind == INBOX_MESSAGE);
-    if (l->mail.key.at) {
-        const db_value key[] = {db_int(l->mail.run), db_text(l->mail.key)};
+    assert(l->row.kind == INBOX_MESSAGE);
+    if (l->row.key.at) {
+        const db_value key[] = {db_int(l->row.run), db_text(l->row.key)};
         unit_guard(u, &NEW_KEY, "key", row_of(l), key, DB_COUNT(key));
         unit_found(u, &OLD_KEY, key, DB_COUNT(key));
     }
-    int live = run_send(u, &l->mail);
+    int live = run_send(u, &l->row);
     /* RULE A6-a-receipt-is-written-with-its-message */
     write_receipt(u, &RECEIPT, l, db_from(live, SEND_SEQ));
     return live;
@@ -101,7 +101,7 @@ int letter_has_answer(const letter *l, slice answer)
     if (slice_equal(answer, print_of(l)))
         return 1;
     begin_seal(&d, l);
-    digest_add(&d, l->mail.data);
+    digest_add(&d, l->row.data);
     digest_end(&d, written);
     /* RULE a-receipt-of-an-older-version-is-recognised */
     return slice_equal(answer, (slice){(const char *)written, sizeof written});
@@ -109,13 +109,13 @@ int letter_has_answer(const letter *l, slice answer)
 
 void letter_write_first(unit *u, const letter *l)
 {
-    run_put_arrival(u, &l->mail, db_int(1));
+    run_put_arrival(u, &l->row, db_int(1));
     write_receipt(u, &RECEIPT, l, db_int(1));
 }
 
 int send_try(unit *u, const letter *l)
 {
-    int arrives = run_try_send(u, &l->mail);
+    int arrives = run_try_send(u, &l->row);
     write_receipt(u, &RECEIPT_IF_NEW, l, db_from(arrives, SEND_SEQ));
     return arrives;
 }

@@ -15,7 +15,7 @@ enum { RECEIPT_MESSAGE = 1, RECEIPT_REDRIVE = 2 };
 
 /* A message, and the digest of it that its receipt keeps. */
 typedef struct letter {
-    run_mail mail; /* its `key` may be absent */
+    run_inbox_row row; /* its `key` may be absent */
     unsigned char print[DIGEST_SIZE];
 } letter;
 

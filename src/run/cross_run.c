@@ -109,12 +109,12 @@ void cross_run_cut(pawl_run *run, int count)
 void cross_run_cancel_child(pawl_run *run, int64_t child)
 {
     static const char REASON[] = "\"its parent has ended\"";
-    run_mail m = {.run = child,
-                  .kind = INBOX_CANCEL,
-                  .name = SLICE_LIT(""),
-                  .by = SLICE_LIT(""),
-                  .at_ms = host_now_ms(run->host),
-                  .data = {REASON, sizeof REASON - 1}};
+    run_inbox_row m = {.run = child,
+                       .kind = INBOX_CANCEL,
+                       .name = SLICE_LIT(""),
+                       .by = SLICE_LIT(""),
+                       .at_ms = host_now_ms(run->host),
+                       .data = {REASON, sizeof REASON - 1}};
     if (child > 0)
         cross_run_add(run, run_try_cancel(journal_unit(run), &m, run->lease.run), child)->cancels =
             1;
@@ -150,14 +150,14 @@ int cross_run_report(pawl_run *run)
     run_sent *s = arena_alloc(run->draft.arena, sizeof *s);
     if (!data.at || !s)
         return 0;
-    run_mail m = {.run = run->parent.run,
-                  .generation = run->parent.generation,
-                  .op = run->parent.op,
-                  .kind = INBOX_CHILD,
-                  .name = slice_of(word),
-                  .by = slice_of(run->id),
-                  .at_ms = host_now_ms(run->host),
-                  .data = data};
+    run_inbox_row m = {.run = run->parent.run,
+                       .generation = run->parent.generation,
+                       .op = run->parent.op,
+                       .kind = INBOX_CHILD,
+                       .name = slice_of(word),
+                       .by = slice_of(run->id),
+                       .at_ms = host_now_ms(run->host),
+                       .data = data};
     *s = (run_sent){.next = run->draft.sent, .run = run->parent.run};
     s->statement = run_try_report(run->draft.unit, &m, run->draft.parked);
     run->draft.sent = s;

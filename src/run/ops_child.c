@@ -51,7 +51,7 @@ static void go_on(pawl_future *f)
 }
 
 /* A child that was made is waited for. */
-static void committed(pawl_future *f, const unit_row *row)
+static void record_child(pawl_future *f, const unit_row *row)
 {
     child *own = f->own;
     own->there = row != NULL;
@@ -59,7 +59,7 @@ static void committed(pawl_future *f, const unit_row *row)
         cross_run_ask(f);
 }
 
-static const other_kind CHILD_ASKS = {read_child, go_on, committed};
+static const other_kind CHILD_ASKS = {read_child, go_on, record_child};
 
 /* Cancels the child. In a replay it was cancelled before, by the unit that has the row. */
 static void give_up(pawl_future *f, int live)

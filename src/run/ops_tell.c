@@ -73,13 +73,13 @@ static void send_in_unit(pawl_future *f)
     letter *l = arena_alloc(run->draft.arena, sizeof *l);
     if (!l)
         run_nomem(run);
-    l->mail = (run_mail){.run = t->run,
-                         .kind = INBOX_MESSAGE,
-                         .name = journal_keep(run, slice_of(t->mailbox)),
-                         .key = journal_keep(run, slice_of(t->key)),
-                         .by = journal_keep(run, slice_of(run->id)),
-                         .at_ms = host_now_ms(run->host),
-                         .data = journal_keep(run, slice_of(t->message))};
+    l->row = (run_inbox_row){.run = t->run,
+                             .kind = INBOX_MESSAGE,
+                             .name = journal_keep(run, slice_of(t->mailbox)),
+                             .key = journal_keep(run, slice_of(t->key)),
+                             .by = journal_keep(run, slice_of(run->id)),
+                             .at_ms = host_now_ms(run->host),
+                             .data = journal_keep(run, slice_of(t->message))};
     if (letter_seal(l) != PAWL_OK)
         run_nomem(run);
     t->put = 1;
@@ -101,14 +101,14 @@ static void go_on(pawl_future *f)
         send_in_unit(f);
 }
 
-static void committed(pawl_future *f, const unit_row *row)
+static void record_delivery(pawl_future *f, const unit_row *row)
 {
     telling *t = f->own;
     t->told = row != NULL;
     cross_run_ask(f);
 }
 
-static const other_kind TELL_ASKS = {read_told, go_on, committed};
+static const other_kind TELL_ASKS = {read_told, go_on, record_delivery};
 
 static const future_kind TELL_FUTURE = {NULL, NULL, NULL, cross_run_forget};
 

@@ -1,5 +1,5 @@
 /* A claim has an arena of its own, with the unit and what is known of the run. The leader of the
- * group commit calls answered(), and there the run comes into memory. */
+ * group commit calls finish_claim(), and there the run comes into memory. */
 #include "sched/claim.h"
 
 #include <string.h>
@@ -129,7 +129,7 @@ static void begins_to_wait(unit *u, void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void answered(unit *u, void *arg)
+static void finish_claim(unit *u, void *arg)
 {
     claim *c = arg;
     sched *s = c->sched;
@@ -159,7 +159,7 @@ static void hand_in(claim *c)
 {
     sched *s = c->sched;
     c->unit->class = UNIT_OF_RUN;
-    c->unit->done = answered;
+    c->unit->done = finish_claim;
     c->unit->done_arg = c;
     c->unit->waits = begins_to_wait;
     c->unit->name = c->facts.id.at;

@@ -193,12 +193,12 @@ void hold_deadlines(sched *s)
         arena *a = arena_new(0);
         unit *u = a ? unit_new(a) : NULL;
         if (u) {
-            run_mail m = {.run = runs[i],
-                          .kind = INBOX_CANCEL,
-                          .name = SLICE_LIT(""),
-                          .by = SLICE_LIT(""),
-                          .at_ms = sched_now_ms(s),
-                          .data = SLICE_LIT("\"its deadline has passed\"")};
+            run_inbox_row m = {.run = runs[i],
+                               .kind = INBOX_CANCEL,
+                               .name = SLICE_LIT(""),
+                               .by = SLICE_LIT(""),
+                               .at_ms = sched_now_ms(s),
+                               .data = SLICE_LIT("\"its deadline has passed\"")};
             run_cancel(u, &m);
             u->class = UNIT_OF_CLIENT;
             u->lock_ms = NODE_LOOP_LOCK_MS;

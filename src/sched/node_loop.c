@@ -378,7 +378,7 @@ static int64_t claim_family(sched *s)
 
 /* ---- Nodes ---- */
 
-static void bury(sched *s)
+static void close_silent_nodes(sched *s)
 {
     node_list silent = {0};
     error err = {0};
@@ -387,7 +387,7 @@ static void bury(sched *s)
         return;
     committer *k = committers_at(s->options.committers, 0);
     for (size_t i = 0; i < silent.count; i++) {
-        if (node_bury(&s->node, k, silent.at[i], &err) == PAWL_OK)
+        if (node_close_silent(&s->node, k, silent.at[i], &err) == PAWL_OK)
             LOG(&s->log, LOG_WARNING, "node-closed", LOG_NUM("node", silent.at[i]));
     }
 }
@@ -497,7 +497,7 @@ int64_t node_loop_look(sched *s)
     if (!node_loop_beat(s))
         return 0;
     (void)world_look(s->looks, &err); /* RULE L8-a-new-history-is-heard-of */
-    bury(s);
+    close_silent_nodes(s);
     quarantine_unmark(s);
     hold_rest(s);
     unit_retry_look(s); /* RULE L5-a-release-by-others-is-heard */

@@ -291,7 +291,7 @@ static void unmarked(struct sched *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void answered(unit *u, void *arg)
+static void finish_unmarking(unit *u, void *arg)
 {
     unmarking *m = arg;
     if (u->answer == UNIT_UNDECIDED)
@@ -315,7 +315,7 @@ static void unmark(struct sched *s, const run_lease *h)
     *m = (unmarking){s, a};
     run_mark(u, h, -1);
     u->class = UNIT_OF_RUN;
-    u->done = answered;
+    u->done = finish_unmarking;
     u->done_arg = m;
     committer_submit(committers_of(s->options.committers, (uint64_t)h->run), u);
 }

@@ -316,7 +316,7 @@ static void a_run_that_was_driven_stays_so(conf *c)
     fixture b;
     run_lease h = {RUN, ME, 3};
     run_held why = {HELD_MISMATCH, SLICE_LIT("words"), SLICE_LIT("\nb\n")};
-    run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW};
+    run_inbox_row m = {.run = RUN, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW};
     fixture_open(&b, c);
     for (size_t i = 0; i < 2 * (sizeof CASES / sizeof *CASES); i++) {
         int driven = i % 2 == 0, deed = CASES[i / 2].deed;

@@ -304,7 +304,7 @@ static void a_sign_of_life_may_come_in_time(conf *c)
     fall_silent(&e[1]);
     expect_silent(&e[0], &e[1]);
     CONF_OK(node_beat(&e[1].node, e[1].conn, &err), &err);
-    pawl_code rc = node_bury(&e[0].node, e[0].k, e[1].node.id, &err);
+    pawl_code rc = node_close_silent(&e[0].node, e[0].k, e[1].node.id, &err);
     assert_int_equal(rc, e[1].node.file ? PAWL_OK : PAWL_REFUSED);
     close_two(e);
 }

@@ -106,7 +106,7 @@ static run_lease hold(committer_fixture *b, int64_t owner)
 static int send_ticket(conf_ticket *t, int64_t run, int64_t at_ms)
 {
     conf_ticket_open(t, 0);
-    run_mail m = {
+    run_inbox_row m = {
         .run = run, .kind = 1, .name = SLICE_LIT("box"), .by = SLICE_LIT("me"), .at_ms = at_ms};
     return run_send(t->unit, &m);
 }
@@ -301,16 +301,16 @@ static void a_message_arrives_as_it_was_sent(conf *c)
     committer_fixture b = open_with_run(c);
     conf_ticket t;
     conf_ticket_open(&t, 0);
-    run_mail m = {.run = RUN,
-                  .generation = 2,
-                  .op = 3,
-                  .attempt = 4,
-                  .kind = 5,
-                  .name = SLICE_LIT("box"),
-                  .key = SLICE_LIT("once"),
-                  .by = SLICE_LIT("somebody"),
-                  .at_ms = NOW,
-                  .data = SLICE_LIT("\x00\xff")};
+    run_inbox_row m = {.run = RUN,
+                       .generation = 2,
+                       .op = 3,
+                       .attempt = 4,
+                       .kind = 5,
+                       .name = SLICE_LIT("box"),
+                       .key = SLICE_LIT("once"),
+                       .by = SLICE_LIT("somebody"),
+                       .at_ms = NOW,
+                       .data = SLICE_LIT("\x00\xff")};
     run_send(t.unit, &m);
     commit(&b, &t, 1);
     CONF_ANSWER(&t, UNIT_COMMITTED);

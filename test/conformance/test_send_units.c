@@ -123,12 +123,12 @@ static void a_birth_may_be_demanded(conf *c)
 
 static letter letter_to(int64_t run, slice key, slice data)
 {
-    letter l = {.mail = {.run = run,
-                         .kind = INBOX_MESSAGE,
-                         .name = SLICE_LIT("box"),
-                         .key = key,
-                         .at_ms = NOW,
-                         .data = data}};
+    letter l = {.row = {.run = run,
+                        .kind = INBOX_MESSAGE,
+                        .name = SLICE_LIT("box"),
+                        .key = key,
+                        .at_ms = NOW,
+                        .data = data}};
     letter_seal(&l);
     return l;
 }
@@ -204,7 +204,7 @@ static void a_row_goes_with_its_letter(conf *c)
                       " VALUES (7, '', 2, 'a', 'b', 0), (8, '', 2, 'a', 'b', 0)");
     for (int i = 0; i < 3; i++) {
         list[i] = letter_to(1, SLICE_LIT("k"), SLICE_LIT("1"));
-        list[i].mail.key = i == 1 ? (slice){0} : list[i].mail.key;
+        list[i].row.key = i == 1 ? (slice){0} : list[i].row.key;
         conf_ticket_open(&t[i], 0);
         outbox_relay_take(t[i].unit, i < 2 ? 7 : 8);
         letter_write(t[i].unit, &list[i]);
@@ -229,7 +229,7 @@ static void one_cancel_of_many(conf *c)
     conf_ticket t[COUNT];
     conf_make_run(b.db, 1, 3);
     for (int i = 0; i < COUNT; i++) {
-        run_mail m = {.run = 1, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW + i};
+        run_inbox_row m = {.run = 1, .kind = INBOX_CANCEL, .name = SLICE_LIT(""), .at_ms = NOW + i};
         conf_ticket_open(&t[i], 0);
         run_cancel(t[i].unit, &m);
     }

@@ -1,5 +1,6 @@
 /* The write-ahead log of a SQLite file keeps within its bound (B1), under load, beside readers, and
- * is reused instead of growing. Sizes are those of the file itself, and of the keeper's figures. */
+ * is reused instead of growing. Sizes are those of the file itself, and those that the checkpointer
+ * counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -34,7 +34,7 @@ int affairs_end(fleet_node *n, int64_t hits, pawl_code rc)
     int excused =
         rc == PAWL_BUSY || n->hits != hits || n->plan.dead || was_closed || fleet_is_shut_out(n);
     if (n->plan.dead)
-        fleet_bury(n);
+        fleet_remove_dead(n);
     return excused;
 }
 

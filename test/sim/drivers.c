@@ -133,7 +133,7 @@ static void tend(fleet *f)
         int64_t id = handle_node(n->engine);
         n->id = id ? id : n->id;
         if (n->plan.dead)
-            fleet_bury(n);
+            fleet_remove_dead(n);
         else if (n->driver != DRIVER_NONE && n->silent && fleet_is_shut_out(n))
             fleet_down(n);
     }

@@ -250,7 +250,7 @@ void fleet_close(fleet *f);
 /* Bring a node up; let it die as if it were killed, now; let it close as it should. */
 void fleet_up(fleet_node *n);
 void fleet_die(fleet_node *n);
-void fleet_bury(fleet_node *n); /* when nothing of it is on the stack any more */
+void fleet_remove_dead(fleet_node *n); /* once none of its functions is on the stack */
 void fleet_down(fleet_node *n);
 
 /* Close its engine, however it is driven. */

@@ -114,7 +114,7 @@ void neighbours(fleet *f)
     fleet_tell(f, "node %d dies last", n->index);
     fleet_count(f, TALLY_SCENES);
     fleet_die(n);
-    fleet_bury(n);
+    fleet_remove_dead(n);
     int64_t began_ns = f->awake_ns;
     for (int i = 0; i < ROUNDS && !f->wrong[0] && !all_done(f); i++) {
         n = some_server(f);

@@ -191,7 +191,7 @@ static void set_times(fleet *f, times t)
     f->mono_ns = t.mono_ns;
 }
 
-void fleet_bury(fleet_node *n)
+void fleet_remove_dead(fleet_node *n)
 {
     char list[FLEET_PATH + 40], kept[FLEET_PATH + 40];
     fleet_tell(n->fleet, "node %d is dead", n->index);
@@ -252,7 +252,7 @@ int64_t fleet_poll(fleet_node *n)
     fleet_tell(f, "node %d (%lld) polled: %d did %lld", n->index, (long long)id, (int)rc,
                (long long)did);
     if (n->plan.dead)
-        fleet_bury(n);
+        fleet_remove_dead(n);
     else if (rc == PAWL_FENCED)
         fleet_fenced(n, id);
     else if (n->silent && fleet_is_shut_out(n))

@@ -99,7 +99,7 @@ static void go_down(fleet_node *n)
         return;
     }
     fleet_die(n);
-    fleet_bury(n);
+    fleet_remove_dead(n);
 }
 
 /* What others do. */

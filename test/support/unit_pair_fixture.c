@@ -34,25 +34,25 @@ static slice name_of(const pair_side *d)
 
 static void send_to(pair_side *d, unit *u, int64_t run)
 {
-    run_mail m = {.run = run, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
+    run_inbox_row m = {.run = run, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
     run_send(u, &m);
 }
 
 static void send_once(pair_side *d, unit *u)
 {
-    d->letter = (letter){.mail = {.run = RUN,
-                                  .kind = INBOX_MESSAGE,
-                                  .name = SLICE_LIT("box"),
-                                  .key = SLICE_LIT("k"),
-                                  .at_ms = d->now_ms,
-                                  .data = SLICE_LIT("1")}};
+    d->letter = (letter){.row = {.run = RUN,
+                                 .kind = INBOX_MESSAGE,
+                                 .name = SLICE_LIT("box"),
+                                 .key = SLICE_LIT("k"),
+                                 .at_ms = d->now_ms,
+                                 .data = SLICE_LIT("1")}};
     letter_seal(&d->letter);
     letter_write(u, &d->letter);
 }
 
 static void cancel(pair_side *d, unit *u)
 {
-    run_mail m = {.run = RUN, .kind = INBOX_CANCEL, .name = name_of(d), .at_ms = d->now_ms};
+    run_inbox_row m = {.run = RUN, .kind = INBOX_CANCEL, .name = name_of(d), .at_ms = d->now_ms};
     run_cancel(u, &m);
 }
 
