@@ -67,7 +67,8 @@ static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
     int news = run && atomic_load(&run->inbox.seen) < mail;
     /* RULE A2-a-message-of-another-process-wakes-a-dormant-run */
     if (!run && s->dormant.count > 0 && !run_queue_knows(s, key))
-        dormant_anew(s); /* its row is due, and is found there */
+        dormant_anew(s); /* the row of the run is due, so the next look at the dormant runs finds
+                            it */
     pthread_mutex_unlock(&s->lock);
     if (news && cancel)
         arrival_cancel(s, key);

@@ -6,13 +6,15 @@
 
 #include "sched/sched.h"
 
-/* A run was cancelled. If it is one of this node, it and its work functions hear of that. */
+/* A run was cancelled. If this node has the run in memory, the run is woken, and work functions
+ * that are being executed for it are asked to stop. */
 void arrival_cancel(sched *s, int64_t run);
 
-/* Something was committed that has arrived for a run of this owner: wake it, or notify. */
+/* An arrival for a run of this owner was committed. Wakes the run if it is in memory here;
+ * otherwise notifies the other processes. */
 void arrival_sent(sched *s, int64_t run, int64_t owner);
 
-/* For the node loop: has another process sent something to runs that sleep here? */
+/* For the node loop: wakes the runs of this node to which other processes have sent something. */
 void arrival_look(sched *s);
 
 #endif

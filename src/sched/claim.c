@@ -112,10 +112,10 @@ static void enter_claimed(claim *c)
     run_queue_enter(s, run);
 }
 
-/* While claims are on their way the node loop does not look for others. A claim that waits for a
- * row lock of a foreign transaction may be on its way for hours. So it is not counted any more, and
- * is remembered in locked_claims, so that the run is not claimed once more meanwhile. If memory is
- * out for that, it stays counted. */
+/* While claims are on their way the node loop does not look for others. But a claim that waits for
+ * a row lock of a foreign transaction may wait for hours. So it is not counted any more; it is put
+ * into locked_claims, so that the run is not claimed once more meanwhile. If there is no memory for
+ * that entry, the claim stays counted. */
 static void begins_to_wait(unit *u, void *arg)
 {
     (void)u;
@@ -143,7 +143,7 @@ static void finish_claim(unit *u, void *arg)
     map_take(&s->coming, (uint64_t)c->found.run);
     if (u->answer == UNIT_REFUSED && strcmp(u->refused, "node") == 0)
         /* RULE A1-a-closed-node-stops-claiming */
-        atomic_store(&s->fenced, 1); /* this node is closed, and would claim for ever */
+        atomic_store(&s->fenced, 1); /* this node is closed: each further claim would be refused */
     if (u->answer == UNIT_COMMITTED) {
         storage_backoff_committed(s);
         if (claim_is_for_us(c))
@@ -166,7 +166,7 @@ static void hand_in(claim *c)
     committer_submit(committers_of(s->options.committers, (uint64_t)c->found.run), c->unit);
 }
 
-/* Logs when memory is out for a claim, and when a claim has its memory again. */
+/* Logs that there is no memory for a claim, once, and that there is memory again. */
 static void tell_memory(const claim *c, int is_out)
 {
     sched *s = c->sched;

@@ -1,7 +1,8 @@
 /* Claims (leases): a due run without a live owner becomes this node's, or is held.
  *
- * Whatever finds such a run (node_loop.c: it is due; hold.c: it was held, and can go on here) reads
- * its row into a claim and hands that in. Of several nodes that do so, one gets the run. */
+ * The code that finds such a run (node_loop.c: the run is due; hold.c: the run was held, and can go
+ * on here) reads its row into a claim and submits the claim. If several nodes submit one for the
+ * same run, one of them gets the run. */
 #ifndef SCHED_CLAIM_H
 #define SCHED_CLAIM_H
 
@@ -28,11 +29,11 @@ typedef struct claim {
     int64_t wake_ms;
     int64_t claims; /* the claims so far, as in the row */
     slice held_for; /* as in the row; at NULL: the run was never held */
-    int noted;      /* the row tells of trouble */
+    int noted;      /* 1: the column `trouble` of the row is set */
     run_found found;
     run_facts facts; /* of the run; workflow NULL: it is not registered here */
-    pawl_run *run;   /* made of `facts` before the claim is handed in; NULL: not yet, or in the run
-                        queue */
+    pawl_run *run;   /* made of `facts` before the claim is submitted; NULL: not made yet, or in the
+                        run queue */
 } claim;
 
 /* Can this node go on with the run? A run that is failing needs its work functions only. */
@@ -52,8 +53,8 @@ pawl_run *claim_make_run(const claim *c);
  * owns it. 0: memory is out. */
 int claim_reserve(claim *c);
 
-/* Hands in the claim, which is freed with its answer. The node loop is called when the last claim
- * has its answer. 0: memory is out, and the run stays as it is. */
+/* Submits the claim, which is freed when its unit is answered. The node loop is called when the
+ * last claim has its answer. 0: memory is out, and the run stays as it is. */
 int claim_submit(claim *c);
 
 /* Holds the run instead of claiming it, since no node can drive it. The claim is freed with the

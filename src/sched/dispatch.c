@@ -5,7 +5,8 @@
 #include "sched/job_queue.h"
 #include "sched/sched_internal.h"
 
-/* Runs come first, since they are what makes jobs; but not always. */
+/* Ready runs come before jobs, since only runs make new jobs. But one choice in so many prefers a
+ * job, so that jobs are not starved. */
 enum { JOBS_EVERY = 8 };
 
 static job *take_job(runner *r)

@@ -5,8 +5,8 @@
 
 #include "sched/sched_internal.h"
 
-/* Do one thing: execute a job, take a run in hand, or lead a group commit. With the lock held,
- * which is released meanwhile. 0: there was nothing to do. */
+/* Does one thing: executes a job, executes a run until it waits, or leads a group commit. With the
+ * lock held, which is released meanwhile. 0: there was nothing to do. */
 int dispatch_one(runner *r);
 
 /* Is there a job or a run for this runner? With the lock held. */

@@ -11,14 +11,15 @@
 
 enum {
     PAGE = 256,
-    READY_MAX = 1024,   /* runs that are ready: no further page is read */
-    CALLED_MAX = 65536, /* keys that are remembered; for more of them a look begins anew */
-    LOOK_MS = 1,        /* between two looks … */
-    FAILED_MS = 200,    /* … and after one that has failed */
+    READY_MAX = 1024,   /* with so many ready runs no further page is read */
+    CALLED_MAX = 65536, /* keys of called runs that are remembered; if there are more, the next look
+                           begins at the first row */
+    LOOK_MS = 1,        /* the time between two looks … */
+    FAILED_MS = 200,    /* … and after a look that has failed */
     ANEW_MS = 10000,
 };
 
-/* Only what the index has. */
+/* Reads only columns that the index has. */
 static const db_sql DUE = {"SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
                            " AND (wake_at, run) > ($3, $4) ORDER BY wake_at, run LIMIT $5",
                            "iiiii"};
@@ -98,7 +99,8 @@ int dormant_leave(sched *s, pawl_run *run, int64_t until_ms)
 /* The run is dormant no more. */
 static void forget_one(dormant *all, int64_t run)
 {
-    if (all->many) { /* whether it was one of them is not known: so there is always one left */
+    if (all->many) { /* it is not known whether the run was counted, so the count does not go below
+                        one */
         all->count -= all->count > 1;
         return;
     }
@@ -129,7 +131,7 @@ void dormant_call(sched *s, int64_t run)
     if (all->called_count < all->called_room)
         all->called[all->called_count++] = run;
     else
-        all->anew = 1; /* it is due: a look finds it */
+        all->anew = 1; /* the row of the run is due, so the next look finds it */
     call_node_loop(s);
 }
 
@@ -168,7 +170,8 @@ void dormant_need_more(sched *s)
         call_node_loop(s);
 }
 
-/* Leaves those keys in the list that are of dormant runs. */
+/* Removes the keys of runs that are in memory, or about to be, from the list. Gives the number of
+ * the keys left. */
 static size_t leave_dormant(sched *s, int64_t *list, size_t count)
 {
     size_t kept = 0;
@@ -180,7 +183,8 @@ static size_t leave_dormant(sched *s, int64_t *list, size_t count)
     return kept;
 }
 
-/* The run as its row has it. NULL: it is not this node's any more, or memory is out (*failed). */
+/* Makes the run from its row. NULL with *failed set: memory is out. NULL otherwise: this node does
+ * not own the run any more. */
 static pawl_run *make_run(sched *s, db_stmt *row, int *failed)
 {
     claim *c = claim_read(s, row);
@@ -205,7 +209,7 @@ static pawl_run *make_run(sched *s, db_stmt *row, int *failed)
     return run;
 }
 
-/* The runs of these keys, as far as they are still this node's, in a list. */
+/* Reads the runs with these keys that this node still owns, and gives them as a list. */
 static pawl_run *read_runs(sched *s, const int64_t *list, size_t count, int *failed)
 {
     db_stmt *stmt;
@@ -232,8 +236,8 @@ static pawl_run *read_runs(sched *s, const int64_t *list, size_t count, int *fai
     return first;
 }
 
-/* Runs come into memory, unless they have come there meanwhile, or the node stops. *failed: memory
- * is out. */
+/* Brings the runs of the list into memory, except those that are there already. If the node stops,
+ * all of them are freed. *failed: memory is out. */
 static void enter_runs(sched *s, pawl_run *list, int *failed)
 {
     pthread_mutex_lock(&s->lock);
@@ -279,7 +283,7 @@ static void bring_called(sched *s)
         if (!failed)
             continue;
         pthread_mutex_lock(&s->lock);
-        all->anew = 1; /* a look finds them: they are due */
+        all->anew = 1; /* the rows of these runs are due, so the next look finds them */
         all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
         pthread_mutex_unlock(&s->lock);
     }
@@ -318,7 +322,7 @@ static pawl_code read_page(sched *s, due_page *p, int64_t now_ms, error *err)
     return rc;
 }
 
-/* When the first run behind the ones that were read is due. */
+/* Gives the time when the first run behind the last row that was read is due. */
 static int64_t read_next(sched *s, int64_t now_ms)
 {
     error err = {0};
@@ -373,7 +377,7 @@ static void end_look(sched *s, const due_page *p, int64_t next_ms, int64_t pause
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Are there so few ready runs that others are to join them? */
+/* Are there so few ready runs that more are to be brought into memory? */
 static int has_few_ready(sched *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -385,7 +389,8 @@ static int has_few_ready(sched *s)
 static void bring_back_due(sched *s)
 {
     pthread_mutex_lock(&s->lock);
-    if (unit_retry_waits(s)) /* what could not be committed is not brought back */
+    if (unit_retry_waits(s)) /* while units wait for the storage to work again, no run is brought
+                                back */
         s->dormant.look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
     pthread_mutex_unlock(&s->lock);
     bring_called(s);
@@ -406,7 +411,7 @@ static void bring_back_due(sched *s)
         end_look(s, &begun, now_ms, FAILED_MS);
         return;
     }
-    if (page.count == PAGE) { /* there may be more */
+    if (page.count == PAGE) { /* a full page: there may be more rows */
         end_look(s, &page, now_ms, 0);
         return;
     }
@@ -418,7 +423,7 @@ static void bring_back_due(sched *s)
 int64_t dormant_turn(sched *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->dormant.asks = 0; /* what changes from here on is called for again */
+    s->dormant.asks = 0; /* a change after this line calls the node loop again */
     int64_t next = dormant_next_ns(s);
     pthread_mutex_unlock(&s->lock);
     if (s->host->mono_ns(s->host) < next)

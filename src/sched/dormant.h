@@ -36,18 +36,20 @@ enum { DORMANT_FEW = 256 };
 /* Guarded by the lock of the scheduler. Only the thread that runs the node loop looks. */
 typedef struct dormant {
     int64_t count;            /* dormant runs; some may have been deleted */
-    int many;                 /* there were more than `few` can have, since the node has joined */
-    int64_t few[DORMANT_FEW]; /* their keys, unless they are many: they are given back at a stop */
-    int64_t next_ms;          /* none is due before */
+    int many;                 /* 1: there were more dormant runs than fit into `few`, since the node
+                                 has joined */
+    int64_t few[DORMANT_FEW]; /* the keys of the dormant runs, unless `many`: the node gives these
+                                 runs back when it stops */
+    int64_t next_ms;          /* no dormant run is due before this time */
     int64_t seen_ms;          /* the position of the last row that was read: its wake_at … */
     int64_t seen_run;         /* … and its key */
     int64_t reading_ms; /* rows are being read up to this time; INT64_MIN: no look is under way */
-    int64_t look_ns;    /* no look for what is due before that */
+    int64_t look_ns;    /* no look for due runs before this time */
     int64_t anew_ns;    /* when a look begins at the first row again */
     int64_t *called;    /* keys of runs that are to come back */
     size_t called_count;
     size_t called_room;
-    int asks; /* the thread of the node loop was called, and has not heard of it yet */
+    int asks; /* the thread of the node loop was called, and has not begun its look yet */
     int anew; /* the next look begins at the first row */
 } dormant;
 
@@ -71,20 +73,19 @@ int64_t dormant_due_ns(const struct sched *s);
 /* When the next look is due, as mono_ns; INT64_MAX: there is nothing to look for. */
 int64_t dormant_next_ns(struct sched *s);
 
-/* A runner has little left to do: is the thread of the node loop to be called, because more runs
- * are due? */
+/* A runner has few ready runs left. Calls the thread of the node loop if dormant runs are due. */
 void dormant_need_more(struct sched *s);
 
 /* Adds the keys of all dormant runs to the list. 0: they are too many. */
 int dormant_list(const struct sched *s, int64_t *out, int *count);
 
-/* There are none: the scheduler is opened, or its node has left. */
+/* Forgets all dormant runs: the scheduler was just opened, or its node has left. */
 void dormant_forget(struct sched *s);
 
 /* ---- Without the lock ---- */
 
-/* For the thread that runs the node loop: brings back what was called or is due. Gives the time
- * when there is something next; 0: there was something now. */
+/* For the thread that runs the node loop: brings dormant runs back that were called or are due.
+ * Gives the time of the next look; 0: runs were brought back by this one. */
 int64_t dormant_turn(struct sched *s);
 
 #endif

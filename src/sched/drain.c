@@ -1,12 +1,14 @@
-/* What comes before a node gives its runs back, at a stop, a close, or the end of pawl_finish():
- * the results of jobs that have returned are recorded, everything that was handed in is committed,
- * and units that could not be committed so far (unit_retry.h) are tried again. A process that lives
- * does not throw away what it has executed.
+/* Draining: what happens before a node gives its runs back, at a stop, a close, or the end of
+ * pawl_finish().
  *
- * The engine's threads have ended by then, or were left in functions that do not return; so the
- * thread that stops the engine takes the runs in hand, one after the other. Each of them records
- * what has returned and leaves its function there (jobs_leave()), so that no code of the user goes
- * on. */
+ * The results of jobs that have returned are recorded, all submitted units are committed, and units
+ * that could not be committed so far (unit_retry.h) are tried again. Results of functions that were
+ * executed are not thrown away as long as the process lives.
+ *
+ * The engine's threads have ended by then, or were left in functions that do not return. So the
+ * thread that stops the engine executes the runs, one after the other. Each run records the results
+ * that its jobs have returned and leaves its function there (jobs_leave()), so that no code of the
+ * user goes on. */
 #include "run/jobs.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
@@ -17,8 +19,8 @@ enum { PAUSE_MS = 5, TRIES_MAX = 200 };
 /* The least time for recording: with a short drain_ms, results could not be committed at all. */
 static const int64_t RECORD_MS = 1000;
 
-/* Has the unit of the run failed while the node drains? Whether it is kept is decided where the run
- * is taken in hand. */
+/* Has the unit of the run failed while the node drains? Whether the unit is kept is decided by the
+ * runner that executes the run next. */
 static int has_failed(const pawl_run *run)
 {
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_FAILED;
@@ -76,7 +78,7 @@ static pawl_run *gather(sched *s)
     return found;
 }
 
-/* Takes the runs in hand that have something to record. Gives their number. */
+/* Executes the runs that have something to record. Gives their number. */
 static int record_all(sched *s)
 {
     int count = 0;
@@ -116,9 +118,9 @@ static void tell_what_is_left(sched *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Record and commit, until there is nothing left or the time is over. A storage that stalls, or a
- * process that is suspended, may use up all of the time within one try: then there is time for one
- * more. The time of a test may stand still: so tries are counted too. */
+/* Records and commits until nothing is left or the time is over. A storage that stalls, or a
+ * process that is suspended, may use up all of the time within one try: then one more try is made.
+ * The number of tries is limited too, since the clock of a test may stand still. */
 static int record_until(sched *s, int64_t deadline)
 {
     committers *all = s->options.committers;

@@ -3,9 +3,9 @@
 #include "sched/handover.h"
 #include "sched/sched_internal.h"
 
-enum { LOCAL_MAX = 4096 }; /* runs that are awake, up to which a start stays here */
+enum { LOCAL_MAX = 4096 }; /* a start stays here while no more runs than that are awake */
 
-/* The run as it will be when it is inserted. NULL: memory is out. */
+/* Makes the run that is about to be inserted. NULL: memory is out. */
 static pawl_run *make_run(sched *s, const run_insert *b)
 {
     run_facts facts = {.lease = {b->run, b->owner, 1},

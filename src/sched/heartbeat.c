@@ -35,8 +35,8 @@ static int wait_for_next(sched *s)
     return goes_on;
 }
 
-/* The thread's function. When the node was closed it calls the driving thread, which has to stop
- * what it does. */
+/* The thread's function. When it finds the node closed it calls the driving thread, which then
+ * stops executing runs. */
 static void *beat(void *arg)
 {
     sched *s = arg;

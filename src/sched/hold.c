@@ -77,7 +77,7 @@ int hold_is_offered(sched *s, db_conn *conn, slice name, slice version)
     error err = {0};
     pawl_code rc = db_number(conn, &OFFERED, values, DB_COUNT(values), &count, &found, &err);
     /* RULE not-held-while-a-live-node-has-it */
-    return rc != PAWL_OK || count > 0; /* in doubt the run is not held */
+    return rc != PAWL_OK || count > 0; /* if the read failed, the run is not held */
 }
 
 static void begin_walk(sched *s)
@@ -124,7 +124,7 @@ void hold_stop_driving(sched *s, int64_t key)
     if (run) {
         atomic_store(&run->hold_requested, 1);
         if (run->slot->place ==
-            PLACE_SLEEPS) /* perhaps it fell asleep before it could see the request */
+            PLACE_SLEEPS) /* perhaps the run fell asleep before it could see the request */
             run_queue_ready(s, run);
     } else if (s->dormant.count > 0) {
         dormant_call(s, key);
@@ -359,7 +359,7 @@ static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_m
     return rc;
 }
 
-/* The guard has refused: `found` has owner, fence, phase and held of the run. */
+/* For a unit that its guard has refused: `found` has owner, fence, phase and held of the run. */
 static pawl_code refused(const unit *u, error *err)
 {
     if (!u->found)
@@ -397,7 +397,8 @@ static void try_record(sched *s, int64_t key)
     if (run)
         unit_retry_release(s, run);
     else if (s->dormant.count > 0)
-        dormant_call(s, key); /* it was released before it was brought back because of the hold */
+        dormant_call(s, key); /* the run may be dormant, since it was released before the hold had
+                                 brought it into memory */
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -419,7 +420,8 @@ static pawl_code change(pawl *p, const char *id, const char *reason, int hold, e
     }
     arena_free(a);
     if (rc == PAWL_OK && hold)
-        hold_stop_driving(handle_sched(p), run); /* a run of this node hears of it at once */
+        hold_stop_driving(handle_sched(p), run); /* a run of this node stops without waiting for the
+                                                    node loop */
     else if (rc == PAWL_OK)
         try_record(handle_sched(p), run);
     return rc;

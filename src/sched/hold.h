@@ -28,7 +28,7 @@ struct claim;
 /* How long a run is due before it is held because no node has its workflow. */
 enum { HOLD_DUE_MS = 2000 };
 
-/* Where this node has got to in looking for held runs that it can drive. */
+/* The position of this node in its walk over the held runs that it may be able to drive. */
 typedef struct hold_walk {
     uint64_t offered; /* registry_count() when {offers} was last written */
     int begins; /* the walk is at its beginning: runs that are failing, which need work functions
@@ -45,10 +45,11 @@ typedef struct hold_walk {
 /* Writes into {offers} which workflows this node has, if that has changed. */
 void hold_offer(struct sched *s);
 
-/* Stops driving runs of this node that were held by hand. */
+/* Makes runs of this node that were held by hand stop, at their next point where no function is
+ * being executed. */
 void hold_rest(struct sched *s);
 
-/* If the run is in memory here, it is to be given back, at the next point where its function is not
+/* If the run is in memory here, the node gives it back at the next point where its function is not
  * being executed. */
 void hold_stop_driving(struct sched *s, int64_t run);
 
@@ -67,8 +68,8 @@ int hold_is_offered(struct sched *s, db_conn *conn, slice name, slice version);
 
 /* ---- Builds that have tried ---- */
 
-/* The list with one more build, in the arena; at NULL: memory is out. The oldest are forgotten when
- * the list is too long. */
+/* Adds a build to the list, in the arena; at NULL: memory is out. The oldest builds are dropped
+ * when the list is too long. */
 slice hold_tried(arena *a, slice list, const char *build);
 
 /* ---- For tests ---- */

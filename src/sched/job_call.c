@@ -1,5 +1,5 @@
-/* Executing a job: one attempt of a work function, on a thread that has no run in hand. Nothing is
- * recorded here; the run is woken, and records the result. */
+/* Executing a job: one attempt of a work function, on a thread that executes no run at the time.
+ * Nothing is recorded here; the run is woken, and records the result. */
 #include "db/inflight_file.h"
 #include "sched/job_queue.h"
 #include "sched/sched_internal.h"
@@ -32,7 +32,7 @@ static void call_work(runner *r, job *j)
     sched_end_child(s);
     int in_hand = sched_leave_work(r, w);
     work_limit_leave(s, entry);
-    if (!in_hand) { /* the attempt is out of time, and the run was told so */
+    if (!in_hand) { /* the attempt is out of time, and the run has been told so */
         work_free(w);
         return;
     }

@@ -29,7 +29,7 @@ void job_queue_add(pawl_run *run)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A job that waits for a thread may have a reserved place in its work function: that goes to the
+/* A job that waits for a thread may have a reserved slot of its work function: the slot goes to the
  * next waiter. */
 void job_queue_remove(sched *s, job *j)
 {

@@ -149,7 +149,7 @@ static int is_alike(const claim *a, const claim *b)
            slice_equal(a->version, b->version);
 }
 
-/* Keeps in the list what can be claimed and what is to be held. */
+/* Keeps in the list only the runs that can be claimed, and those that are to be held. */
 static void sort_out(sched *s, due *list)
 {
     size_t kept = 0;
@@ -171,7 +171,8 @@ static void sort_out(sched *s, due *list)
     list->count = kept;
 }
 
-/* Read what is due; then, without a snapshot, claim it. Gives the number of claims. */
+/* Reads a page of due runs and then, when the snapshot has ended, claims them. Gives the number of
+ * claims. */
 static int64_t claim_page(sched *s, const fate *from, due *list)
 {
     int64_t claims = 0;
@@ -199,7 +200,7 @@ static int64_t claim_page(sched *s, const fate *from, due *list)
     return claims;
 }
 
-/* Claims what is due of one owner. *failed: some runs could not be read, or not be claimed. */
+/* Claims the due runs of one owner. *failed: some runs could not be read, or not be claimed. */
 static int64_t claim_due(sched *s, const fate *from, int *failed)
 {
     due list = {.last_ms = INT64_MIN, .last_run = 0};
@@ -298,7 +299,7 @@ static const db_sql FAMILY = {
                 " AND (r.wake_at IS NULL OR r.claims <> 0) LIMIT $4",
     "ttii"};
 
-/* Those of them that this node owns: some may be dormant. */
+/* The runs of that family which this node owns: some may be dormant. */
 static const db_sql OWN_FAMILY = {FAMILY_KEYS
                                   " SELECT r.run FROM family f JOIN {runs} r ON r.run = f.run"
                                   " WHERE r.owner = $3 AND r.phase IN ({LIVE}, {FAILING})",
@@ -402,7 +403,8 @@ int node_loop_beat(sched *s)
     pawl_code rc = node_beat(&s->node, s->beats, &err);
     /* RULE L8-an-idle-node-notices */
     if (rc == PAWL_OK && s->looks->driver->prove)
-        rc = s->looks->driver->prove(s->looks, &err); /* also while it has nothing to commit */
+        rc = s->looks->driver->prove(s->looks,
+                                     &err); /* finds a rewind also while nothing is committed */
     if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
         return 1;
     atomic_store(&s->fenced, 1);
@@ -481,7 +483,7 @@ static int64_t claim_all(sched *s)
     return did + hold_walk_on(s);
 }
 
-/* Something may have arrived for runs that sleep here, also without a notification. */
+/* Looks for arrivals for sleeping runs of this node, in case a notification was lost. */
 static void hear(sched *s)
 {
     int64_t now = s->host->mono_ns(s->host);
@@ -510,7 +512,8 @@ int64_t node_loop_look(sched *s)
     if (unit_retry_waits(s))
         return moved;
     int64_t did = moved + claim_all(s);
-    if (did || is_claiming(s)) /* `did` does not count holds, which are handed in too */
+    if (did || is_claiming(s)) /* `did` does not count the units that hold runs, which were
+                                  submitted too */
         committers_leave(s->options.committers);
     return did;
 }

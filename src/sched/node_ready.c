@@ -42,8 +42,8 @@ void node_ready_note_read(sched *s, pawl_code rc)
     }
 }
 
-/* If nothing can be committed either, the server is gone. Then no other node could take the runs,
- * and giving them back would have to wait all the same. */
+/* If nothing can be committed either, the server is gone. Then no other node could claim the runs,
+ * and the units that give them back could not be committed. */
 int node_ready_gives_back(sched *s)
 {
     int64_t since = atomic_load(&s->node_ready.unread_ns);

@@ -1,12 +1,12 @@
-/* Owned means able: a node claims runs only while it can execute them.
+/* Readiness: a node claims runs only while it can execute them.
  *
- * What it needs of a server are connections: one for each committer, one for its heartbeats, one to
- * look for work with, and one to read journals with, which all its threads share if the server
- * gives no more. It takes them before it becomes a node, and answers with an error if it does not
- * get them. A server may take them away later (a restart, and others are quicker): then the node
- * claims nothing until it has them again, says so in the log when that begins and when it ends and
- * meanwhile with its heartbeats ({beats}.unable, for pawl_why), and gives back runs that it cannot
- * read. */
+ * A node needs connections to its server: one for each committer, one for its heartbeats, one for
+ * the node loop, and one to read journals with, which all its threads share if the server gives no
+ * more. It opens them before it becomes a node; if it cannot, becoming a node fails with an error.
+ * Later a server may close them (a restart, after which other clients take the free connections).
+ * Then the node claims nothing until it has them again. It logs when that state begins and when it
+ * ends, tells it meanwhile with its heartbeats ({beats}.unable, for pawl_why), and gives back runs
+ * that it cannot read. */
 #ifndef SCHED_NODE_READY_H
 #define SCHED_NODE_READY_H
 
@@ -19,7 +19,7 @@ struct sched;
 
 typedef struct node_ready {
     atomic_int unread;         /* a run could not be read: the server gave no connection for that */
-    _Atomic int64_t unread_ns; /* since when; 0: runs can be read */
+    _Atomic int64_t unread_ns; /* since when runs cannot be read; 0: they can be */
 
     /* Used by the node loop only. */
     pawl_code look_code; /* the last answer of the node loop's own connection */
@@ -30,7 +30,7 @@ typedef struct node_ready {
 /* Take the connections that a node needs. After an error none is kept. */
 pawl_code node_ready_reserve(struct sched *s, error *err);
 
-/* Notes what came of an attempt to read. Called by runners. */
+/* Records the result of an attempt to read. Called by runners. */
 void node_ready_note_read(struct sched *s, pawl_code rc);
 
 /* Has reading failed for so long that runs are to be given back? */

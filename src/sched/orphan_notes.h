@@ -15,11 +15,12 @@ typedef struct orphan_notes {
     int count;
 } orphan_notes;
 
-/* This run was refused to its owner. If too many are noted, the walk of the garbage collection will
- * find what the run has left. 0: there was no run. Without the lock. */
+/* Notes a run whose unit was refused because this node does not own the run. If too many are noted,
+ * the walk of the garbage collection will find the rows that the run has left. 0: there was no run.
+ * Without the lock. */
 void orphan_notes_add(struct sched *s, int64_t run);
 
-/* One of the noted runs, which is noted no more; 0: there is none. Without the lock. */
+/* Removes one of the noted runs and gives its key; 0: none is noted. Without the lock. */
 int64_t orphan_notes_take(struct sched *s);
 
 #endif

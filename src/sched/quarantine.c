@@ -127,9 +127,9 @@ static void owe_unmark(struct sched *s, pawl_run *run)
     run_queue_call_node_loop(s);
 }
 
-/* The time of the run that is out is over, and another one waits. If the run is being executed,
- * that did no harm, and a death from now on is not its fault: it is cleared. If not, it waits for
- * its turn once more when it comes back. */
+/* The time of the run that was let out alone is over, and another run waits. If the run is being
+ * executed, it has done no harm so far, and it is cleared: a death from now on does not count for
+ * it. If it is not being executed, it waits for its turn once more when it is ready. */
 static void end_turn_of(struct sched *s, pawl_run *run)
 {
     quarantine *q = &s->quarantine;
@@ -147,7 +147,8 @@ static pawl_run *let_out(struct sched *s, int64_t now)
     quarantine *q = &s->quarantine;
     if (q->out)
         end_turn_of(s, q->out);
-    if (is_marking(q)) /* the mark of the run before must be gone when this one kills */
+    if (is_marking(q)) /* the mark of the run before must be taken back first, or a death now would
+                          count for that run too */
         return NULL;
     pawl_run *run = q->out = pop(&q->alone);
     q->until_ns = clock_deadline(now, ALONE_MS);
@@ -241,7 +242,7 @@ void quarantine_acquit(struct sched *s, pawl_run *run)
     if (run->quarantine_level == QUARANTINE_NONE)
         return;
     run->quarantine_level = QUARANTINE_NONE;
-    run->slot->marked = 0; /* the claims of a run that gets further are counted anew */
+    run->slot->marked = 0; /* the claims of a run that gets further are counted from 1 again */
     quarantine_put_back(s, run);
 }
 
@@ -320,8 +321,8 @@ static void unmark(struct sched *s, const run_lease *h)
     committer_submit(committers_of(s->options.committers, (uint64_t)h->run), u);
 }
 
-/* Has the journal of the run got longer? The row of a transactional step is there, but the replay
- * does not know it yet. */
+/* Has the journal of the run got longer? A transactional step counts too: its row is in the
+ * journal, but not in the replay yet. */
 static int got_further(const pawl_run *run)
 {
     return run->code.want == WANT_TRANSACT || run->code.want == WANT_END ||
@@ -357,7 +358,8 @@ void quarantine_unmark(struct sched *s)
     if (!owed)
         return;
     unmark(s, &h);
-    committers_leave(s->options.committers); /* the next quarantined run waits for it */
+    committers_leave(s->options.committers); /* the next quarantined run waits until this unit is
+                                                committed */
 }
 
 /* The next run that is marked; NULL: there is none. */

@@ -89,25 +89,26 @@ void quarantine_begin(struct sched *s, pawl_run *run, int64_t seq);
 /* A quarantined run is ready. 1: it waits for its turn here; 0: it is executed as any other. */
 int quarantine_add(struct sched *s, pawl_run *run);
 
-/* Takes a quarantined run in hand that may be executed now; NULL: there is none, or other runs wait
- * and have their turn. */
+/* Takes a quarantined run that may be executed now, for the calling runner; NULL: there is none, or
+ * other runs wait and it is their turn. */
 pawl_run *quarantine_take(struct sched *s, int others_wait);
 
-/* Is there a quarantined run that may be let out? When may there be one? */
+/* quarantine_is_ready(): is there a quarantined run that may be executed now? quarantine_next_ns():
+ * when may there be one? */
 int quarantine_is_ready(struct sched *s);
 int64_t quarantine_next_ns(const struct sched *s);
 
-/* Has the run to be marked before it is executed? quarantine_marked(): its row is marked, and it
- * goes on. Without the lock. */
+/* quarantine_needs_mark(): has the run to be marked before it is executed? quarantine_marked(): its
+ * row is marked, and the run is executed. Without the lock. */
 int quarantine_needs_mark(struct sched *s, pawl_run *run);
 void quarantine_marked(struct sched *s, pawl_run *run);
 
-/* quarantine_acquit(): the run has got further, or is forgotten. quarantine_put_back(): it could
- * not be tried, and stays quarantined as before. */
+/* quarantine_acquit(): the run has got further, or is dropped from memory. quarantine_put_back():
+ * the run could not be executed, and stays quarantined as before. */
 void quarantine_acquit(struct sched *s, pawl_run *run);
 void quarantine_put_back(struct sched *s, pawl_run *run);
 
-/* The node gives its runs back: takes a quarantined run in hand that is wanted; NULL: there is
+/* For a node that gives its runs back: takes a quarantined run that is `wanted`; NULL: there is
  * none. The run does not wait for its turn, since nothing of it is executed any more. */
 pawl_run *quarantine_take_if(struct sched *s, int (*wanted)(const pawl_run *run));
 

@@ -54,7 +54,8 @@ pawl_code rejoin_become_node(sched *s, error *err)
                       .build = s->options.build,
                       /* RULE L8-signs-of-life-of-others-are-as-old-as-the-backup */
                       .grace = atomic_load(&s->options.db->world->lives) > 0};
-    if (rejoin_is_due(s)) /* a client has found out: this transaction is the first after that */
+    if (rejoin_is_due(s)) /* a client of this engine has noticed the rewind: this transaction is the
+                             first one after it */
         node_close_own(&s->node, k);
     world_bind(s->options.db);
     pawl_code rc = node_join(&s->node, k, s->beats, s->options.clock, &o, err);

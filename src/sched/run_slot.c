@@ -12,7 +12,8 @@ static const unsigned MOVES[] = {
     [PLACE_IN_HAND] = TO(PLACE_READY) | TO(PLACE_COMMITS) | TO(PLACE_SLEEPS) | TO(PLACE_AT_LIMIT) |
                       TO(PLACE_GONE),
     [PLACE_COMMITS] = TO(PLACE_READY) | TO(PLACE_IN_DOUBT) |
-                      TO(PLACE_IN_HAND), /* its own thread has applied it: a transactional step */
+                      TO(PLACE_IN_HAND), /* the run's own thread has applied the unit: a
+                                            transactional step */
     [PLACE_SLEEPS] = TO(PLACE_READY),
     [PLACE_AT_LIMIT] = TO(PLACE_READY),
     [PLACE_IN_DOUBT] = TO(PLACE_READY),

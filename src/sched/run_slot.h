@@ -1,7 +1,7 @@
 /* What the scheduler keeps of each run that is in memory: where the run is, and why it waits. The
- * memory of the slot is allocated with the run (run_host.slot_size).
- *
- * Guarded by the lock of the scheduler, except where one thread has the run in hand. */
+ * memory of the slot is allocated with the run (run_host.slot_size). Guarded by the lock of the
+ * scheduler, except while the run is in hand: then only the thread that executes it uses the
+ * slot. */
 #ifndef SCHED_RUN_SLOT_H
 #define SCHED_RUN_SLOT_H
 
@@ -11,9 +11,9 @@
 /* Where the run is. */
 typedef enum {
     PLACE_READY,    /* in the list of a runner */
-    PLACE_IN_HAND,  /* a runner has it */
-    PLACE_COMMITS,  /* its unit is on its way */
-    PLACE_SLEEPS,   /* among the timers */
+    PLACE_IN_HAND,  /* a runner executes the run, and no other thread touches it */
+    PLACE_COMMITS,  /* its unit is submitted, and not answered yet */
+    PLACE_SLEEPS,   /* the run waits for its timer or for an arrival */
     PLACE_AT_LIMIT, /* in the list of a work function that is full: work_limit.h */
     PLACE_IN_DOUBT, /* its unit is undecided: no thread touches the run */
     PLACE_GONE,     /* not in memory any more */
@@ -22,11 +22,12 @@ typedef enum {
 /* What becomes of a unit that was not committed: unit_retry.h. */
 typedef enum {
     KEPT_NOT,   /* the unit was committed, or there is none */
-    KEPT_WAITS, /* it is handed in again when the storage works */
+    KEPT_WAITS, /* the unit is submitted again when the storage works */
     KEPT_ASKS,  /* it failed for an unknown reason: a small write is tried, to see whether the
                    storage works */
-    KEPT_TELLS, /* that write was committed: the row of the run is to tell of its trouble */
-    KEPT_HOLDS, /* its record was refused for good: the unit that holds the run is on its way */
+    KEPT_TELLS, /* that write was committed: the reason of the failure is being written into the row
+                   of the run */
+    KEPT_HOLDS, /* the record was refused for good: the unit that holds the run is submitted */
     KEPT_HELD,  /* the run is held, and sleeps until it is released */
 } run_keeps;
 
@@ -36,20 +37,21 @@ typedef struct run_slot {
     pawl_run *next;   /* in the list where the run is */
     timer timer;      /* in the node's timers, while the run sleeps */
     int put_off;      /* the run sleeps to be tried again, and not because its function waits */
-    int is_returning; /* the unit on its way gives the run back */
+    int is_returning; /* the submitted unit gives the run back */
 
     /* Quarantine (quarantine.h). */
     int64_t claims;      /* number of claims since the run has last got further */
     int64_t claimed_seq; /* the length of the journal when the run was claimed */
-    int64_t quiet_ns;    /* the run is not let out before */
+    int64_t quiet_ns;    /* the run is not let out before this time */
     int marked;          /* the row says that the run is being executed */
-    int marks;           /* the unit on its way marks the row so */
+    int marks;           /* the submitted unit marks the row so */
     atomic_int cleared;  /* the run was let out alone and did no harm: it is not counted */
 
     /* Holds (hold.h). */
     slice held_for; /* what the run was held for, in the memory of the run; at NULL: it was never
                        held */
-    int noted;      /* the row tells of trouble, which is over when the run gets further */
+    int noted;      /* the column `trouble` of the row is set, and is cleared when the run gets
+                       further */
 
     /* The unit of the run, when the storage does not take it (unit_retry.h). */
     run_keeps keeps;      /* changed with the lock held */
@@ -59,7 +61,7 @@ typedef struct run_slot {
 
     /* Memory (runner_unit.c). */
     int starved; /* how often in a row memory was out */
-    int starves; /* the unit on its way holds what was recorded before memory was out */
+    int starves; /* the submitted unit has what was recorded before memory was out */
 
     /* Storage (storage_backoff.c). */
     int64_t trouble_ms;   /* the back-off of the run after its last failure; 0: the storage has not
@@ -74,8 +76,8 @@ typedef struct run_slot {
     int queued_work; /* the run waits for a worker to call its work function (work_threads.h) */
 } run_slot;
 
-/* The run is now in this place. Asserted: the table (run_slot.c) has the move. With the lock of
- * the scheduler held, or by the thread that has the run in hand. */
+/* Moves the run to this place. Asserted: the table (run_slot.c) has the move. With the lock of the
+ * scheduler held, or by the thread that executes the run (PLACE_IN_HAND). */
 void run_move(pawl_run *run, run_place to);
 int run_may_move(run_place from, run_place to);
 

@@ -21,15 +21,16 @@
 static const int64_t SECOND_NS = 1000000000, WORKERS_NS = 5000000;
 enum {
     WARM_RUN_BYTES = 16 * 1024, /* the memory of a warm run that waits, more or less */
-    GIVEN_BACK_MAX = 256,       /* runs that are given back in one unit */
-    DOOR_MS = 1000,             /* for starts by a function that was left, which may not end */
+    GIVEN_BACK_MAX = 256,       /* runs that one unit gives back */
+    DOOR_MS = 1000,             /* how long a stop waits for starts under way: a start by a function
+                                   that was left may never end */
     ANEW_MS = 200,              /* between two attempts to begin anew */
 };
 
 /* ---- The pipe ---- */
 
-/* Empty the pipe. 1: the engine was told to stop, which is counted in `stops`, since a full pipe
- * takes no byte. */
+/* Empties the pipe. 1: the engine was told to stop. Stops are counted in `stops`, and not read from
+ * the pipe, since a full pipe takes no byte. */
 static int listen_pipe(sched *s)
 {
     char bytes[256];
@@ -136,7 +137,7 @@ static pawl_code join_as_node(sched *s, error *err)
     s->quarantine.running = inflight_open(s->node.file, s->node.id);
     inflight_moved(s->quarantine.running, sched_now_ms(s));
     pthread_mutex_lock(&s->lock);
-    s->node_loop_ns = 0; /* the node loop looks at once */
+    s->node_loop_ns = 0; /* the first round of the node loop is due now */
     atomic_store(&s->open_node, s->node.id);
     pthread_mutex_unlock(&s->lock);
     sched_hear_others(s);
@@ -144,7 +145,8 @@ static pawl_code join_as_node(sched *s, error *err)
     return PAWL_OK;
 }
 
-/* One life as a node. PAWL_REWOUND: the database went back, and everything in memory is gone. */
+/* Joins as a node and serves until the node ends. PAWL_REWOUND: the database was rewound, and
+ * everything in memory was dropped. */
 static pawl_code serve_once(sched *s, error *err)
 {
     pawl_code rc = join_as_node(s, err);
@@ -212,7 +214,8 @@ pawl_code sched_take_over(sched *s, sched_driven how, int64_t deadline_ns, error
                  s->host->wait(s->host, &s->undriven, &s->lock, deadline_ns))
             rc = error_set(err, PAWL_BUSY, "another thread drives the engine");
     }
-    if (rc == PAWL_OK && workers_is_member(s)) /* the thread was given up, and does not know that */
+    if (rc == PAWL_OK && workers_is_member(s)) /* the caller is a worker thread that was given up at
+                                                  a stop, and must not drive */
         rc = error_set(err, PAWL_MISUSE, "this thread is one of the engine's");
     if (rc == PAWL_OK) {
         s->driven = how;
@@ -237,7 +240,7 @@ void sched_let_go(sched *s)
 
 void sched_drive_only(sched *s, const char *id)
 {
-    pthread_mutex_lock(&s->lock); /* starts of other threads read it */
+    pthread_mutex_lock(&s->lock); /* threads that start runs read it */
     s->only = id;
     s->family_ns = 0;
     pthread_mutex_unlock(&s->lock);
@@ -380,8 +383,9 @@ static int always(void *arg)
 }
 #endif
 
-/* Without threads the caller's event loop hears other processes, and every poll sends what is due.
- * A program that tells the time itself decides by itself what happens when: it hears nothing. */
+/* An engine without threads gets notifications through the caller's event loop, and each poll sends
+ * those that are due. A program with a clock of its own decides itself what happens when: it gets
+ * no notifications. */
 static void listen_to_others(sched *s)
 {
     const sched_options *o = &s->options;
@@ -492,8 +496,9 @@ static void drop_runs(sched *s)
 }
 
 /* Waits until no start is under way any more, so that this node gets no new run. Runs of this node
- * that were about to start others must be freed before, since they do not hear any more what came
- * of it. Runs that clients have started meanwhile are dropped too. 1: there were some. */
+ * that were about to start others must be freed before, since the answer of such a start could not
+ * reach them any more. Runs that clients have started meanwhile are dropped too. 1: there were
+ * some. */
 static int close_door(sched *s)
 {
     pthread_mutex_lock(&s->lock);

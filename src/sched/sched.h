@@ -59,9 +59,9 @@ void sched_add_chore(sched *s, const chore *c);
 /* By which threads an engine is driven: by none, by one of the caller's, by its own. */
 typedef enum { DRIVEN_NOT, DRIVEN_BY_HAND, DRIVEN_BY_THREADS } sched_driven;
 
-/* The calling thread becomes the one that drives, until sched_let_go(). PAWL_MISUSE: it is already;
- * PAWL_BUSY: another thread drives, until `deadline_ns` (0: not waited for), or the engine's
- * threads do; PAWL_CLOSED: the engine was told to stop. */
+/* The calling thread becomes the one that drives, until sched_let_go(). PAWL_MISUSE: it drives
+ * already. PAWL_BUSY: another thread still drives at `deadline_ns` (0: the call does not wait), or
+ * the engine's threads do. PAWL_CLOSED: the engine was told to stop. */
 pawl_code sched_take_over(sched *s, sched_driven how, int64_t deadline_ns, error *err);
 void sched_let_go(sched *s);
 
@@ -69,11 +69,12 @@ void sched_let_go(sched *s);
  * one; the next call makes a new node. */
 pawl_code sched_serve(sched *s, error *err);
 
-/* Drives by hand, as long as there is something to do now and not past `deadline_ns`: only `least`
- * things are done in any case. */
+/* Drives by hand, as long as there is something to do and `deadline_ns` has not come. At least
+ * `least` things are done even past the deadline. */
 pawl_code sched_poll(sched *s, int64_t deadline_ns, int64_t least, int64_t *did, error *err);
 
-/* By hand: waits until there may be something to do, or `deadline_ns`. PAWL_CLOSED: stop. */
+/* By hand: waits until there may be something to do, or until `deadline_ns`. PAWL_CLOSED: the
+ * engine was told to stop. */
 pawl_code sched_wait(sched *s, int64_t deadline_ns);
 
 /* When sched_poll() wants to be called next, as sched_mono_ns(). */
@@ -100,7 +101,8 @@ committer *sched_committer_of(sched *s, int64_t run);
 /* Sets *out to a key for a new run. */
 pawl_code sched_new_run_key(sched *s, int64_t *out, error *err);
 
-/* The node as which the engine takes new runs; 0: it is no node, or will not be one for long. */
+/* The node that can become the owner of new runs; 0: the engine is no node, or is about to
+ * leave. */
 int64_t sched_open_node(sched *s);
 
 int sched_has_run(sched *s, int64_t run); /* does this engine drive the run? */

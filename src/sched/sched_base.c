@@ -115,7 +115,7 @@ int sched_is_forked(const sched *s)
     return forks_count() != s->forks;
 }
 
-/* The child cannot go on: nothing in it waits for an answer. */
+/* A child of fork() cannot go on: none of the engine's threads exists there. */
 void sched_end_child(const sched *s)
 {
     if (sched_is_forked(s))
@@ -127,8 +127,8 @@ int work_threads_are_there(const sched *s)
     return s->options.work_threads > 0 && s->thread_count > 0 && s->driven != DRIVEN_BY_THREADS;
 }
 
-/* That the lock is held is known, but not by which thread: so the assertion finds a call without
- * the lock where no other thread happens to hold it. */
+/* It is known that the lock is held, but not by which thread. So the assertion finds a call without
+ * the lock only if no other thread holds it. */
 void sched_assert_locked(const sched *s)
 {
     assert(pthread_mutex_trylock((pthread_mutex_t *)&s->lock) != 0);

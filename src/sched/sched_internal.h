@@ -1,9 +1,10 @@
 /* The scheduler of a node, for the files of src/sched: its runs, the threads that execute them, and
  * the times at which they wake.
  *
- * A node owns runs. Each of them is in exactly one place (run_place): in the list of a runner, in a
- * runner's hand, on its way through a commit, or among the timers. One lock guards the places; it
- * is never held while code of the user runs or the database is asked. */
+ * A node owns runs. Each of them is in exactly one place (run_place): in the list of a runner; in
+ * hand, which means that a runner executes it; in a commit, when its unit is submitted; or among
+ * the timers. One lock guards the places; it is never held while code of the user runs or the
+ * database is asked. */
 #ifndef SCHED_SCHED_INTERNAL_H
 #define SCHED_SCHED_INTERNAL_H
 
@@ -61,8 +62,8 @@ typedef struct runner {
     pawl_run *last;
     int64_t count;   /* length of that list */
     int64_t turns;   /* counts choices between a run and a job, so that jobs get their share */
-    int64_t taken;   /* runs taken in hand since this runner last drove the committers */
-    db_conn *reader; /* the connection that it reads with; NULL: it is not reading */
+    int64_t taken;   /* runs executed since this runner last drove the committers */
+    db_conn *reader; /* the connection that the runner reads with; NULL: it is not reading */
 } runner;
 
 struct sched {
@@ -151,9 +152,9 @@ struct sched {
 int sched_is_forked(const sched *s);
 void sched_end_child(const sched *s);
 
-/* Before runs are given back: record what their jobs have done, and commit what they have handed
- * in. Takes drain_ms at most, or a second. 0: there are units left (drain.c). The engine stops, and
- * no other thread drives. */
+/* Before runs are given back: records what their jobs have returned, and commits the submitted
+ * units. Takes drain_ms at most, or a second. 0: there are units left (drain.c). The engine stops,
+ * and no other thread drives. */
 int sched_drain(sched *s);
 
 /* The time between two rounds of the node loop: a second, or less if heartbeats have to be given
@@ -170,7 +171,7 @@ void sched_assert_locked(const sched *s);
  * counted, and the key is in `coming`. run_queue_enter() then makes the run ready. */
 int run_queue_reserve(sched *s, int64_t key);
 void run_queue_enter(sched *s, pawl_run *run);
-int run_queue_has_room(sched *s);                 /* for one run more */
+int run_queue_has_room(sched *s);                 /* reserves room for one run more */
 int run_queue_knows(const sched *s, int64_t key); /* the run is in memory, or about to come there */
 int64_t run_queue_ready_count(const sched *s);
 
@@ -183,12 +184,13 @@ void run_queue_forget(sched *s, pawl_run *run);
 
 void run_queue_collect(runner *r);       /* runs whose units are answered become ready */
 void run_queue_fire(sched *s);           /* runs whose timers are due become ready */
-pawl_run *run_queue_take(runner *r);     /* takes the next ready run in hand; NULL: none */
+pawl_run *run_queue_take(runner *r);     /* takes the next ready run, which is in hand then; NULL:
+                                            none */
 int64_t run_queue_next_ns(sched *s);     /* when the first timer is due, as mono_ns */
 void run_queue_call_node_loop(sched *s); /* the node loop is to look at once */
 void run_queue_tell_end(sched *s, const pawl_run *run); /* wakes the waiters of the run */
 
-/* Something is there for the run: it wakes, or does not go to sleep. */
+/* The run has an arrival or a result: wakes it, or keeps it from going to sleep. */
 void run_queue_nudge(sched *s, pawl_run *run);
 
 /* There is a job, or a quarantined run, for any runner: wakes one that waits. */
@@ -214,7 +216,7 @@ void storage_backoff_committed(sched *s);  /* something was committed: the stora
 /* Calls the driving thread by one byte into its pipe. Async-signal-safe. */
 void sched_call(sched *s, char what);
 
-/* 0: the node was closed, or the database was rewound: nothing of this node is recorded any
+/* 0: the node was closed, or the database was rewound: this node may not record anything any
  * more. */
 int sched_is_open(const sched *s);
 
@@ -235,7 +237,7 @@ void run_queue_heard(void *arg);
 /* ---- Work functions (workers.c); without the lock ---- */
 
 /* The runner enters a work function, and leaves it. 0: the attempt ran out of time meanwhile, and
- * the run is in other hands. */
+ * another runner has the run. */
 void sched_enter_work(runner *r, pawl_work *w);
 int sched_leave_work(runner *r, const pawl_work *w);
 
@@ -266,11 +268,11 @@ int workers_is_member(sched *s);
 
 /* ---- One run in hand (runner.c); without the lock ---- */
 
-/* Executes the run until it is in another place than this runner's hand. */
+/* Executes the run until it is not in hand any more (run_place): it waits, commits, or is gone. */
 void runner_take(runner *r, pawl_run *run);
 
 /* Calls the work function that the run wants, within its concurrency limit. 0: the attempt ran out
- * of time, and the run is in other hands: nothing of it may be touched. */
+ * of time, and another runner has the run: the caller must not touch it. */
 int runner_call_work(runner *r, pawl_run *run);
 
 /* What becomes of a run and its unit (runner_unit.c). runner_not_committed(): the unit was not
@@ -311,9 +313,9 @@ int runner_add_hold(pawl_run *run);
 int runner_transact(runner *r, pawl_run *run);
 int runner_transact_answered(pawl_run *run, const unit *u);
 
-/* Parts of a turn, for runner_leave.c. runner_hand_in() hands in the unit; 1: the run is in hand
+/* Parts of a turn, for runner_leave.c. runner_hand_in() submits the unit; 1: the run is in hand
  * again, since its transactional step has failed. runner_is_flushed(): everything that the run has
- * recorded is durable; 0: it is on its way, and the run perhaps in another hand by now.
+ * recorded is durable; 0: the unit is submitted, and another runner may have the run by now.
  * runner_put_off(): the run is tried again from the journal a little later. */
 int runner_need_unit(pawl_run *run);
 int runner_hand_in(pawl_run *run);

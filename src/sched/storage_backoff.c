@@ -17,7 +17,7 @@ static int64_t twice(int64_t ms)
     return ms * 2 < LAST_MS ? ms * 2 : LAST_MS;
 }
 
-/* When all of them try again: one time for all runs that fail before it. */
+/* Gives the time when all waiting runs try again: the same for all runs that fail before it. */
 static int64_t next_try(sched *s)
 {
     int64_t now = sched_now_ms(s);
@@ -79,9 +79,9 @@ void storage_backoff_end(pawl_run *run)
     run->slot->trouble_at = NULL;
 }
 
-/* A run that sleeps does so until the time that it has named, however the clock is set. But a run
- * that was put off was so for a duration: when the clock is set back, the end of that may be hours
- * away. */
+/* A run that sleeps until a time which it has named keeps that time when the clock is set. But a
+ * back-off is a duration: when the clock is set back, its end could be hours away. So these
+ * runs are made ready at once. */
 void storage_backoff_clock_back(sched *s)
 {
     sched_assert_locked(s);
@@ -102,12 +102,12 @@ void storage_backoff_committed(sched *s)
     int failed = s->trouble_ms > 0;
     s->commits++;
     s->trouble_at_ms = 0;
-    if (failed) /* a store that others see costs something, and this is done for each unit */
+    if (failed) /* a store to shared memory costs time, and this function is called for each unit */
         s->trouble_ms = 0;
     while (s->troubled) /* RULE 6-the-first-commit-lets-all-go-on */
         run_queue_ready(s, s->troubled);
     for (int i = 0; failed && s->jobs.first && i < s->thread_count; i++)
-        run_queue_call_one(s); /* work beside functions has waited too */
+        run_queue_call_one(s); /* jobs have waited for the storage too */
     if (failed)
         pthread_cond_broadcast(&s->work_cond);
 }

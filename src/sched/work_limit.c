@@ -1,5 +1,5 @@
-/* Concurrency limits of work functions: their slots. Most functions have no limit, and cost nothing
- * of this: their runs are let in without the lock. */
+/* Concurrency limits of work functions: their slots. A function without a limit costs nothing: its
+ * runs are let in without taking the lock. */
 #include "sched/work_limit.h"
 #include "sched/job_queue.h"
 

@@ -1,14 +1,14 @@
 /* A thread pool for work functions, beside a caller that drives by hand (the option work_threads).
  *
  * The functions of workflows stay on the caller's thread, inside pawl_poll() or pawl_finish(). A
- * work function that a run asks for is handed to a worker: the run waits in a queue of the
- * scheduler, then in the worker's hand, and comes back to the caller's list when the function has
- * returned; a thread that waits for the descriptor is woken. The result is recorded by the caller,
- * as if the function had been called there. Jobs (jobs.h) are done by workers too. Transactional
- * steps are not: they are executed by the thread that commits.
+ * work function that a run asks for is called by a worker: the run waits in a queue of the
+ * scheduler, is then in hand of the worker, and comes back to the caller's list when the function
+ * has returned; a thread that waits for the descriptor is woken. The result is recorded by the
+ * caller, as if the function had been called there. Jobs (jobs.h) are executed by workers too.
+ * Transactional steps are not: they are executed by the thread that commits.
  *
- * Workers are runners (sched.h) that never take a run in hand to resume it. So a time limit, a
- * cancel and a stop find them as they find the threads of an engine that serves (workers.c). A
+ * Workers are runners (sched.h) that call work functions and never resume a fiber. So a time limit,
+ * a cancel and a stop find them as they find the threads of an engine that serves (workers.c). A
  * worker whose work was taken from it, because the attempt is out of time, is replaced by a new
  * thread. */
 #ifndef SCHED_WORK_THREADS_H
@@ -33,11 +33,11 @@ void work_threads_stop(struct sched *s);
  * concurrency limit has let it in already. */
 void work_threads_give(struct sched *s, pawl_run *run);
 
-/* The work that the run asks for was done: its result is in `work`. */
+/* 1: the work function that the run asks for has returned, and its result is in `work`. */
 int work_threads_have_done(pawl_run *run);
 
-/* The fiber that waits for the result is dropped: the result is kept for the next one, which asks
- * for the same attempt of the same op. */
+/* The fiber that waits for the result is dropped: the result is kept for the run's next fiber,
+ * which asks for the same attempt of the same op after its replay. */
 void work_threads_keep(pawl_run *run);
 
 /* work_threads_look() ends the attempts that are out of time. work_threads_next_ns() tells when the

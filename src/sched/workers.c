@@ -55,7 +55,8 @@ void sched_enter_work(runner *r, pawl_work *w)
     atomic_store_explicit(&r->over_ns, w->over_ns, memory_order_relaxed);
     atomic_store(&r->in_work, w);
     atomic_store(&r->busy, 1);
-    if (atomic_load(&w->cancelled)) /* the cancelling thread may not have found this runner in it */
+    if (atomic_load(&w->cancelled)) /* the cancelling thread may have looked before this runner had
+                                       entered the work */
         end_by(r, clock_deadline(now, s->options.drain_ms));
     if (!r->works && !atomic_load(&s->ticking))
         sched_watch_workers(s);
@@ -76,8 +77,8 @@ int sched_leave_work(runner *r, const pawl_work *w)
     const pawl_work *mine = atomic_exchange(&r->in_work, NULL);
     if (mine && mine != mark_of(r))
         return 1;
-    pthread_mutex_lock(&s->lock); /* the thread that seized the work has taken it by now, or let it
-                                     go */
+    pthread_mutex_lock(&s->lock); /* the thread that has seized the work has decided by now: it took
+                                     the work, or released it */
     /* RULE what-a-late-attempt-gives-is-dropped */
     int waited_for = w->run != NULL;
     r->late = 0;
@@ -99,14 +100,15 @@ static void let_go(runner *r, pawl_work *w)
     atomic_compare_exchange_strong(&r->in_work, &mark, w);
 }
 
-/* Is this work of the run? The work of a job names a run too, but that one may be gone. */
+/* Does this work belong to the run itself? A job's work names its run too, but that run may be
+ * freed. */
 static int is_of(const pawl_work *w, const pawl_run *run)
 {
     /* RULE A7-what-is-undone-is-not-waited-for-for-ever */
     return w->job ? w->job->run == run : w->run == run;
 }
 
-/* A work function has drain_ms to return; then the run goes on without it. */
+/* The work function has drain_ms to return. After that the run goes on without its result. */
 void workers_ask_to_stop(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
@@ -126,9 +128,9 @@ void workers_ask_to_stop(sched *s, pawl_run *run)
     }
 }
 
-/* Take the work from the runner that is in it: its result is dropped. Sets `taken`, and gives the
- * run if the work is its own, and not that of a job. Only work that is out of time at `over_ns` is
- * taken; INT64_MAX: any. With the lock held. */
+/* Takes the work from the runner that executes it: its result will be dropped. Sets `taken`, and
+ * gives the run if the work is the run's own and not that of a job. Only work that is out of time
+ * at `over_ns` is taken; INT64_MAX: any. With the lock held. */
 static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
 {
     pawl_work *w = seize(r);
@@ -221,7 +223,8 @@ pawl_code workers_start(sched *s, error *err)
 
 /* ---- Stopping ---- */
 
-/* Does a thread run that was not given up? */
+/* Is there a running thread that a stop has to wait for? Threads that were given up are not waited
+ * for. */
 static int is_awaited(sched *s)
 {
     for (int i = 0; i < s->thread_count; i++)
@@ -262,8 +265,9 @@ static int leave_in_function(sched *s, runner *r)
     return 1;
 }
 
-/* Threads in functions of the user end when these return, if ever. Not those in transactions, which
- * have locks that only the end of the transaction releases. */
+/* Gives up the threads that are in functions of the user: they end when these functions return, if
+ * ever. Threads in transactions are not given up, since only the end of the transaction releases
+ * its locks. */
 static void give_up(sched *s)
 {
     for (int i = 0; i < s->thread_count; i++) {
@@ -274,7 +278,8 @@ static void give_up(sched *s)
     }
 }
 
-/* The node gives heartbeats while it waits for its threads, since what they execute is its own. */
+/* Sends heartbeats while the node waits for its threads, since they execute runs that it still
+ * owns. */
 static int64_t stay_alive(sched *s)
 {
     pthread_mutex_unlock(&s->lock);
