@@ -152,10 +152,14 @@
  * "the default". A negative duration is INVALID; an instant plus a duration that does not fit is
  * PAWL_FOREVER, which never comes. Instants are milliseconds since 1970, UTC, in the database's
  * time: on a SQLite file the host's clock, on PostgreSQL the server's clock, which a node measures
- * now and then and extrapolates by its monotonic clock. A sleep ends at an instant: if the clock is
- * set forward it ends earlier, and if the clock is set back it ends later, by as much. pawl_now()
- * never goes back within a run. The time limit of an attempt is measured by a monotonic clock,
- * which setting the time does not change.
+ * now and then and extrapolates by its monotonic clock. Nothing ends early: a sleep, a time-out, a
+ * delay, a deadline or the pause before the next attempt is due at a recorded instant, which is
+ * rounded up. If the clock is set back, the instant comes later, by as much. If the clock is set
+ * forward, the instant comes earlier, by as much, but for one case: a duration that began in this
+ * process takes its time by the monotonic clock as long as its run is in memory (warm_bytes). A
+ * duration of another process, or of a run that is replayed, ends at its instant. pawl_now() never
+ * goes back within a run. The time limit of an attempt is measured by the monotonic clock, which
+ * setting the time does not change.
  *
  * OPTIONS.  Every options struct begins with its size, which the macro fills in:
  * PAWL_CALL(.attempts = 5). In C++: pawl_call_options o = {}; o.size = sizeof o; o.attempts = 5.

@@ -178,7 +178,7 @@ static pawl_test *new_test(void)
         return NULL;
     }
     clock_fake_advance(t->fake, UP_MS);
-    t->clock = (clock_source){now_ms, mono_ns, wait_until};
+    t->clock = (clock_source){now_ms, mono_ns, wait_until, NULL};
     random_seeded_init(&t->dice, SEED);
     t->hooks = (pawl_hooks){.size = sizeof t->hooks, .random = fill, .arg = t};
     t->plan = (db_fault){.before = before, .before_arg = t};

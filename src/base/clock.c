@@ -24,6 +24,12 @@ static int64_t system_now_ms(clock_source *c)
     return read_ns(CLOCK_REALTIME) / 1000000;
 }
 
+static int64_t system_up_ms(clock_source *c)
+{
+    (void)c;
+    return (read_ns(CLOCK_REALTIME) + 999999) / 1000000; /* RULE C2-what-is-due-is-rounded-up */
+}
+
 static int64_t system_mono_ns(clock_source *c)
 {
     (void)c;
@@ -48,9 +54,14 @@ static int system_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *m
 
 clock_source *clock_system(void)
 {
-    static const clock_source source = {system_now_ms, system_mono_ns, system_wait};
+    static const clock_source source = {system_now_ms, system_mono_ns, system_wait, system_up_ms};
     /* The interface is not const because other clocks change; this one has nothing to change. */
     return (clock_source *)&source;
+}
+
+int64_t clock_up_ms(clock_source *c)
+{
+    return c->up_ms ? c->up_ms(c) : c->now_ms(c);
 }
 
 int clock_cond_init(pthread_cond_t *cond)

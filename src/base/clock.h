@@ -23,7 +23,14 @@ struct clock_source {
      * `deadline_ns`; INT64_MAX: no deadline. 0 when woken (perhaps for nothing), 1 when the
      * deadline has passed. */
     int (*wait)(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns);
+
+    /* now_ms() rounded up, where that cuts off a part of a millisecond. NULL: it never does. */
+    int64_t (*up_ms)(clock_source *c);
 };
+
+/* The time, rounded up. What is to happen after a duration is due at this time plus the duration,
+ * and it is due when now_ms(), which is cut off, has come there: so it is never early. */
+int64_t clock_up_ms(clock_source *c);
 
 /* The system's clocks. Stateless: one for all. */
 clock_source *clock_system(void);

@@ -106,7 +106,7 @@ clock_fake *clock_fake_new(int64_t now_ms)
     clock_fake *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    f->source = (clock_source){fake_now_ms, fake_mono_ns, fake_wait};
+    f->source = (clock_source){fake_now_ms, fake_mono_ns, fake_wait, NULL};
     f->now_ms = now_ms;
     if (pthread_mutex_init(&f->mutex, NULL) != 0) {
         free(f);

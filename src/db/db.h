@@ -188,6 +188,9 @@ typedef struct db_driver {
     /* The database's time, in ms since 1970 UTC, outside a transaction. */
     pawl_code (*now_ms)(db_conn *c, int64_t *out, error *err);
 
+    /* The same in microseconds, for db_clock.h. NULL: the database's time is the host's. */
+    pawl_code (*now_us)(db_conn *c, int64_t *out, error *err);
+
     /* End the server sessions of a silent node that hold its rows locked: a node that was stopped
      * in the midst of sending would hold them for ever. NULL: the database has no sessions. */
     void (*evict)(db_conn *c, int64_t node);

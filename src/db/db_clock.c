@@ -6,13 +6,20 @@
  * 500 millionths, in opposite directions, so it gets worse by a thousandth of the time since.
  * Hence: the newest measurement wins unless it is worse than the old one has become by now.
  *
+ * A measurement that wins moves the offset no further than it must: to the nearest value that it
+ * allows. Otherwise each heartbeat would move the offset by the chance of its round trip, and a
+ * move forward makes whatever is due come early. So, as long as no clock is set or slewed, the
+ * offset is never moved beyond the true one, which is ahead by the error at most; and a due time to
+ * which that error was added (db_clock_up_ms) does not come early in this process.
+ *
  * With one exception. If the two contradict each other, further apart than both may be wrong, then
  * the old one is not just inexact: the server's clock was set, another server has taken over, or
  * this host was suspended, which stops its monotonic clock. Then the newest wins at any rate. */
 #include "db/db_clock.h"
 
 #define NS_PER_MS INT64_C(1000000)
-#define END_MS INT64_C(4102444800000) /* the year 2100: no server's clock is there by itself */
+#define NS_PER_US INT64_C(1000)
+#define END_US INT64_C(4102444800000000) /* the year 2100: no server's clock is there by itself */
 
 enum { DRIFT_PARTS = 1000 };
 
@@ -54,37 +61,51 @@ static int is_better(const db_clock *c, const reading *r)
     return r->error_ns <= old || distance(r->offset_ns, c->offset_ns) > r->error_ns + old;
 }
 
-/* The server's answer has whole milliseconds, cut off: half of one is added, and may be wrong. */
-static reading read_off(int64_t before_ns, int64_t after_ns, int64_t answer_ms)
+static reading read_off(int64_t before_ns, int64_t after_ns, int64_t answer_us)
 {
     int64_t half = (after_ns - before_ns) / 2;
     return (reading){
-        .offset_ns = answer_ms * NS_PER_MS + NS_PER_MS / 2 - (before_ns + half),
-        .error_ns = half + NS_PER_MS / 2,
+        .offset_ns = answer_us * NS_PER_US - (before_ns + half),
+        .error_ns = after_ns - before_ns - half,
         .at_ns = after_ns,
     };
+}
+
+/* Of the offsets that the reading allows, the one that is nearest to the old one. */
+static int64_t nearest(int64_t old_ns, const reading *r)
+{
+    int64_t low = r->offset_ns - r->error_ns, high = r->offset_ns + r->error_ns;
+    return old_ns < low ? low : old_ns > high ? high : old_ns;
+}
+
+static void follow(db_clock *c, const reading *r)
+{
+    int64_t old = c->measured ? old_error(c, r->at_ns) : 0, to = r->offset_ns;
+    /* RULE C2-the-offset-moves-no-further-than-it-must */
+    if (c->measured && distance(r->offset_ns, c->offset_ns) <= r->error_ns + old)
+        to = nearest(c->offset_ns, r);
+    c->error_ns = r->error_ns + distance(to, r->offset_ns);
+    c->at_ns = r->at_ns;
+    c->offset_ns = to;
+    c->measured = 1;
 }
 
 pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err)
 {
     if (c->is_hosts)
         return PAWL_OK;
-    int64_t answer_ms = 0;
+    int64_t answer_us = 0;
     int64_t before = c->host->mono_ns(c->host);
-    pawl_code rc = conn->driver->now_ms(conn, &answer_ms, err);
+    pawl_code rc = conn->driver->now_us(conn, &answer_us, err);
     int64_t after = c->host->mono_ns(c->host);
     if (rc != PAWL_OK)
         return rc;
-    if (answer_ms < 0 || answer_ms > END_MS)
+    if (answer_us < 0 || answer_us > END_US)
         return error_set(err, PAWL_STORAGE, "the server's clock is out of all bounds");
-    reading r = read_off(before, after, answer_ms);
+    reading r = read_off(before, after, answer_us);
     pthread_mutex_lock(&c->lock);
-    if (is_better(c, &r)) {
-        c->error_ns = r.error_ns;
-        c->at_ns = r.at_ns;
-        c->offset_ns = r.offset_ns;
-        c->measured = 1;
-    }
+    if (is_better(c, &r))
+        follow(c, &r);
     pthread_mutex_unlock(&c->lock);
     return PAWL_OK;
 }
@@ -95,6 +116,15 @@ int64_t db_clock_now_ms(db_clock *c)
         return c->host->now_ms(c->host);
     /* RULE C2-database-time-does-not-jump-with-the-host */
     return (c->offset_ns + c->host->mono_ns(c->host)) / NS_PER_MS;
+}
+
+int64_t db_clock_up_ms(db_clock *c)
+{
+    if (!db_clock_is_known(c) || c->is_hosts)
+        return clock_up_ms(c->host);
+    int64_t latest_ns = c->offset_ns + c->error_ns + c->host->mono_ns(c->host);
+    /* RULE C2-a-due-time-includes-the-error-of-the-clock */
+    return (latest_ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
 int db_clock_is_known(const db_clock *c)

@@ -2,7 +2,7 @@
  *
  * Every time that is written to the database or compared there is the database's (C2): clocks of
  * nodes may differ by minutes, and an administrator may set them. A server is asked at each
- * heartbeat (driver->now_ms); between two answers the monotonic clock, which cannot be set, goes on
+ * heartbeat (driver->now_us); between two answers the monotonic clock, which cannot be set, goes on
  * from there. A database that is a file of this host, or that no other process shares, has the
  * host's time. */
 #ifndef DB_DB_CLOCK_H
@@ -19,7 +19,7 @@ typedef struct db_clock {
     pthread_mutex_t lock;   /* guards the measurement, not its result */
     atomic_llong offset_ns; /* database's time minus the monotonic clock */
     atomic_int measured;    /* 0: there is no offset yet */
-    int64_t error_ns;       /* how wrong the offset was at most when it was measured */
+    atomic_llong error_ns;  /* how wrong the offset was at most when it was measured */
     int64_t at_ns; /* when it was measured, by the monotonic clock; the error grows from there */
 } db_clock;
 
@@ -34,6 +34,12 @@ pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err);
  * measurement it is the host's opinion, which is good for a log line only. It may go back by as
  * much as a measurement was wrong, and with a server whose clock is set back. */
 int64_t db_clock_now_ms(db_clock *c);
+
+/* The latest that the database's time may be now: with the error of the offset, and rounded up.
+ * What is to happen after a duration is written as due at this time plus the duration; it is due
+ * when db_clock_now_ms() has come there. On a clock that has whole milliseconds and answers at once
+ * both are the same. */
+int64_t db_clock_up_ms(db_clock *c);
 
 /* 1: it can be relied on. */
 int db_clock_is_known(const db_clock *c);

@@ -291,6 +291,16 @@ static pawl_code now_ms(db_conn *c, int64_t *out, error *err)
     return PAWL_OK;
 }
 
+static pawl_code now_us(db_conn *c, int64_t *out, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    clock_source *clock = plan_of(c)->clock;
+    if (!clock)
+        return inner->driver->now_us(inner, out, err);
+    *out = clock->now_ms(clock) * 1000;
+    return PAWL_OK;
+}
+
 static void evict(db_conn *c, int64_t node)
 {
     db_conn *inner = conn_of(c)->inner;
@@ -381,6 +391,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .between = between,
         .apply = batch_apply,
         .now_ms = now_ms,
+        .now_us = inner->driver->now_us ? now_us : NULL,
         .evict = evict,
         .channel.listen = listen,
         .channel.heard = heard,

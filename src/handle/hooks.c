@@ -21,6 +21,13 @@ static int64_t hooked_now_ms(clock_source *c)
     return h->given.now_ms ? h->given.now_ms(h->given.arg) : s->now_ms(s);
 }
 
+/* A clock of the application has whole milliseconds, and rounding up adds nothing. */
+static int64_t hooked_up_ms(clock_source *c)
+{
+    hooks *h = of_clock(c);
+    return h->given.now_ms ? h->given.now_ms(h->given.arg) : clock_up_ms(clock_system());
+}
+
 static int64_t hooked_mono_ns(clock_source *c)
 {
     hooks *h = of_clock(c);
@@ -49,7 +56,7 @@ static int hooked_fill(random_source *r, void *at, size_t size)
 
 pawl_code hooks_read(hooks *h, const pawl_hooks *given, error *err)
 {
-    h->clock = (clock_source){hooked_now_ms, hooked_mono_ns, hooked_wait};
+    h->clock = (clock_source){hooked_now_ms, hooked_mono_ns, hooked_wait, hooked_up_ms};
     h->random = (random_source){hooked_fill};
     return options_read(&h->given, sizeof h->given, given, err);
 }

@@ -148,9 +148,9 @@ static void between(db_conn *c)
 }
 
 static const char NOW[] = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp())"
-                          " OPERATOR(pg_catalog.*) 1000)::bigint";
+                          " OPERATOR(pg_catalog.*) 1000000)::bigint";
 
-static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
+static pawl_code now_us(db_conn *base, int64_t *out, error *err)
 {
     pg_conn *c = (pg_conn *)base;
     error own;
@@ -162,6 +162,15 @@ static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
     *out = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
     PQclear(r);
     return PAWL_OK;
+}
+
+static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
+{
+    int64_t us = 0;
+    pawl_code rc = now_us(base, &us, err);
+    if (rc == PAWL_OK)
+        *out = us / 1000;
+    return rc;
 }
 
 /* ---- The database ---- */
@@ -240,6 +249,7 @@ static const db_driver DRIVER = {
     .between = between,
     .apply = pg_apply,
     .now_ms = now_ms,
+    .now_us = now_us,
     .evict = pg_evict,
     .channel.listen = pg_listen,
     .channel.heard = pg_heard,

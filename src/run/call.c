@@ -100,12 +100,15 @@ int call_in_transaction(pawl_run *run, const call *c, int64_t number)
     return !run->attempt.work->failed;
 }
 
-int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number)
+int64_t call_again_ms(pawl_run *run, call *c, const pawl_work *w, int64_t number)
 {
     if (w->permanent)
         return -1;
-    return retry_next(&c->policy, number, c->began_ms, host_now_ms(run->host), w->after_ms,
-                      host_chance(run->host));
+    int64_t now = host_up_ms(run->host);
+    int64_t next =
+        retry_next(&c->policy, number, c->began_ms, now, w->after_ms, host_chance(run->host));
+    c->rests_ns = next > now ? future_not_before(run, next - now) : 0;
+    return next;
 }
 
 slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
@@ -137,7 +140,7 @@ void call_put_off(call *c, int64_t at_ms)
 static void until_ended(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
-    int64_t now = host_now_ms(run->host), op = c->future->op;
+    int64_t now = host_now_ms(run->host), up = host_up_ms(run->host), op = c->future->op;
     if (!w->failed && !is_nothing(w->value))
         journal_arrive(run, OP_DONE, op, slice_of(w->value));
     else if (w->failed && w->permanent)
@@ -145,7 +148,7 @@ static void until_ended(call *c, const pawl_work *w)
     else if (now >= c->end_ms)
         journal_arrive(run, OP_DONE, op, SLICE_LIT("null"));
     else
-        call_put_off(c, c->end_ms - now < c->every_ms ? c->end_ms : now + c->every_ms);
+        call_put_off(c, c->end_ms - up < c->every_ms ? c->end_ms : up + c->every_ms);
 }
 
 /* A compensation that fails for good must not be forgotten: the run is held for an operator. */
@@ -255,6 +258,7 @@ static void arrived(pawl_future *f, const replay_row *row)
     call *c = f->own;
     c->is_due = 0;
     if (row->kind == OP_ATTEMPT) {
+        f->not_before_ns = c->rests_ns;
         future_due_at(f, rests_until(f->run, f->op, work_next_ms(row->data)));
         return;
     }
@@ -286,7 +290,9 @@ pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
     f->own = own;
     f->what = own->name;
     at_ms = rests_until(run, op, at_ms);
-    if (at_ms <= host_now_ms(run->host)) /* it is due at once, without waiting for the next wait */
+    f->not_before_ns = c->rests_ns;
+    /* A call that is due already does not wait for the run's next wait. */
+    if (at_ms <= host_now_ms(run->host) && future_rest_ms(f) == 0)
         due(f);
     else
         future_due_at(f, at_ms);

@@ -27,6 +27,8 @@ typedef struct call {
     int listed;       /* the call is in one of the lists, perhaps without being due any more */
     int64_t every_ms; /* of an until: the pause between two attempts */
     int64_t end_ms;   /* of an until: when it ends */
+    int64_t rests_ns; /* future_not_before() of the next attempt; 0: this process has begun no pause
+                       */
     int is_undone;    /* the call will be undone: only the end of this attempt is waited for */
     int never_fails;  /* a clean-up: when its attempts are used up, the run is held */
 } call;
@@ -61,7 +63,7 @@ int call_in_transaction(pawl_run *run, const call *c, int64_t number);
 
 /* call_again_ms(): when the next attempt is, after one that has failed; -1: there is none.
  * call_error(): the failure as text. */
-int64_t call_again_ms(pawl_run *run, const call *c, const pawl_work *w, int64_t number);
+int64_t call_again_ms(pawl_run *run, call *c, const pawl_work *w, int64_t number);
 slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms);
 
 #endif

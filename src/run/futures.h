@@ -58,7 +58,9 @@ struct pawl_future {
     const pawl_outcome *outcome;
     future_link *links;
     timer timer;
-    void *own; /* what its kind keeps, in the memory of the run */
+    int64_t not_before_ns; /* of the monotonic clock: the future is not due before; 0: by the
+                              database's time only */
+    void *own;             /* what its kind keeps, in the memory of the run */
 
     pawl_future *const *parts; /* of a composite future */
     size_t count;
@@ -80,6 +82,15 @@ pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, in
 
 /* The future becomes due at this time, or not any more (RUN_NEVER). */
 void future_due_at(pawl_future *f, int64_t at_ms);
+
+/* A duration begins now whose end makes the future due: the moment of the monotonic clock before
+ * which it is not. The database's clock may be set or corrected meanwhile, also forward; a duration
+ * that this process has begun takes its time nevertheless, as long as the fiber is kept. A future
+ * that is made again by a replay goes by the database's time, as one of another process does. */
+int64_t future_not_before(const pawl_run *run, int64_t ms);
+
+/* 0: the monotonic clock lets the future be due; otherwise how long that takes, rounded up. */
+int64_t future_rest_ms(const pawl_future *f);
 
 /* Frees a future that is not needed any more, and that no other future is made of. */
 void future_release(pawl_future *f);

@@ -23,13 +23,16 @@ struct run_host {
     registry *registry;  /* workflows and work functions by name */
     const log_sink *log; /* for lines of runs and of work functions */
     random_source *random;
-    clock_source *clock; /* for the time limits of attempts: its monotonic time */
+    clock_source *clock; /* its monotonic time: for time limits of attempts, and durations */
     const char *tenant;  /* the tenant that the runs belong to */
     const char *origin;  /* the id of the database: a part of idempotency keys */
     size_t slot_size;    /* bytes that each run gets for the host's own use; 0: none */
 
     /* The time of the database, which is what is recorded. Called by almost every op. */
     int64_t (*now_ms)(const run_host *h);
+
+    /* The same rounded up, where a duration begins: so what it ends is never early. */
+    int64_t (*up_ms)(const run_host *h);
 
     /* A random number: of pawl_random(), and for the jitter of a back-off. */
     uint64_t (*chance)(const run_host *h);
@@ -67,6 +70,11 @@ struct run_host {
 static inline int64_t host_now_ms(const run_host *h)
 {
     return h->now_ms(h);
+}
+
+static inline int64_t host_up_ms(const run_host *h)
+{
+    return h->up_ms(h);
 }
 
 static inline uint64_t host_chance(const run_host *h)

@@ -272,9 +272,10 @@ static pawl_future *receive(pawl_run *run, const char *mailbox, int64_t timeout_
     if (timeout_ms < 0)
         run_trouble(run, PAWL_INVALID, "pawl_receive() with a negative time-out");
     const replay_row *row;
-    int64_t op, at_ms;
+    int64_t op, at_ms, not_before_ns = 0;
     if (journal_op(run, OP_RECEIVE, name, &row) == REPLAY_NEW) {
-        int64_t now = host_now_ms(run->host);
+        int64_t now = host_up_ms(run->host);
+        not_before_ns = future_not_before(run, timeout_ms);
         at_ms = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
         slice text = run_number(run, at_ms);
         op = journal_record(run, OP_RECEIVE, name, text);
@@ -294,6 +295,7 @@ static pawl_future *receive(pawl_run *run, const char *mailbox, int64_t timeout_
     else
         b->waiting = f;
     b->waiting_last = f;
+    f->not_before_ns = not_before_ns;
     future_due_at(f, at_ms);
     return f;
 }

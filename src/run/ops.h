@@ -18,6 +18,10 @@ slice ops_own_name(pawl_run *run, const char *name, const char *what);
  * name of its own). */
 slice ops_json(pawl_run *run, const char *json, const char *what, const char *name);
 
+/* Sleeps until the pause behind an attempt is over: an op of its own, as pawl_sleep_until().
+ * `not_before_ns`: future_not_before() of the pause; 0: this process has not begun it. */
+void ops_rest(pawl_run *run, int64_t at_ms, int64_t not_before_ns);
+
 struct call;
 
 /* The options of a call; what undoes it is recorded. */

@@ -92,7 +92,9 @@ static void slept(pawl_future *f, const replay_row *row)
 
 static const future_kind SLEEP = {woken, slept, NULL, NULL};
 
-static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
+/* `not_before_ns`: future_not_before() of a duration that begins now; 0: the sleep ends at a date.
+ */
+static pawl_future *sleep_until(pawl_run *run, int64_t at_ms, int64_t not_before_ns)
 {
     const replay_row *row;
     int64_t op;
@@ -102,6 +104,7 @@ static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
         run_free_value(run, text.at);
     } else {
         op = row->seq;
+        not_before_ns = 0;
         const char *text = run_text(run, row->data);
         at_ms = pawl_get_int(text, "", at_ms); /* RULE 2-a-sleep-ends-when-its-row-says */
         run_free_value(run, text);
@@ -109,15 +112,22 @@ static pawl_future *sleep_until(pawl_run *run, int64_t at_ms)
     pawl_future *f = future_new(run, &SLEEP, OP_SLEEP, op);
     future_due_at(f, at_ms);
     f->timer.due_ms = at_ms;
+    f->not_before_ns = not_before_ns;
     return f;
 }
 
 static int64_t after(pawl_run *run, int64_t ms)
 {
-    int64_t now = host_now_ms(run->host);
+    int64_t now = host_up_ms(run->host);
     if (ms < 0)
         run_trouble(run, PAWL_INVALID, "pawl_sleep() of a negative duration");
     return ms > INT64_MAX - now ? INT64_MAX : now + ms;
+}
+
+static pawl_future *sleep_for(pawl_run *run, int64_t ms)
+{
+    int64_t at_ms = after(run, ms);
+    return sleep_until(run, at_ms, future_not_before(run, ms));
 }
 
 static pawl_code sleep_now(pawl_future *f)
@@ -127,24 +137,29 @@ static pawl_code sleep_now(pawl_future *f)
     return PAWL_OK;
 }
 
+void ops_rest(pawl_run *run, int64_t at_ms, int64_t not_before_ns)
+{
+    sleep_now(sleep_until(run, at_ms, not_before_ns));
+}
+
 pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms)
 {
-    return run_is_inside(run) ? sleep_now(sleep_until(run, at_ms)) : PAWL_MISUSE;
+    return run_is_inside(run) ? sleep_now(sleep_until(run, at_ms, 0)) : PAWL_MISUSE;
 }
 
 pawl_code pawl_sleep(pawl_run *run, int64_t ms)
 {
-    return run_is_inside(run) ? sleep_now(sleep_until(run, after(run, ms))) : PAWL_MISUSE;
+    return run_is_inside(run) ? sleep_now(sleep_for(run, ms)) : PAWL_MISUSE;
 }
 
 pawl_future *pawl_sleep_until_later(pawl_run *run, int64_t at_ms)
 {
-    return run_is_inside(run) ? sleep_until(run, at_ms) : NULL;
+    return run_is_inside(run) ? sleep_until(run, at_ms, 0) : NULL;
 }
 
 pawl_future *pawl_sleep_later(pawl_run *run, int64_t ms)
 {
-    return run_is_inside(run) ? sleep_until(run, after(run, ms)) : NULL;
+    return run_is_inside(run) ? sleep_for(run, ms) : NULL;
 }
 
 /* ---- Ending and cleaning up ---- */

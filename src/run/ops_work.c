@@ -83,7 +83,7 @@ static const char *first_attempt(pawl_run *run, call *c)
 
 static call step_of(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input)
 {
-    call c = {.fn = fn, .name = name, .input = input, .began_ms = host_now_ms(run->host)};
+    call c = {.fn = fn, .name = name, .input = input, .began_ms = host_up_ms(run->host)};
     ops_own_name(run, name, "name of the step");
     ops_json(run, input, "input of the step", name);
     if (!fn)
@@ -139,7 +139,7 @@ static pawl_future *start_call(pawl_run *run, const char *work, const char *inpu
     call c = {.kind = OP_CALL,
               .name = work,
               .input = input,
-              .began_ms = host_now_ms(run->host),
+              .began_ms = host_up_ms(run->host),
               .beside = beside};
     slice name = ops_own_name(run, work, "name of the work function");
     slice data = ops_json(run, input, "input of the call of", work);
@@ -184,7 +184,7 @@ static pawl_future *start_until(pawl_run *run, call *c, int64_t every_ms, int64_
     c->kind = OP_UNTIL;
     c->every_ms = every_ms;
     if (journal_op(run, OP_UNTIL, name, &row) == REPLAY_NEW) {
-        int64_t now = host_now_ms(run->host);
+        int64_t now = host_up_ms(run->host);
         c->end_ms = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
         op = journal_record(run, OP_UNTIL, name, run_number(run, c->end_ms));
     } else {

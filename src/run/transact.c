@@ -127,7 +127,7 @@ static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
 
 /* Makes attempt number `number`. Gives its value; NULL: it has failed, and is to be made again at
  * *next_ms. */
-static const char *try_now(pawl_run *run, const call *c, int64_t number, int64_t *next_ms)
+static const char *try_now(pawl_run *run, call *c, int64_t number, int64_t *next_ms)
 {
     slice name = slice_of(c->name);
     cleanup_look(run);
@@ -162,7 +162,7 @@ static const char *go_on(pawl_run *run, call *c)
         } else {
             return run_text(run, row->data);
         }
-        pawl_sleep_until(run, next_ms);
+        ops_rest(run, next_ms, c->rests_ns);
     }
 }
 
@@ -175,7 +175,7 @@ const char *pawl_transact(pawl_run *run, const char *name, pawl_transact_fn *fn,
               .transacts = fn,
               .name = name,
               .input = input,
-              .began_ms = host_now_ms(run->host)};
+              .began_ms = host_up_ms(run->host)};
     ops_own_name(run, name, "name of the step");
     ops_json(run, input, "input of the step", name);
     if (!fn)

@@ -15,14 +15,19 @@ enum { UNIT_MAX = 1000 }; /* a wait that finds so many statements in the unit co
 
 /* ---- Looking outside ---- */
 
-/* Lets futures act that are due. 1: something has arrived by that. */
+/* Lets futures act that are due. A future that is due by the date only, because that was set or
+ * corrected, is put off by what is left of its duration. 1: something has arrived by that. */
 int wait_fire(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    while (heap_due_ms(&all->due) <= host_now_ms(run->host)) {
+    for (int64_t now; heap_due_ms(&all->due) <= (now = host_now_ms(run->host));) {
         pawl_future *f = heap_first(&all->due);
+        int64_t rest = future_rest_ms(f);
         heap_take(&all->due, &f->timer);
-        f->kind->due(f);
+        if (rest > 0)
+            future_due_at(f, now + rest);
+        else
+            f->kind->due(f);
     }
     return journal_arrive_all(run);
 }

@@ -12,6 +12,11 @@ static int64_t now_ms(const run_host *h)
     return sched_now_ms(h->sched);
 }
 
+static int64_t up_ms(const run_host *h)
+{
+    return db_clock_up_ms(h->sched->options.clock);
+}
+
 /* Without random bytes the clock has to do: that numbers differ matters more than how well. */
 static uint64_t chance(const run_host *h)
 {
@@ -88,6 +93,7 @@ void run_host_init(sched *s, random_source *random)
                              .origin = s->origin,
                              .slot_size = sizeof(run_slot),
                              .now_ms = now_ms,
+                             .up_ms = up_ms,
                              .chance = chance,
                              .is_stopping = is_stopping,
                              .is_forked = is_forked,

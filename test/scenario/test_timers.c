@@ -242,12 +242,11 @@ static void a_timer_outlives_the_engine(conf *c)
 
 static const char *napping(pawl_run *run, const char *input)
 {
-    pawl_sleep(run, pawl_get_int(input, "", 0));
+    pawl_sleep_until(run, pawl_get_int(input, "", 0));
     return input;
 }
 
-/* Longer than what the test moves the clock by after it has set the date forward: whether the run
- * wakes before or behind that move, it sleeps then. */
+/* Longer than what the test moves the clock by after it has set the date forward. */
 enum { NAP_MS = 5000 };
 
 static const char *watching(pawl_run *run, const char *input)
@@ -263,8 +262,9 @@ static const char *watching(pawl_run *run, const char *input)
     return input;
 }
 
-/* Set back: it sleeps until the date is there. Set forward: it is. In neither case does a run see
- * the time go back, or a sleep that was too short. */
+/* Set back: the run sleeps until the date is there. Set forward: the process in which the sleep
+ * began takes its time; for another process the date is there. In no case does a run see the time
+ * go back, or a sleep that was too short. */
 static void the_date_counts(conf *c)
 {
     engine_fixture *s = fixture_new(c);
@@ -282,7 +282,16 @@ static void the_date_counts(conf *c)
     fixture_set_clock(s, fixture_now(s) + 10000);
     fixture_advance(s, 1000); /* where there is a server it is asked once a second */
     fixture_poll(s, p);
+    FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep");
+    fixture_advance(s, NAP_MS);
+    fixture_poll(s, p);
     FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep woken now sleep");
+    pawl_close(p);
+    fixture_set_clock(s, fixture_now(s) + 10000);
+    p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, watching);
+    fixture_poll(s, p);
+    FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep woken now sleep woken now sleep");
     fixture_set_clock(s, fixture_now(s) - 10000);
     FIXTURE_DONE(s, p, "run", "1");
     pawl_close(p);
@@ -297,7 +306,9 @@ static void the_date_counts_for_threads(conf *c)
     fixture_run_clock(s);
     pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
     FIXTURE_REGISTER(s, p, napping);
-    fixture_start(s, p, "napping", "run", "3600000");
+    char input[32];
+    snprintf(input, sizeof input, "%lld", (long long)(fixture_now(s) + PAWL_HOURS(1)));
+    fixture_start(s, p, "napping", "run", input);
     assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
     TMP_AWAIT(fixture_wake_at(s, p, "run") > fixture_now(s));
     fixture_set_clock(s, fixture_now(s) + PAWL_HOURS(1));

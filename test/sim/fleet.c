@@ -320,8 +320,8 @@ void fleet_open(fleet *f, uint64_t seed, const char *model, const char *folder)
 {
     int verbose = f->verbose;
     tally *t = f->tally;
-    *f = (fleet){.clock = {now_ms, mono_ns, wait_until},
-                 .server = {server_ms, mono_ns, wait_until},
+    *f = (fleet){.clock = {now_ms, mono_ns, wait_until, NULL},
+                 .server = {server_ms, mono_ns, wait_until, NULL},
                  .seed = seed,
                  .verbose = verbose,
                  .tally = t};

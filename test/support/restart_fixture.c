@@ -344,7 +344,7 @@ static void run_process(int in, int out, void *arg)
     c = &self;
     restart_fixture *l = c->fixture;
     random_seeded_init(&c->dice, (uint64_t)l->process);
-    c->clock = (clock_source){now_ms, mono_ns, wait_until};
+    c->clock = (clock_source){now_ms, mono_ns, wait_until, NULL};
     c->plan =
         (db_fault){.die_before = c->die_before, .die_after = c->die_after, .clock = &c->clock};
     pawl *p = open_engine(c);

@@ -32,6 +32,7 @@ typedef struct server {
     int64_t set_ms;  /* its clock was set by so much */
     int64_t there;   /* ms that a question takes … */
     int64_t back;    /* … and its answer */
+    int64_t us;      /* what its clock shows beyond whole milliseconds */
     pawl_code fails; /* PAWL_OK: it answers */
     int questions;
 } server;
@@ -63,17 +64,17 @@ static pawl_code answer(db_conn *c, int64_t *out, error *err)
     if (s->fails != PAWL_OK)
         return error_set(err, s->fails, "no answer");
     clock_fake_advance(s->host.fake, s->there);
-    *out = server_ms(s);
+    *out = server_ms(s) * 1000 + s->us;
     clock_fake_advance(s->host.fake, s->back);
     return PAWL_OK;
 }
 
 static void start(server *s, db_clock *c, unsigned promises)
 {
-    *s = (server){.driver = {.promises = promises, .now_ms = answer}};
+    *s = (server){.driver = {.promises = promises, .now_us = answer}};
     s->host.fake = clock_fake_new(HOST_MS);
     assert_non_null(s->host.fake);
-    s->host.source = (clock_source){host_now_ms, host_mono_ns, NULL};
+    s->host.source = (clock_source){host_now_ms, host_mono_ns, NULL, NULL};
     s->db = (db){.driver = &s->driver, .options = {.clock = &s->host.source}};
     s->conn = (db_conn){.driver = &s->driver, .db = &s->db};
     db_clock_init(c, &s->db);
@@ -181,12 +182,62 @@ static void an_old_answer_loses_its_worth(void **state)
     db_clock c;
     start(&s, &c, SERVER);
     measure(&s, &c, 1, 1);
+    s.set_ms = 30;
     clock_fake_advance(s.host.fake, 50 * 1000);
     measure(&s, &c, 200, 0); /* may be wrong by 100, the old one by 51 */
-    assert_int_equal(off(&s, &c), 0);
+    assert_int_equal(off(&s, &c), -30);
     clock_fake_advance(s.host.fake, 50 * 1000);
     measure(&s, &c, 200, 0);
-    assert_int_equal(off(&s, &c), 100);
+    assert_int_equal(off(&s, &c), 0);
+    stop(&s, &c);
+}
+
+/* Answers that allow the old offset leave it; one that does not moves it to what it allows first.
+ * So the chance of a round trip moves nothing forward. */
+static void the_time_moves_no_further_than_it_must(void **state)
+{
+    (void)state;
+    server s;
+    db_clock c;
+    start(&s, &c, SERVER);
+    measure(&s, &c, 10, 10);
+    for (int i = 0; i < 10; i++) {
+        clock_fake_advance(s.host.fake, 100 * 1000);
+        measure(&s, &c, i % 2 ? 20 : 0, i % 2 ? 0 : 20); /* the middle is wrong by 10, either way */
+        assert_int_equal(off(&s, &c), 0);
+    }
+    s.set_ms = 15;
+    clock_fake_advance(s.host.fake, 100 * 1000);
+    measure(&s, &c, 10, 10);
+    assert_int_equal(off(&s, &c), -10);
+    s.set_ms = -15;
+    clock_fake_advance(s.host.fake, 100 * 1000);
+    measure(&s, &c, 10, 10);
+    assert_int_equal(off(&s, &c), 10);
+    stop(&s, &c);
+}
+
+/* Where a duration begins: the latest that the server's time may be. */
+static void up_is_never_before_the_servers_time(void **state)
+{
+    (void)state;
+    server s;
+    db_clock c;
+    start(&s, &c, SERVER);
+    assert_int_equal(db_clock_up_ms(&c), HOST_MS);
+    measure(&s, &c, 0, 0);
+    assert_int_equal(db_clock_up_ms(&c) - server_ms(&s), 0); /* whole milliseconds, at once */
+    stop(&s, &c);
+    start(&s, &c, SERVER);
+    s.us = 1;
+    measure(&s, &c, 0, 0);
+    assert_int_equal(off(&s, &c), 0);
+    assert_int_equal(db_clock_up_ms(&c) - server_ms(&s), 1);
+    stop(&s, &c);
+    start(&s, &c, SERVER);
+    measure(&s, &c, 0, 20); /* as wrong as it can be */
+    assert_int_equal(off(&s, &c), -10);
+    assert_int_equal(db_clock_up_ms(&c) - server_ms(&s), 0);
     stop(&s, &c);
 }
 
@@ -222,7 +273,7 @@ static void a_server_that_does_not_answer_changes_nothing(void **state)
 static void an_absurd_answer_is_an_error(void **state)
 {
     (void)state;
-    static const int64_t ABSURD[] = {INT64_MIN / 2, -SERVER_MS - 1, INT64_MAX / 2};
+    static const int64_t ABSURD[] = {INT64_MIN / 2000, -SERVER_MS - 1, INT64_MAX / 2000};
     server s;
     db_clock c;
     error err = {0};
@@ -264,6 +315,8 @@ int main(void)
         cmocka_unit_test(the_middle_of_the_round_trip_counts),
         cmocka_unit_test(a_slow_answer_does_not_replace_a_quick_one),
         cmocka_unit_test(an_old_answer_loses_its_worth),
+        cmocka_unit_test(the_time_moves_no_further_than_it_must),
+        cmocka_unit_test(up_is_never_before_the_servers_time),
         cmocka_unit_test(a_contradiction_is_believed),
         cmocka_unit_test(a_server_that_does_not_answer_changes_nothing),
         cmocka_unit_test(an_absurd_answer_is_an_error),

@@ -243,6 +243,7 @@ static void wait_for(fake *f, pawl_run *run)
     if (jobs > 0 || f->message || run->code.until_ms <= f->now_ms)
         return;
     assert_true(run->code.until_ms != RUN_NEVER);
+    clock_fake_advance(f->clock, run->code.until_ms - f->now_ms);
     f->now_ms = run->code.until_ms;
 }
 
@@ -328,6 +329,7 @@ static void fake_open(fake *f)
                          .tenant = "",
                          .origin = "test",
                          .now_ms = now_ms,
+                         .up_ms = now_ms,
                          .chance = chance,
                          .is_stopping = never,
                          .is_forked = never,
