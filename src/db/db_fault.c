@@ -295,10 +295,11 @@ static pawl_code now_us(db_conn *c, int64_t *out, error *err)
 {
     db_conn *inner = conn_of(c)->inner;
     clock_source *clock = plan_of(c)->clock;
-    if (!clock)
+    if (!clock && inner->driver->now_us)
         return inner->driver->now_us(inner, out, err);
-    *out = clock->now_ms(clock) * 1000;
-    return PAWL_OK;
+    pawl_code rc = now_ms(c, out, err);
+    *out *= 1000;
+    return rc;
 }
 
 static void evict(db_conn *c, int64_t node)
@@ -391,7 +392,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .between = between,
         .apply = batch_apply,
         .now_ms = now_ms,
-        .now_us = inner->driver->now_us ? now_us : NULL,
+        .now_us = now_us,
         .evict = evict,
         .channel.listen = listen,
         .channel.heard = heard,

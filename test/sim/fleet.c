@@ -97,6 +97,7 @@ void fleet_jump(fleet *f)
         return;
     int64_t jump = chance_between(&f->chance, -7200000, 7200000);
     f->now_ms += jump;
+    f->ahead_ms += jump > 0 ? jump : 0;
     fleet_move(f, 0);
     fleet_count(f, TALLY_JUMPS);
     fleet_tell(f, "the clock is set by %lld ms", (long long)jump);

@@ -178,6 +178,7 @@ struct fleet {
     int64_t now_ms;
     int64_t server_ms;
     int64_t latest_ms; /* that the database's clock has shown */
+    int64_t ahead_ms;  /* by how much the host's clock was set forward, all times together */
     int64_t mono_ns;
     int64_t closed[FLEET_CLOSED]; /* numbers of nodes that others have closed */
     int closed_count;
