@@ -146,7 +146,8 @@ static void see_sleep(fleet *f, fleet_run *run, const watch_row *r)
     if (!r->wakes)
         fleet_wrong(f, "%s will never wake", run->id);
     /* A duration that began in a process takes its time there when the clock is set forward. */
-    if (r->wake_ms > f->latest_ms && r->wake_ms > deadline_of(f, run, r) + f->ahead_ms)
+    int64_t least_ms = r->wake_ms - f->ahead_ms;
+    if (r->wake_ms > f->latest_ms && least_ms > deadline_of(f, run, r))
         fleet_wrong(f, "%s sleeps for longer than it should", run->id);
 }
 
