@@ -54,7 +54,7 @@ static const db_sql KEY_BEFORE = {
 typedef struct entry {
     pawl *p;
     db_conn *conn; /* the connection of the application */
-    int64_t kind, now_ms, pos;
+    int64_t kind, at_ms, pos;
     slice target, name, key, data;
     const char *options;
 } entry;
@@ -219,7 +219,7 @@ static pawl_code append(entry *e, error *err)
         db_text(e->name),
         e->key.at ? db_text(e->key) : db_null(),
         db_text(slice_of(handle_name(e->p))),
-        db_int(e->now_ms),
+        db_int(e->at_ms),
         e->options ? db_text(slice_of(e->options)) : db_null(),
         db_bytes(e->data),
         db_text(slice_of(origin)),
@@ -246,7 +246,7 @@ static pawl_code put_entry(entry *e, void *native, judge_fn *judge, void *arg, e
     const db_driver *driver = handle_db(e->p)->driver;
     if (!native)
         return error_set(err, PAWL_INVALID, "the connection is NULL");
-    pawl_code rc = handle_time(e->p, &e->now_ms, err);
+    pawl_code rc = handle_up_time(e->p, &e->at_ms, err);
     if (rc == PAWL_OK)
         rc = driver->guests.borrow(handle_db(e->p), native, &e->conn, err);
     if (rc != PAWL_OK)

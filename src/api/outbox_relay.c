@@ -256,8 +256,9 @@ static pawl_code move_start(sched *s, arena *memory, outbox_row *r, int64_t now_
     ask.workflow = r->name;
     ask.id = r->target;
     ask.input = r->data;
+    ask.begins_ms = r->at_ms; /* RULE a-delay-counts-from-the-transaction */
     if (rc == PAWL_OK)
-        rc = start_birth(s, &ask, r->at_ms, r->by, &b, err);
+        rc = start_birth(s, &ask, now_ms, r->by, &b, err);
     if (rc != PAWL_OK)
         return rc;
     arena *a = arena_new(0);
@@ -266,7 +267,6 @@ static pawl_code move_start(sched *s, arena *memory, outbox_row *r, int64_t now_
         arena_free(a);
         return error_nomem(err);
     }
-    b.now_ms = now_ms;
     handover_owner(s, &b);
     outbox_relay_take(u, r->pos);
     run_insert_write(u, &b, 1);
@@ -291,11 +291,11 @@ static pawl_code move_message(sched *s, const sight *v, arena *memory, outbox_ro
                        .data = r->data},
         .id = r->target,
         .outbox = r->pos,
-        .begin_ms = r->at_ms,
     };
     pawl_code rc = outbox_read_options(&ask.start, memory, r->options, err);
     ask.starts = ask.start.workflow.at && ask.start.input.at;
     ask.start.id = r->target;
+    ask.start.begins_ms = r->at_ms;
     if (rc == PAWL_OK)
         rc = send_carry(s, v, &ask, err);
     r->settled = ask.moved;

@@ -117,12 +117,10 @@ static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 {
     run_inbox_row *m = &ask->letter.row;
     run_insert b;
-    int64_t from = ask->begin_ms ? ask->begin_ms : m->at_ms;
-    pawl_code rc = start_birth(s, &ask->start, from, m->by, &b, err);
+    pawl_code rc = start_birth(s, &ask->start, m->at_ms, m->by, &b, err);
     if (rc != PAWL_OK)
         return rc;
     m->run = b.run;
-    b.now_ms = m->at_ms;
     b.mail = 1;
     run_insert_write(u, &b, 1);
     letter_write_first(u, &ask->letter);

@@ -24,7 +24,6 @@ typedef struct send_ask {
     int starts;       /* 1: `start` starts the run if there is none */
     int64_t outbox;   /* the outbox row that the message comes from, which the same unit deletes; 0:
                          none */
-    int64_t begin_ms; /* when the outbox row was written, from which delays count; 0: now */
     int64_t seq;      /* result: the number of the message */
     int64_t created;  /* result: 1 if the request has started the run */
     int moved;        /* result: 1 if the outbox row is gone */

@@ -91,7 +91,8 @@ pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, 
                       error *err)
 {
     const pawl_start_options *o = &ask->options;
-    int64_t up_ms = db_clock_up_ms(sched_options_of(s)->clock);
+    int64_t from_ms =
+        ask->begins_ms ? ask->begins_ms : db_clock_up_ms(sched_options_of(s)->clock);
     const workflow *here =
         registry_workflow(sched_options_of(s)->registry, ask->workflow.at, o->version);
     *out = (run_insert){
@@ -103,8 +104,8 @@ pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, 
                                        : ""),
         .input = ask->input,
         .now_ms = now_ms,
-        .wake_ms = o->delay_ms ? after(up_ms, o->delay_ms) : now_ms, /* RULE a-delay-is-kept */
-        .deadline_ms = o->deadline_ms ? after(up_ms, o->deadline_ms) : 0,
+        .wake_ms = o->delay_ms ? after(from_ms, o->delay_ms) : now_ms, /* RULE a-delay-is-kept */
+        .deadline_ms = o->deadline_ms ? after(from_ms, o->deadline_ms) : 0,
         .by = by,
         .attributes = ask->attributes,
         .here = here,

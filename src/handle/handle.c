@@ -150,6 +150,14 @@ pawl_code handle_time(pawl *p, int64_t *now_ms, error *err)
     return PAWL_OK;
 }
 
+pawl_code handle_up_time(pawl *p, int64_t *up_ms, error *err)
+{
+    pawl_code rc = handle_time(p, up_ms, err);
+    if (rc == PAWL_OK)
+        *up_ms = db_clock_up_ms(&p->clock);
+    return rc;
+}
+
 void handle_wake(pawl *p)
 {
     p->upcalls->wake(p->sched);

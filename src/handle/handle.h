@@ -61,6 +61,10 @@ _Atomic int64_t *handle_feed_until(pawl *p);
 /* The database's time. */
 pawl_code handle_time(pawl *p, int64_t *now_ms, error *err);
 
+/* The latest that the database's time may be, rounded up: where a duration begins that another
+ * process may end. */
+pawl_code handle_up_time(pawl *p, int64_t *up_ms, error *err);
+
 /* There is a run that no node drives: the node loop of this engine should look. */
 void handle_wake(pawl *p);
 

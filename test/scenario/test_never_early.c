@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "support/conf.h"
+#include "support/engine_fixture.h"
 
 enum { RUNS = 200, ROUNDS = 12, LONGEST_MS = 50, ATTEMPTS = 3, DEADLINE_MS = 500 };
 
@@ -138,6 +139,14 @@ static const char *delayed(pawl_run *run, const char *input)
     return input;
 }
 
+/* The host's clock is set forward, and never back: then a run would wait for hours. */
+static void set_forward(watch *w, int64_t by_ms)
+{
+    int64_t now = atomic_load(&w->set_ms);
+    while (by_ms > now && !atomic_compare_exchange_weak(&w->set_ms, &now, by_ms))
+        continue;
+}
+
 /* The host's clock is set forward by an hour as soon as the run waits. */
 static const char *surprised(pawl_run *run, const char *input)
 {
@@ -146,7 +155,7 @@ static const char *surprised(pawl_run *run, const char *input)
     begin(&w->began_ns[n][0]);
     pawl_future *sleep = pawl_sleep_later(run, LONGEST_MS);
     pawl_future *never = pawl_receive_later(run, "never", LONGEST_MS);
-    atomic_store(&w->set_ms, PAWL_HOURS(n + 1));
+    set_forward(w, PAWL_HOURS(n + 1));
     pawl_any(run, (pawl_future *const[]){sleep, never}, 2, 0);
     end(w, w->began_ns[n][0], LONGEST_MS);
     return input;
@@ -290,6 +299,8 @@ static void a_deadline(conf *c)
 
 static void a_clock_that_is_set(conf *c)
 {
+    if (!FIXTURE_WARM) /* a run that is replayed goes by the date */
+        skip();
     side_by_side(c, "surprised", surprised, RUNS);
 }
 

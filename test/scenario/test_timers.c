@@ -282,9 +282,11 @@ static void the_date_counts(conf *c)
     fixture_set_clock(s, fixture_now(s) + 10000);
     fixture_advance(s, 1000); /* where there is a server it is asked once a second */
     fixture_poll(s, p);
-    FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep");
-    fixture_advance(s, NAP_MS);
-    fixture_poll(s, p);
+    if (FIXTURE_WARM) {
+        FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep");
+        fixture_advance(s, NAP_MS);
+        fixture_poll(s, p);
+    } /* otherwise the run is replayed, and goes by the date as in another process */
     FIXTURE_HISTORY(s, p, "run", "now sleep woken now sleep woken now sleep");
     pawl_close(p);
     fixture_set_clock(s, fixture_now(s) + 10000);
@@ -434,7 +436,7 @@ static const conf_case CASES[] = {
     {"dx-timers many in their order", many_in_their_order, 0},
     {"many at the same moment", many_at_the_same_moment, 0},
     {"dx-timers a timer outlives the engine", a_timer_outlives_the_engine, DB_DURABLE},
-    {"the date counts", the_date_counts, 0},
+    {"the date counts", the_date_counts, DB_DURABLE},
     {"the date counts for threads", the_date_counts_for_threads, 0},
     {"ys-Y49 asked until it says something", asked_until_it_says_something, 0},
     {"wrong pauses are mistakes", wrong_pauses_are_mistakes, 0},
