@@ -21,13 +21,13 @@ typedef struct send_ask {
     letter letter; /* send_carry() fills in the run */
     slice id;
     start_ask start;
-    int starts;       /* 1: `start` starts the run if there is none */
-    int64_t outbox;   /* the outbox row that the message comes from, which the same unit deletes; 0:
+    int starts;      /* 1: `start` starts the run if there is none */
+    int64_t outbox;  /* the outbox row that the message comes from, which the same unit deletes; 0:
                          none */
-    int64_t seq;      /* result: the number of the message */
-    int64_t created;  /* result: 1 if the request has started the run */
-    int moved;        /* result: 1 if the outbox row is gone */
-    int waits;        /* result, with PAWL_BUSY: only this run is locked, messages to others may get
+    int64_t seq;     /* result: the number of the message */
+    int64_t created; /* result: 1 if the request has started the run */
+    int moved;       /* result: 1 if the outbox row is gone */
+    int waits;       /* result, with PAWL_BUSY: only this run is locked, messages to others may get
                   through */
 } send_ask;
 

@@ -91,8 +91,7 @@ pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, 
                       error *err)
 {
     const pawl_start_options *o = &ask->options;
-    int64_t from_ms =
-        ask->begins_ms ? ask->begins_ms : db_clock_up_ms(sched_options_of(s)->clock);
+    int64_t from_ms = ask->begins_ms ? ask->begins_ms : db_clock_up_ms(sched_options_of(s)->clock);
     const workflow *here =
         registry_workflow(sched_options_of(s)->registry, ask->workflow.at, o->version);
     *out = (run_insert){

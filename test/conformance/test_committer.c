@@ -459,7 +459,7 @@ static void *drive_once(void *arg)
  * helper thread, must be woken to lead. */
 static void a_leader_that_goes_wakes_a_waiting_thread(conf *c)
 {
-    watched_clock clock = {.source = {watched_now_ms, watched_mono_ns, watched_wait}};
+    watched_clock clock = {.source = {watched_now_ms, watched_mono_ns, watched_wait, NULL}};
     gate g = {.at = FAULT_CALL_COMMIT, .armed = 1};
     pthread_mutex_init(&g.lock, NULL);
     pthread_cond_init(&g.changed, NULL);

@@ -217,7 +217,7 @@ static int counted_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *
 static void fixture_open_counting(fixture *b, const conf *c, counting_clock *clock, int64_t bound)
 {
     memset(b, 0, sizeof *b);
-    *clock = (counting_clock){.source = {counted_now_ms, counted_mono_ns, counted_wait}};
+    *clock = (counting_clock){.source = {counted_now_ms, counted_mono_ns, counted_wait, NULL}};
     tmp_path(b->wal, c->dir, "conf.db-wal");
     b->db = conf_open(c, &(db_options){.wal_bytes = bound, .clock = &clock->source});
     b->w = conf_connect(b->db, DB_WRITER);

@@ -134,7 +134,7 @@ static void open_engine(storage_fixture *g, const conf *c)
 
 static void open_fixture(storage_fixture *g, const conf *c, int as_server)
 {
-    *g = (storage_fixture){.source = {now_ms, mono_ns, wait_for},
+    *g = (storage_fixture){.source = {now_ms, mono_ns, wait_for, NULL},
                            .clock = clock_fake_new(HOUR_MS * 1000)};
     g->plan = (db_fault){.before = break_it, .before_arg = g, .fail_code = PAWL_FULL};
     g->plan.no_file = as_server;
