@@ -458,6 +458,16 @@ typedef struct pawl_options {
      * or at pawl_close() have drain_ms to return. 0: none, the calling thread calls work functions.
      * More than 64 count as 64. */
     int64_t work_threads;
+
+    /* How much is executed again if the process is killed. at_risk_max: so many executions of work
+     * functions at most are under way or not durable yet, all runs of this engine together; at the
+     * bound no further one begins until a commit is answered. (Results of later steps, at most 256
+     * of a run, are not counted while their workflow function waits in a step of its own.)
+     * at_risk_ms: a result waits no longer than this until its commit begins, unless another commit
+     * is under way. More of either makes larger commits: more steps per second, and more that is
+     * executed again. 0: 256 executions, 1 ms. */
+    int64_t at_risk_max;
+    int64_t at_risk_ms;
 } pawl_options;
 
 /* Open the engine on a database.

@@ -30,6 +30,9 @@ enum {
     TAGS_MAX = 4096, /* bytes of the whole list */
     TEXTS_MAX = 64 * 1024,
     WARM_BYTES = 256 * 1024 * 1024,
+    AT_RISK_MAX = 256,
+    AT_RISK_MS = 1,
+    STAND_MS = 50, /* however large at_risk_ms is, units do not stand in a queue for longer */
     DRAIN_MS = 10000,
     POLL_MS = 10,
     COMMITTERS = 2, /* used where several transactions can write at a time */
@@ -62,11 +65,12 @@ static pawl_code check_numbers(const pawl_options *o, error *err)
         int64_t number;
         int64_t least;
     } numbers[] = {
-        {"wal_bytes", o->wal_bytes, 0},   {"busy_ms", o->busy_ms, 0},
-        {"threads", o->threads, -1},      {"threads_max", o->threads_max, 0},
-        {"warm_bytes", o->warm_bytes, 0}, {"claim_ms", o->claim_ms, 0},
-        {"drain_ms", o->drain_ms, 0},     {"keep_ms", o->keep_ms, 0},
-        {"poll_ms", o->poll_ms, -1},      {"work_threads", o->work_threads, 0},
+        {"wal_bytes", o->wal_bytes, 0},     {"busy_ms", o->busy_ms, 0},
+        {"threads", o->threads, -1},        {"threads_max", o->threads_max, 0},
+        {"warm_bytes", o->warm_bytes, 0},   {"claim_ms", o->claim_ms, 0},
+        {"drain_ms", o->drain_ms, 0},       {"keep_ms", o->keep_ms, 0},
+        {"poll_ms", o->poll_ms, -1},        {"work_threads", o->work_threads, 0},
+        {"at_risk_max", o->at_risk_max, 0}, {"at_risk_ms", o->at_risk_ms, 0},
     };
     pawl_code rc = PAWL_OK;
     for (size_t i = 0; rc == PAWL_OK && i < sizeof numbers / sizeof *numbers; i++)
@@ -213,12 +217,19 @@ static void free_parts(pawl *p)
     p->clock.host = NULL;
 }
 
+static int64_t at_risk_ms(const pawl_options *o)
+{
+    return o->at_risk_ms ? o->at_risk_ms : AT_RISK_MS;
+}
+
 /* Opens everything that stands on top of the database. */
 static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *test, error *err)
 {
     init_parts(p);
-    committer_options by = {
-        .by_hand = o->threads < 0, .on_noted = change_feed_noted, .on_noted_arg = p};
+    committer_options by = {.by_hand = o->threads < 0,
+                            .stand_ms = at_risk_ms(o) < STAND_MS ? at_risk_ms(o) : STAND_MS,
+                            .on_noted = change_feed_noted,
+                            .on_noted_arg = p};
     int count = p->db->options.look_only ? 0 : COMMITTERS;
     pawl_code rc = committers_open(&p->committers, p->db, &by, count, err);
     if (rc != PAWL_OK)
@@ -241,6 +252,8 @@ static pawl_code open_engine(pawl *p, const pawl_options *o, const engine_test *
         .claim_ms = p->db->options.claim_ms,
         .drain_ms = o->drain_ms ? o->drain_ms : DRAIN_MS,
         .warm_bytes = o->warm_bytes ? o->warm_bytes : WARM_BYTES,
+        .at_risk_max = o->at_risk_max ? o->at_risk_max : AT_RISK_MAX,
+        .at_risk_ms = at_risk_ms(o),
         .work_threads = o->work_threads < SCHED_RUNNERS_MAX ? o->work_threads : SCHED_RUNNERS_MAX,
         .poll_ms = o->poll_ms ? o->poll_ms : POLL_MS,
         .has_heartbeat = !test->clock && !hooks_have_clock(&p->hooks),

@@ -362,6 +362,8 @@ void commit_leader_one(committer *k)
     }
     k->leading = 0;
     k->led++;
+    if (k->queue.head)
+        k->stood_ns = commit_leader_now_ns(k);
     if (k->retry_ns || k->aside.list.head) /* the helper retries, since waiters may give up */
         wake_helper(k);
     if (k->waiters.first || k->helper_wanted)

@@ -37,6 +37,7 @@ struct committer {
     int watching;         /* the helper polls the queue (see committer.c) */
     int64_t watch_ns;     /* when the helper polls the queue next */
     uint64_t watched_led; /* `led` when the helper polled last */
+    int64_t stood_ns;     /* since when units stand in the queue while no thread leads */
     int helper_runs;
     pthread_t helper;
     pthread_cond_t helper_cond;

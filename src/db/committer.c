@@ -12,9 +12,9 @@
  *
  * A unit that is queued by a thread which neither waits for it nor calls committer_leave() must be
  * committed too (rule 7). So the first unit after a quiet time starts the watch: the helper polls
- * the queue every WATCH_MS, and leads if units stand in it and no thread has led since its last
- * poll. When the queue is empty and no thread has led, the watch ends. A busy committer pays for
- * this one wake-up of the helper in WATCH_MS, an idle one nothing. */
+ * the queue every stand_ms, and leads if units have stood in it for so long while no thread led.
+ * When the queue is empty and no thread has led since its last poll, the watch ends. A busy
+ * committer pays for this one wake-up of the helper in stand_ms, an idle one nothing. */
 #include "db/committer.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@
 enum {
     UNITS_MAX = 8192,
     BATCH_UNITS = 1024,
-    WATCH_MS = 50, /* between two polls of the queue by the helper */
+    STAND_MS = 50,
 };
 static const int64_t BYTES_MAX = 64 * 1024 * 1024;
 static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
@@ -130,6 +130,8 @@ static int submit_locked(committer *k, unit *u)
         else
             wait_for_change(k, &k->changed, u->deadline_ns);
     }
+    if (!k->queue.head)
+        k->stood_ns = commit_leader_now_ns(k);
     queue_add(&k->queue, u);
     return 1;
 }
@@ -141,7 +143,7 @@ static void begin_watch(committer *k)
         return;
     k->watching = 1;
     k->watched_led = k->led;
-    k->watch_ns = clock_deadline(commit_leader_now_ns(k), WATCH_MS);
+    k->watch_ns = clock_deadline(commit_leader_now_ns(k), k->options.stand_ms);
     pthread_cond_signal(&k->helper_cond);
 }
 
@@ -381,13 +383,16 @@ static void watch_queue(committer *k)
     int64_t now = commit_leader_now_ns(k);
     if (now < k->watch_ns)
         return;
-    int stands = k->watched_led == k->led;
+    int64_t due = clock_deadline(k->stood_ns, k->options.stand_ms);
+    int is_quiet = k->watched_led == k->led;
     k->watched_led = k->led;
-    k->watch_ns = clock_deadline(now, WATCH_MS);
-    if (commit_leader_has_work(k))
-        k->helper_wanted |= stands; /* RULE L1-a-unit-without-a-waiter-is-committed */
-    else
-        k->watching = !stands;
+    k->watch_ns = clock_deadline(now, k->options.stand_ms);
+    if (!commit_leader_has_work(k))
+        k->watching = !is_quiet;
+    else if (now < due)
+        k->watch_ns = due;
+    else if (!k->leading)
+        k->helper_wanted = 1; /* RULE L1-a-unit-without-a-waiter-is-committed */
 }
 
 /* The helper thread: leads for units that no thread waits for, and retries after failures. */
@@ -426,6 +431,7 @@ static void set_options(committer *k, db *d, const committer_options *given)
     o->batch_units = o->batch_units > 0 ? o->batch_units : BATCH_UNITS;
     o->batch_bytes = o->batch_bytes > 0 ? o->batch_bytes : BATCH_BYTES;
     o->busy_ms = o->busy_ms > 0 ? o->busy_ms : d->options.busy_ms;
+    o->stand_ms = o->stand_ms > 0 ? o->stand_ms : STAND_MS;
 }
 
 static void dispose(committer *k)

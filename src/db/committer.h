@@ -41,6 +41,8 @@ typedef struct committer_options {
     int64_t batch_units; /* in one transaction; 0: 1024 */
     int64_t batch_bytes; /* in one transaction; 0: 16 MiB */
     int64_t busy_ms;     /* how long client units wait; 0: the database's busy_ms */
+    int64_t stand_ms;    /* a unit stands in the queue no longer than this while no thread leads;
+                            0: 50 */
 
     /* Something was committed that is for the change feed (unit_note()), though perhaps not written
      * there. Called by the leader, without any lock, before the units have their answers; must not

@@ -17,6 +17,7 @@ typedef struct run_draft {
     int parked;    /* number of the statement that parks the run; -1: none */
     int kept;      /* so many of the first statements tell of what was done outside */
     int births;    /* number of children that the unit starts */
+    int executed;  /* executions of work functions that the draft records, for sched/at_risk.h */
 
     run_line *lines; /* for the log, once the unit is committed */
     run_line *last_line;

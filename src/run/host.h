@@ -55,6 +55,9 @@ struct run_host {
     /* A job that was queued is not executed any more. With the lock held. */
     void (*unqueue_job)(const run_host *h, struct job *j);
 
+    /* The result of a job that was executed is dropped. With the lock held. */
+    void (*drop_result)(const run_host *h);
+
     /* The run is about to insert a child: fills in its owner. Afterwards sent() is called once. */
     void (*own_child)(const run_host *h, struct run_insert *child);
 
@@ -115,6 +118,11 @@ static inline void host_unlock(const run_host *h)
 static inline void host_unqueue_job(const run_host *h, struct job *j)
 {
     h->unqueue_job(h, j);
+}
+
+static inline void host_drop_result(const run_host *h)
+{
+    h->drop_result(h);
 }
 
 static inline void host_own_child(const run_host *h, struct run_insert *child)

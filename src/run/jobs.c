@@ -120,6 +120,7 @@ static void free_recorded(pawl_run *run)
     job *j;
     while ((j = run->jobs.in_hand.first) != NULL) {
         job_list_remove(&run->jobs.in_hand, j);
+        run->draft.executed += j->at_risk;
         host_lock(run->host);
         map_take(&run->jobs.by_op, (uint64_t)j->op);
         host_unlock(run->host);
@@ -231,6 +232,8 @@ static void forget_one(const run_host *h, job *j)
         host_unqueue_job(h, j);
         break;
     default:
+        if (j->at_risk)
+            host_drop_result(h);
         break;
     }
     job_free(j);

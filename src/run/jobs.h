@@ -32,6 +32,7 @@ typedef struct job {
     int64_t began_ms;
     job_state state;
     int crowded; /* the job waits for a slot of its work function */
+    int at_risk; /* the host counts the execution, whose result is not in a draft yet */
 } job;
 
 /* Add a job at the end of a list; take it out; free it. */

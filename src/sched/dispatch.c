@@ -9,14 +9,20 @@
  * job, so that jobs are not starved. */
 enum { JOBS_EVERY = 8 };
 
+static int has_job(const runner *r)
+{
+    return job_queue_has(r) && at_risk_may_begin(r->sched);
+}
+
 static job *take_job(runner *r)
 {
     sched *s = r->sched;
-    if (!job_queue_has(r))
+    if (!has_job(r))
         return NULL;
     /* RULE L7-jobs-have-their-turns */
     if ((r->first || quarantine_is_ready(s)) && ++r->turns % JOBS_EVERY != 0)
         return NULL;
+    at_risk_begin(s);
     return job_queue_take(s);
 }
 
@@ -48,5 +54,5 @@ int dispatch_one(runner *r)
 
 int dispatch_has(runner *r)
 {
-    return r->first || job_queue_has(r) || quarantine_is_ready(r->sched);
+    return r->first || has_job(r) || quarantine_is_ready(r->sched);
 }

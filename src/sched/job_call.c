@@ -22,6 +22,13 @@ static int enter_limit(job *j)
     return 0;
 }
 
+/* With the lock held. */
+static void give_back(sched *s, job *j, job_state state)
+{
+    at_risk_end(s, j, state);
+    job_queue_give_back(s, j, state);
+}
+
 static void call_work(runner *r, job *j)
 {
     sched *s = r->sched;
@@ -41,7 +48,7 @@ static void call_work(runner *r, job *j)
     pthread_mutex_lock(&s->lock);
     if (j->run && atomic_exchange(&j->run->code.misused, 0))
         work_misused(w);
-    job_queue_give_back(s, j, JOB_DONE);
+    give_back(s, j, JOB_DONE);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -59,9 +66,11 @@ void job_call(runner *r, job *j)
                  !atomic_load(&j->run->hold_requested) && /* the run may be held by now */
                  !atomic_load(&j->work->cancelled);       /* the job may not be needed any more */
     int enters = wanted && enter_limit(j);
+    if (wanted && !enters)
+        at_risk_drop(s);
     if (!wanted) {
         work_limit_ask_in(s, j->work->entry);
-        job_queue_give_back(s, j, JOB_NOT_DONE);
+        give_back(s, j, JOB_NOT_DONE);
     }
     pthread_mutex_unlock(&s->lock);
     if (!enters)
@@ -77,7 +86,7 @@ void job_call_off(sched *s, pawl_work *w, int is_over)
     job *j = w->job;
     w->job = NULL;
     j->work = NULL;
-    job_queue_give_back(s, j, is_over ? JOB_EXPIRED : JOB_NOT_DONE);
+    give_back(s, j, is_over ? JOB_EXPIRED : JOB_NOT_DONE);
 }
 
 void job_call_end_all(pawl_run *run)

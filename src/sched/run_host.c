@@ -61,6 +61,11 @@ static void unqueue_job(const run_host *h, job *j)
     job_queue_remove(h->sched, j);
 }
 
+static void drop_result(const run_host *h)
+{
+    at_risk_drop(h->sched);
+}
+
 static void own_child(const run_host *h, run_insert *child)
 {
     handover_owner(h->sched, child);
@@ -80,6 +85,7 @@ static void forget_unit(const run_host *h, pawl_run *run)
 {
     (void)h;
     unit_retry_forget(run);
+    at_risk_forget(run);
 }
 
 void run_host_init(sched *s, random_source *random)
@@ -102,6 +108,7 @@ void run_host_init(sched *s, random_source *random)
                              .lock = lock,
                              .unlock = unlock,
                              .unqueue_job = unqueue_job,
+                             .drop_result = drop_result,
                              .own_child = own_child,
                              .sent = sent,
                              .forget_unit = forget_unit};

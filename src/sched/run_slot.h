@@ -14,7 +14,8 @@ typedef enum {
     PLACE_IN_HAND,  /* a runner executes the run, and no other thread touches it */
     PLACE_COMMITS,  /* its unit is submitted, and not answered yet */
     PLACE_SLEEPS,   /* the run waits for its timer or for an arrival */
-    PLACE_AT_LIMIT, /* in the list of a work function that is full: work_limit.h */
+    PLACE_AT_LIMIT, /* in the list of a work function that is full (work_limit.h), or of the gate
+                       in front of all of them (at_risk.h) */
     PLACE_IN_DOUBT, /* its unit is undecided: no thread touches the run */
     PLACE_GONE,     /* not in memory any more */
 } run_place;
@@ -70,6 +71,10 @@ typedef struct run_slot {
     pawl_run *trouble_next;
     pawl_run **trouble_at; /* its link in the list of runs that wait for the storage; NULL: not in
                               the list */
+
+    /* Work at risk (at_risk.h). */
+    int sent;         /* executions that the submitted unit records, until its first answer */
+    int collects_not; /* the run cannot collect results of its jobs now. With the lock held */
 
     /* Work functions. */
     work_entry *asked_in; /* the work function whose limit has let the run in (work_limit.h) */

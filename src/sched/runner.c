@@ -125,6 +125,8 @@ int runner_call_work(runner *r, pawl_run *run)
         work_free(w);
         return 0;
     }
+    at_risk_returned(run); /* RULE executions-are-counted-until-their-commit-is-answered */
+    at_risk_collects(run);
     if (work_is_over(w)) /* RULE an-attempt-that-is-over-is-over */
         work_expire(w);
     if (run->code.misused) /* RULE C9-a-step-that-uses-the-run-fails */
@@ -157,8 +159,15 @@ static int do_work(runner *r, pawl_run *run)
     }
     if (waits_for_storage(run))
         return 0;
-    if (!work_limit_enter(r->sched, run))
+    if (!run->draft.unit) /* an attempt that has left nothing to record is not at risk */
+        at_risk_forget(run);
+    if (!at_risk_enter(r->sched, run))
         return 0;
+    at_risk_leave_jobs(run);
+    if (!work_limit_enter(r->sched, run)) {
+        at_risk_skip(r->sched);
+        return 0;
+    }
     /* RULE L4-work-is-given-to-the-workers */
     if (r->index != SCHED_HAND || !work_threads_are_there(r->sched))
         return runner_call_work(r, run);
@@ -491,6 +500,7 @@ static void take_in_hand(runner *r, pawl_run *run)
             runner_lost(run, refused);
         return;
     }
+    at_risk_collects(run);
     if (run->draft.handed_in) {
         if (run->draft.unit->answer != UNIT_COMMITTED) {
             runner_not_committed(run);
@@ -522,14 +532,18 @@ static void take_in_hand(runner *r, pawl_run *run)
 }
 
 /* While many runs are ready no thread waits for a commit, and so none leads one. So the runner
- * commits when there is enough for a transaction. Otherwise thousands of runs would wait for the
- * last of them. */
+ * commits when there is enough for a transaction, and when at_risk_ms are over. Otherwise thousands
+ * of runs would wait for the last of them. */
 static void commit_now_and_then(runner *r)
 {
-    if (++r->taken < TAKEN_MAX)
+    sched *s = r->sched;
+    int64_t now = s->host->mono_ns(s->host);
+    if (r->taken++ == 0)
+        r->drive_ns = clock_deadline(now, s->options.at_risk_ms);
+    if (r->taken < TAKEN_MAX && now < r->drive_ns) /* RULE a-result-does-not-wait-for-its-commit */
         return;
     r->taken = 0;
-    committers_drive(r->sched->options.committers);
+    committers_drive(s->options.committers);
 }
 
 void runner_take(runner *r, pawl_run *run)

@@ -28,6 +28,7 @@ static void answered(unit *u, void *arg)
 {
     pawl_run *run = arg;
     sched *s = run->host->sched;
+    at_risk_answered(run);
     if (runner_transact_answered(run, u))
         return;
     if (u->answer != UNIT_UNDECIDED) { /* RULE A5-an-undecided-unit-keeps-its-run */
@@ -42,6 +43,13 @@ static void answered(unit *u, void *arg)
     atomic_fetch_add(&s->doubts, 1);
 }
 
+/* The unit waits for a row lock of a foreign transaction, perhaps for long. */
+static void set_aside(unit *u, void *arg)
+{
+    (void)u;
+    at_risk_answered(arg); /* RULE L4-a-locked-row-does-not-fill-the-bound-of-work-at-risk */
+}
+
 /* 1: the run is in hand again already, since its transactional step has failed. */
 int runner_hand_in(pawl_run *run)
 {
@@ -52,6 +60,7 @@ int runner_hand_in(pawl_run *run)
     u->class = UNIT_OF_RUN;
     u->done = answered;
     u->done_arg = run;
+    u->waits = set_aside;
     u->name = run->id;
     run_write_status(run); /* RULE 1-what-is-said-goes-with-the-flush */
     if (run->slot->noted && !run->slot->starves)
@@ -70,6 +79,7 @@ int runner_hand_in(pawl_run *run)
         run->journal.page = NULL;
     }
     run->draft.handed_in = 1;
+    at_risk_hand_in(run);
     work_limit_pass(s, run);
     run_move(run, PLACE_COMMITS);
     if (run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES)
@@ -105,6 +115,7 @@ static void put_off(pawl_run *run, int64_t ms)
     run_cool(run);
     run->draft.handed_in = run->slot->starves = 0;
     work_limit_pass(s, run);
+    at_risk_leave_jobs(run);
     pthread_mutex_lock(&s->lock);
     quarantine_put_back(s, run);
     run->slot->put_off = 1;
@@ -148,6 +159,7 @@ void runner_not_committed(pawl_run *run)
     /* RULE L5-what-was-done-is-kept-over-a-failed-commit, L5-the-same-over-sessions-that-end */
     /* RULE L5-the-simulator-sees-what-failing-storage-loses */
     if (unit_retry_may(run)) {
+        at_risk_leave_jobs(run);
         unit_retry_unit(run); /* RULE 6-storage-that-fails-does-not-fail-the-run */
         return;
     }

@@ -279,11 +279,6 @@ int64_t sched_next_timer_ns(sched *s)
 
 /* ---- By hand ---- */
 
-static int is_past(sched *s, int64_t deadline_ns)
-{
-    return s->host->mono_ns(s->host) >= deadline_ns;
-}
-
 /* An engine that could not become a node tries again, but not at once. */
 static void join_later(sched *s)
 {
@@ -311,7 +306,7 @@ pawl_code sched_poll(sched *s, int64_t deadline_ns, int64_t least, int64_t *did,
     *did += dormant_turn(s) == 0;
     for (int64_t done = 0; !sched_is_told_to_stop(s); done++) {
         /* RULE L4-a-poll-has-an-end */
-        if (done >= least && deadline_ns != INT64_MAX && is_past(s, deadline_ns))
+        if (done >= least && deadline_ns != INT64_MAX && sched_mono_ns(s) >= deadline_ns)
             break;
         pthread_mutex_lock(&s->lock);
         int did_one = dispatch_one(r);
@@ -408,6 +403,7 @@ pawl_code sched_open(sched **out, const sched_options *options, error *err)
 #endif
     s->host = options->db->options.clock;
     s->log = options->db->options.log;
+    s->at_risk.max = options->at_risk_max;
     dormant_forget(s);
     run_host_init(s, options->db->options.random);
     pthread_mutex_init(&s->lock, NULL);
@@ -460,6 +456,7 @@ static pawl_run *clear_places(sched *s)
 {
     s->heap.count = 0;
     work_limit_clear(s);
+    at_risk_clear(s);
     s->troubled = NULL;
     s->trouble_ms = s->trouble_at_ms = 0;
     s->unit_retry_held = 0;
@@ -551,6 +548,7 @@ void sched_leave(sched *s)
     heartbeat_stop(s);
     notify_flush(s->options.notify);
     atomic_store(&s->stopping, 0);
+    at_risk_reset(s);
     if (!s->node.id)
         return;
     committers_set_node(s->options.committers, 0, 0, 0);
@@ -576,9 +574,8 @@ void sched_close(sched *s)
     notify_close(s->options.notify);
     sched_leave(s);
     workers_join(s);
-    for (int i = 0; i < SCHED_RUNNERS; i++) {
+    for (int i = 0; i < SCHED_RUNNERS; i++)
         pthread_cond_destroy(&s->runners[i].cond);
-    }
     db_disconnect(s->beats);
     db_disconnect(s->looks);
     fiber_pool_free(s->pool);

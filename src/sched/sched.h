@@ -36,8 +36,10 @@ typedef struct sched_options {
     int64_t claim_ms;
     int64_t drain_ms;
     int64_t warm_bytes;
-    int64_t poll_ms;         /* how long a poll may take; below 0: without a bound */
-    int has_heartbeat;       /* the clock is the system's: a thread gives the heartbeat */
+    int64_t at_risk_max;
+    int64_t at_risk_ms; /* a commit begins no later than this after the first result that waits */
+    int64_t poll_ms;    /* how long a poll may take; below 0: without a bound */
+    int has_heartbeat;  /* the clock is the system's: a thread gives the heartbeat */
     int (*drops)(void *arg); /* is a fiber to be dropped here, for a test? NULL: none is */
     void *drops_arg;
     int ignores_notifications; /* for a test: other processes are not listened to */

@@ -19,6 +19,7 @@
 #include "db/key_block.h"
 #include "rows/node.h"
 #include "run/run.h"
+#include "sched/at_risk.h"
 #include "sched/dormant.h"
 #include "sched/heartbeat.h"
 #include "sched/hold.h"
@@ -60,10 +61,11 @@ typedef struct runner {
     _Atomic(pawl_run *) answered;    /* runs whose units have their answers, the newest first */
     pawl_run *first;                 /* the list of ready runs */
     pawl_run *last;
-    int64_t count;   /* length of that list */
-    int64_t turns;   /* counts choices between a run and a job, so that jobs get their share */
-    int64_t taken;   /* runs executed since this runner last drove the committers */
-    db_conn *reader; /* the connection that the runner reads with; NULL: it is not reading */
+    int64_t count;    /* length of that list */
+    int64_t turns;    /* counts choices between a run and a job, so that jobs get their share */
+    int64_t taken;    /* runs executed since this runner last drove the committers */
+    int64_t drive_ns; /* when it drives them at the latest */
+    db_conn *reader;  /* the connection that the runner reads with; NULL: it is not reading */
 } runner;
 
 struct sched {
@@ -123,6 +125,7 @@ struct sched {
                                   (sched_drive_only()) */
     atomic_int fenced;         /* another node has closed this one */
 
+    at_risk at_risk;
     dormant dormant;
     quarantine quarantine;
     int64_t commits;            /* units of runs, and claims, that were committed so far */

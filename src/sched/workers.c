@@ -143,6 +143,8 @@ static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
         return NULL;
     }
     pawl_run *run = w->run;
+    if (!w->job)
+        at_risk_drop(r->sched);
     *taken = w; /* owned by the worker thread from here on, which frees it on return */
     atomic_store(&w->cancelled, 1);
     w->run = NULL;

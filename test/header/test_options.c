@@ -39,6 +39,7 @@ static const member OPTIONS[] = {
     MEMBER(pawl_options, drain_ms),       MEMBER(pawl_options, keep_ms),
     MEMBER(pawl_options, hooks),          MEMBER(pawl_options, look_only),
     MEMBER(pawl_options, poll_ms),        MEMBER(pawl_options, work_threads),
+    MEMBER(pawl_options, at_risk_max),    MEMBER(pawl_options, at_risk_ms),
 };
 
 static const member HOOKS[] = {
@@ -272,6 +273,9 @@ static void numbers_are_checked(void **state)
     expect(PAWL_OPTIONS(.poll_ms = -2), PAWL_INVALID, "poll_ms");
     expect(PAWL_OPTIONS(.work_threads = -1), PAWL_INVALID, "work_threads");
     expect(PAWL_OPTIONS(.work_threads = INT64_MAX), PAWL_OK, NULL);
+    expect(PAWL_OPTIONS(.at_risk_max = -1), PAWL_INVALID, "at_risk_max");
+    expect(PAWL_OPTIONS(.at_risk_ms = -1), PAWL_INVALID, "at_risk_ms");
+    expect(PAWL_OPTIONS(.at_risk_max = INT64_MAX, .at_risk_ms = INT64_MAX), PAWL_OK, NULL);
     expect(PAWL_OPTIONS(.keep_ms = INT64_MIN), PAWL_INVALID, "keep_ms");
     expect(PAWL_OPTIONS(.threads = -1), PAWL_OK, NULL); /* the caller drives */
     expect(PAWL_OPTIONS(.threads = -2), PAWL_INVALID, "threads");

@@ -1,0 +1,236 @@
+/* The bound of work at risk (sched/at_risk.h): which runs and jobs may begin, which wait at the
+ * gate, and what opens it. Here is a scheduler without threads and without a database, of which
+ * only the lock and the list of ready runs are set up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/sched_internal.h"
+
+enum { RUNS = 40, MAX = 8 };
+
+typedef struct fixture {
+    sched *s;
+    run_host host;
+    pawl_run *runs[RUNS];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *w = calloc(1, sizeof *w);
+    sched *s = w ? calloc(1, sizeof *s) : NULL;
+    assert_non_null(s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work_cond, NULL);
+    s->driven = DRIVEN_BY_HAND;
+    s->driver = pthread_self();
+    s->runners[SCHED_HAND].sched = s;
+    s->at_risk.max = MAX;
+    w->s = s;
+    w->host.sched = s;
+    for (int i = 0; i < RUNS; i++) {
+        w->runs[i] = calloc(1, sizeof **w->runs);
+        assert_non_null(w->runs[i]);
+        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
+        assert_non_null(w->runs[i]->slot);
+        w->runs[i]->host = &w->host;
+        w->runs[i]->slot->runner = SCHED_HAND;
+        w->runs[i]->slot->place = PLACE_IN_HAND;
+    }
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *w = *state;
+    for (int i = 0; i < RUNS; i++) {
+        map_free(&w->runs[i]->jobs.by_op);
+        free(w->runs[i]->slot);
+        free(w->runs[i]);
+    }
+    pthread_cond_destroy(&w->s->work_cond);
+    pthread_mutex_destroy(&w->s->lock);
+    free(w->s);
+    free(w);
+    return 0;
+}
+
+/* The run calls its work function, and hands in the result. 0: it waits at the gate. */
+static int execute(fixture *w, int i)
+{
+    if (!at_risk_enter(w->s, w->runs[i]))
+        return 0;
+    at_risk_returned(w->runs[i]);
+    at_risk_hand_in(w->runs[i]);
+    return 1;
+}
+
+static int executed(fixture *w, int from, int to)
+{
+    int count = 0;
+    for (int i = from; i < to; i++)
+        count += execute(w, i);
+    return count;
+}
+
+static int ready(const fixture *w)
+{
+    return (int)w->s->runners[SCHED_HAND].count;
+}
+
+static int may_begin(fixture *w)
+{
+    pthread_mutex_lock(&w->s->lock);
+    int may = at_risk_may_begin(w->s);
+    pthread_mutex_unlock(&w->s->lock);
+    return may;
+}
+
+/* A job of the run is executed, and returns. */
+static void execute_job(fixture *w, job *j)
+{
+    pthread_mutex_lock(&w->s->lock);
+    at_risk_begin(w->s);
+    at_risk_end(w->s, j, JOB_DONE);
+    j->state = JOB_DONE;
+    if (j->run) {
+        job_list_add(&j->run->jobs.returned, j);
+        assert_int_equal(map_put(&j->run->jobs.by_op, (uint64_t)j->op, j), 0);
+    }
+    pthread_mutex_unlock(&w->s->lock);
+}
+
+/* ---- Cases ---- */
+
+static void at_the_bound_nothing_begins(void **state)
+{
+    fixture *w = *state;
+    assert_int_equal(executed(w, 0, RUNS), MAX);
+    assert_int_equal(ready(w), 0);
+    assert_false(may_begin(w));
+    at_risk_answered(w->runs[0]);
+    assert_true(may_begin(w));
+    assert_int_equal(ready(w), 0); /* not for each answer */
+    at_risk_answered(w->runs[1]);
+    at_risk_answered(w->runs[2]);
+    assert_int_equal(ready(w), 3);
+    at_risk_answered(w->runs[2]); /* an answer counts once */
+    assert_int_equal(w->s->at_risk.count, MAX - 3);
+}
+
+static void every_waiting_run_comes_through(void **state)
+{
+    fixture *w = *state;
+    int done = executed(w, 0, RUNS);
+    for (int rounds = 0; done < RUNS && rounds < RUNS; rounds++) {
+        for (int i = 0; i < RUNS; i++)
+            at_risk_answered(w->runs[i]);
+        pthread_mutex_lock(&w->s->lock);
+        for (pawl_run *run; (run = run_queue_take(&w->s->runners[SCHED_HAND])) != NULL;) {
+            pthread_mutex_unlock(&w->s->lock);
+            int enters = at_risk_enter(w->s, run);
+            if (enters) {
+                at_risk_returned(run);
+                at_risk_hand_in(run);
+            }
+            done += enters;
+            pthread_mutex_lock(&w->s->lock);
+        }
+        pthread_mutex_unlock(&w->s->lock);
+    }
+    assert_int_equal(done, RUNS);
+    for (int i = 0; i < RUNS; i++)
+        at_risk_answered(w->runs[i]);
+    assert_int_equal(w->s->at_risk.count, 0);
+    assert_int_equal(w->s->at_risk.commits, 0);
+}
+
+/* Results of jobs fill the bound, and no commit is on its way that would record them. */
+static void nothing_waits_for_what_does_not_come(void **state)
+{
+    fixture *w = *state;
+    job jobs[MAX];
+    for (int i = 0; i < MAX; i++) {
+        jobs[i] = (job){.run = w->runs[0], .op = i + 1};
+        execute_job(w, &jobs[i]);
+    }
+    assert_int_equal(w->s->at_risk.count, MAX);
+    assert_int_equal(executed(w, 1, 2), 1);
+    assert_int_equal(executed(w, 2, 4), 0);
+    at_risk_answered(w->runs[1]);
+    assert_int_equal(ready(w), 1); /* one by one, as long as the results are there */
+    assert_false(may_begin(w));    /* runs come first */
+    pthread_mutex_lock(&w->s->lock);
+    at_risk_let_go(w->s);
+    while (run_queue_take(&w->s->runners[SCHED_HAND]))
+        continue;
+    pthread_mutex_unlock(&w->s->lock);
+    assert_true(may_begin(w));
+}
+
+/* The function of the run is in a step of its own, and collects nothing meanwhile. */
+static void results_that_cannot_be_collected_do_not_count(void **state)
+{
+    fixture *w = *state;
+    job jobs[MAX];
+    for (int i = 0; i < MAX; i++) {
+        jobs[i] = (job){.run = w->runs[0], .op = i + 1};
+        if (i == MAX / 2)
+            at_risk_leave_jobs(w->runs[0]);
+        execute_job(w, &jobs[i]);
+    }
+    assert_int_equal(w->s->at_risk.count, 0);
+    assert_int_equal(executed(w, 1, RUNS), MAX);
+    at_risk_collects(w->runs[0]);
+    assert_int_equal(w->s->at_risk.count, MAX + MAX);
+    job later = {.run = w->runs[0], .op = MAX + 1};
+    execute_job(w, &later);
+    assert_int_equal(w->s->at_risk.count, MAX + MAX + 1);
+}
+
+static void what_is_dropped_does_not_count(void **state)
+{
+    fixture *w = *state;
+    job without_run = {.op = 1};
+    execute_job(w, &without_run);
+    assert_int_equal(w->s->at_risk.count, 0);
+    assert_true(at_risk_enter(w->s, w->runs[0]));
+    at_risk_skip(w->s);
+    assert_true(at_risk_enter(w->s, w->runs[1]));
+    at_risk_returned(w->runs[1]);
+    at_risk_forget(w->runs[1]);
+    at_risk_forget(w->runs[1]);
+    assert_int_equal(w->s->at_risk.count, 0);
+}
+
+static void a_node_that_leaves_lets_go(void **state)
+{
+    fixture *w = *state;
+    assert_int_equal(executed(w, 0, RUNS), MAX);
+    pthread_mutex_lock(&w->s->lock);
+    at_risk_let_go(w->s);
+    pthread_mutex_unlock(&w->s->lock);
+    assert_int_equal(ready(w), RUNS - MAX);
+    at_risk_reset(w->s);
+    assert_true(may_begin(w));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(at_the_bound_nothing_begins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_waiting_run_comes_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_waits_for_what_does_not_come, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(results_that_cannot_be_collected_do_not_count, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_dropped_does_not_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_leaves_lets_go, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
