@@ -96,14 +96,15 @@ static void name_it(struct kept *k, const unit *u)
         buf_printf(&b, "op %lld", (long long)(e.op ? e.op : e.seq));
 }
 
-/* Remember why. If memory is out the unit is kept all the same, without words. */
-static void remember_failure(pawl_run *run, pawl_code code)
+/* Remembers why. If memory is out the unit is kept all the same, without words. 1: it is the first
+ * failure of this unit. */
+static int remember_failure(pawl_run *run, pawl_code code)
 {
     sched *s = run->host->sched;
     const unit *u = run->draft.unit;
     struct kept *k = run->slot->failure ? run->slot->failure : calloc(1, sizeof *k);
     if (!k)
-        return;
+        return 0;
     pthread_mutex_lock(&s->lock);
     int first = !run->slot->failure;
     run->slot->failure = k;
@@ -112,10 +113,15 @@ static void remember_failure(pawl_run *run, pawl_code code)
     if (first)
         name_it(k, u);
     pthread_mutex_unlock(&s->lock);
-    if (first)
-        LOG(&s->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
-            LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(code)),
-            LOG_TEXT("why", k->words));
+    return first;
+}
+
+static void log_failure(const pawl_run *run)
+{
+    const struct kept *k = run->slot->failure;
+    LOG(&run->host->sched->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
+        LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(k->code)),
+        LOG_TEXT("why", k->words));
 }
 
 static void count(pawl_run *run, int counted)
@@ -205,25 +211,37 @@ static slice print(arena *a, const char *format, ...)
 
 /* ---- Is the trouble the run's own? ---- */
 
-/* A probe: is a small write committed that touches no run? An idle node has nothing else from which
- * it could learn that the storage works. Until it is answered nothing is begun: if the storage
- * fails, what is begun in between could not be recorded either. A node that leaves does not ask: it
- * begins nothing, and has only the time of a drain to try again. */
-static void probe_storage(pawl_run *run)
+/* A node that leaves does not ask: it begins nothing, and has only the time of a drain to try
+ * again. */
+static int asks_storage(const pawl_run *run)
 {
     /* RULE L5-a-node-that-leaves-tries-and-does-not-ask */
-    int asks = run->slot->failure && !host_is_leaving(run->host);
-    unit *u = asks ? small_unit(run) : NULL;
+    return run->slot->failure && !host_is_leaving(run->host);
+}
+
+/* From here on nothing is begun, until the probe is answered: if the storage fails, what is begun
+ * in between could not be recorded either. */
+static void begin_nothing(pawl_run *run)
+{
+    if (!asks_storage(run))
+        return;
+    count(run, 1);
+    pthread_mutex_lock(&run->host->sched->lock);
+    storage_backoff_asks(run->host->sched); /* RULE L5-nothing-is-begun-before-the-probe-answers */
+    pthread_mutex_unlock(&run->host->sched->lock);
+}
+
+/* A probe: is a small write committed that touches no run? An idle node has nothing else from which
+ * it could learn that the storage works. begin_nothing() comes before it. */
+static void probe_storage(pawl_run *run)
+{
+    unit *u = asks_storage(run) ? small_unit(run) : NULL;
     if (u)
         node_add_probe(u);
     if (!u || u->broken_build) {
         wait_for_retry(run, 0);
         return;
     }
-    count(run, 1);
-    pthread_mutex_lock(&run->host->sched->lock);
-    storage_backoff_asks(run->host->sched); /* RULE L5-nothing-is-begun-before-the-probe-answers */
-    pthread_mutex_unlock(&run->host->sched->lock);
     submit_small_unit(run, KEPT_ASKS);
 }
 
@@ -381,6 +399,7 @@ static void is_not_held(pawl_run *run)
             LOG_TEXT("code", pawl_code_name(u->code)),
             LOG_TEXT("why", u->message ? u->message : ""));
     k->unheld = 1;
+    begin_nothing(run);
     probe_storage(run); /* RULE L4-a-hold-that-is-refused-stops-no-other */
 }
 
@@ -389,10 +408,15 @@ static void is_not_held(pawl_run *run)
 void unit_retry_unit(pawl_run *run)
 {
     pawl_code code = run->draft.unit->answer == UNIT_FAILED ? run->draft.unit->code : PAWL_STORAGE;
-    remember_failure(run, code);
+    int first = remember_failure(run, code);
     const struct kept *k = run->slot->failure;
     /* RULE L7-an-unknown-failure-holds-when-others-are-committed */
-    if (k && (judge(code) == FOR_GOOD || k->tries >= OWN_TRIES))
+    int holds = k && (judge(code) == FOR_GOOD || k->tries >= OWN_TRIES);
+    if (!holds)
+        begin_nothing(run); /* RULE L5-a-failure-is-logged-when-nothing-is-begun */
+    if (first)
+        log_failure(run);
+    if (holds)
         hold(run);
     else
         /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
