@@ -14,6 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Long: a server ends a transaction that is idle for a part of it, as those of functions are that
+ * a test keeps waiting. */
+enum { CLAIM_MS = 60000 };
+
 /* ---- The application's own table ---- */
 
 int transact_fixture_on_connect(void *native, void *arg)
@@ -196,7 +200,7 @@ pawl *transact_fixture_open_engine(transact_fixture *s, int threads)
 {
     pawl *p = fixture_open(s->fixture, PAWL_OPTIONS(.threads = threads,
                                                     .on_connect = transact_fixture_on_connect,
-                                                    .on_connect_arg = s, .claim_ms = 3000));
+                                                    .on_connect_arg = s, .claim_ms = CLAIM_MS));
     FIXTURE_CODE(
         s->fixture, p,
         pawl_register_workflow(p, "ordering", transact_fixture_ordering, PAWL_WORKFLOW(.arg = s)),
