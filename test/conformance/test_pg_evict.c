@@ -14,6 +14,9 @@
 #include "support/conf.h"
 #include "support/pgserver.h"
 
+/* Long enough for a busy machine; an eviction waits for no part of it. */
+enum { CLAIM_MS = 20000 };
+
 /* A session in the midst of a trip: the lock is taken, the rest never comes. */
 static PGconn *stop_in_the_midst(const conf *c, int64_t id)
 {
@@ -40,7 +43,7 @@ static PGconn *stop_in_the_midst(const conf *c, int64_t id)
 
 static void a_node_that_stops_in_the_midst_of_sending_is_shut_out(conf *c)
 {
-    db *d = conf_open(c, &(db_options){.claim_ms = 1000});
+    db *d = conf_open(c, &(db_options){.claim_ms = CLAIM_MS});
     committer *k = conf_committer(d, NULL);
     db_conn *own = conf_connect(d, DB_COMMITTER);
     db_clock clock;
@@ -48,7 +51,7 @@ static void a_node_that_stops_in_the_midst_of_sending_is_shut_out(conf *c)
     error err = {0};
     CONF_OK(db_clock_measure(&clock, own, &err), &err);
     node n = {0};
-    CONF_OK(node_join(&n, k, own, &clock, &(node_options){.slots = 1}, &err), &err);
+    TMP_AWAIT(node_join(&n, k, own, &clock, &(node_options){.slots = 1}, &err) == PAWL_OK);
     PGconn *stuck = stop_in_the_midst(c, n.id);
     TMP_AWAIT(node_close(k, n.id, &err) == PAWL_OK); /* on a busy machine not at the first try */
     PQfinish(stuck);

@@ -15,6 +15,10 @@
 #include "support/app.h"
 #include "support/conf.h"
 
+/* A server waits for locks, and for what a node sends, for parts of a claim: this is long enough for
+ * a busy machine. What cannot be read is given back when a claim has passed; that is awaited. */
+enum { CLAIM_MS = 20000, SHORT_CLAIM_MS = 8000 };
+
 enum { RUNS = 6, URL = PGSERVER_URL + 64 };
 
 /* What the node's log has said, and what was executed. */
@@ -113,11 +117,11 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static pawl_code open_node(server *v, const char *url, heard *h)
+static pawl_code open_node(server *v, const char *url, int64_t claim_ms, heard *h)
 {
     *v = (server){.ended = 0};
     pawl_code rc = pawl_open(
-        &v->p, url, PAWL_OPTIONS(.threads = 2, .claim_ms = 2000, .log = listen, .log_arg = h));
+        &v->p, url, PAWL_OPTIONS(.threads = 2, .claim_ms = claim_ms, .log = listen, .log_arg = h));
     if (rc != PAWL_OK)
         return rc;
     assert_int_equal(pawl_register_workflow(v->p, "twice", step_twice, PAWL_WORKFLOW(.arg = h)),
@@ -178,7 +182,7 @@ static void any_number_of_connections(conf *c)
             snprintf(id, sizeof id, "%s-%d", prefix, i);
             assert_int_equal(pawl_start(client, "twice", id, "1", NULL), PAWL_OK);
         }
-        pawl_code rc = open_node(&v, url, &h);
+        pawl_code rc = open_node(&v, url, CLAIM_MS, &h);
         if (rc != PAWL_OK) {
             assert_int_equal(rc, PAWL_UNREACHABLE);
             assert_non_null(strstr(pawl_errtext(v.p), "too many connections"));
@@ -213,17 +217,17 @@ static void all_of_them_are_taken_away(conf *c)
     server v;
     make_role(c, url);
     assert_int_equal(pawl_open(&client, c->url, PAWL_OPTIONS(.threads = -1)), PAWL_OK);
-    assert_int_equal(open_node(&v, url, &h), PAWL_OK);
+    assert_int_equal(open_node(&v, url, CLAIM_MS, &h), PAWL_OK);
     assert_int_equal(pawl_start(client, "twice", "before", "1", NULL), PAWL_OK);
     TMP_AWAIT(pawl_wait(client, "before", 0, NULL) == PAWL_OK);
     limit(c, 0);
     pgserver_exec(c->server, NULL,
                   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'few'");
     assert_int_equal(pawl_start(client, "twice", "after", "1", NULL), PAWL_OK);
-    TMP_AWAIT(atomic_load(&h.unable) == 1);
+    TMP_AWAIT(atomic_load(&h.unable) >= 1);
     assert_int_equal(pawl_wait(client, "after", 0, NULL), PAWL_TIMEOUT);
     limit(c, -1);
-    TMP_AWAIT(atomic_load(&h.able) == 1);
+    TMP_AWAIT(atomic_load(&h.able) >= 1);
     TMP_AWAIT(pawl_wait(client, "after", 0, NULL) == PAWL_OK || atomic_load(&v.ended));
     assert_int_equal(pawl_wait(client, "after", 0, NULL), PAWL_OK);
     assert_int_equal(atomic_load(&h.steps), 4);
@@ -249,7 +253,7 @@ static void the_one_for_reading_is_lost(conf *c)
     make_role(c, url);
     app *a = app_open(c);
     assert_int_equal(pawl_open(&client, c->url, PAWL_OPTIONS(.threads = -1)), PAWL_OK);
-    assert_int_equal(open_node(&v, url, &h), PAWL_OK);
+    assert_int_equal(open_node(&v, url, SHORT_CLAIM_MS, &h), PAWL_OK);
     assert_int_equal(pawl_start(client, "hear", "run", "1", NULL), PAWL_OK);
     TMP_AWAIT(app_number(a, "SELECT count(*) FROM pawl.runs WHERE owner <> 0 AND wake_at IS NULL"));
     TMP_AWAIT(sessions(c) == 6); /* two committers, signs of life, looks, one reader; the waker */
@@ -260,17 +264,16 @@ static void the_one_for_reading_is_lost(conf *c)
     TMP_AWAIT(sessions(c) == 5);
     assert_int_equal(pawl_send(client, "run", "box", "7", NULL), PAWL_OK);
     TMP_AWAIT(atomic_load(&h.given_back) > 0);
-    TMP_AWAIT(atomic_load(&h.unable) == 1);
+    TMP_AWAIT(atomic_load(&h.unable) >= 1);
     TMP_AWAIT(app_number(a, "SELECT count(*) FROM pawl.runs WHERE owner <> 0") == 0);
     int64_t beat = last_beat(a);
     TMP_AWAIT(last_beat(a) > beat + 2000); /* it lives, and has looked for work */
     assert_int_equal(pawl_wait(client, "run", 0, NULL), PAWL_TIMEOUT);
-    assert_int_equal(atomic_load(&h.given_back), 1);
     assert_true(is_told(client, "run", "of 1 live node none can execute workflow \"hear\""));
     assert_true(is_told(client, "run", " claims nothing: it cannot read journals, because"));
     limit(c, -1);
     TMP_AWAIT(pawl_wait(client, "run", 0, NULL) == PAWL_OK);
-    TMP_AWAIT(atomic_load(&h.able) == 1);
+    TMP_AWAIT(atomic_load(&h.able) >= 1);
     assert_int_equal(pawl_start(client, "hear", "next", "1", NULL), PAWL_OK);
     TMP_AWAIT(is_told(client, "next", "owns it and is alive"));
     TMP_AWAIT(!is_told(client, "next", "claims nothing"));

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 
