@@ -57,8 +57,8 @@ static const char *flow(pawl_run *run, const char *input)
 
 static pawl *open_engine(process_arg *r, int64_t threads)
 {
-    pawl *p = fixture_open(r->fixture, PAWL_OPTIONS(.threads = threads, .claim_ms = CLAIM_MS,
-                                                    .drain_ms = DRAIN_MS));
+    pawl *p = fixture_open(
+        r->fixture, PAWL_OPTIONS(.threads = threads, .claim_ms = CLAIM_MS, .drain_ms = DRAIN_MS));
     pawl_code rc = pawl_register_workflow(p, "flow", flow, PAWL_WORKFLOW(.arg = r));
     FIXTURE_CODE(r->fixture, p, rc, PAWL_OK);
     return p;
