@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "sched/sched_internal.h"
+#include "sched/unit_verdict.h"
 #include "sched/work_limit.h"
 
 /* So many failures for an unknown reason, each followed by a probe that was committed, and the
@@ -29,34 +30,7 @@ struct kept {
     char words[256];               /* the message of the database */
 };
 
-/* ---- What a failure means ---- */
-
-typedef enum { PASSES, UNKNOWN, FOR_GOOD } verdict;
-
-static verdict judge(pawl_code code)
-{
-    switch (code) {
-    /* RULE L7-what-is-refused-for-good-holds */
-    case PAWL_DATA: /* constraint, trigger, type, size */
-    case PAWL_LIMIT:
-    case PAWL_INVALID:
-    case PAWL_MISUSE:
-    case PAWL_UNSUPPORTED:
-    case PAWL_INTERNAL:
-        return FOR_GOOD;
-    case PAWL_BUSY:
-    case PAWL_TIMEOUT:
-    case PAWL_NOMEM:
-    case PAWL_FULL:
-    case PAWL_IO:
-    case PAWL_READONLY:
-    case PAWL_CANTOPEN:
-    case PAWL_UNREACHABLE:
-        return PASSES;
-    default: /* STORAGE, DENIED, CORRUPT …: a missing column, a right that was taken away */
-        return UNKNOWN;
-    }
-}
+/* ---- May the unit be kept? ---- */
 
 int unit_retry_may(const pawl_run *run)
 {
@@ -280,7 +254,7 @@ static void is_asked(pawl_run *run)
         return;
     }
     /* RULE L7-what-passes-does-not-hold */
-    if (judge(k->code) != PASSES)
+    if (unit_verdict_of(k->code) != VERDICT_PASSES)
         k->tries++;
     pthread_mutex_lock(&s->lock);
     storage_backoff_committed(s);
@@ -411,7 +385,7 @@ void unit_retry_unit(pawl_run *run)
     int first = remember_failure(run, code);
     const struct kept *k = run->slot->failure;
     /* RULE L7-an-unknown-failure-holds-when-others-are-committed */
-    int holds = k && (judge(code) == FOR_GOOD || k->tries >= OWN_TRIES);
+    int holds = k && (unit_verdict_of(code) == VERDICT_FOR_GOOD || k->tries >= OWN_TRIES);
     if (!holds)
         begin_nothing(run); /* RULE L5-a-failure-is-logged-when-nothing-is-begun */
     if (first)

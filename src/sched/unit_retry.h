@@ -4,7 +4,7 @@
  * A unit whose loss is decided (it failed, and is not undecided) stays as it is, with the fiber of
  * its run. The same statements are handed in again, under a new submitter, as long as the process
  * lives and the run is its own: the guard with which they begin asks for the fence. What the code
- * of the failure means is said in one table, judge() in unit_retry.c:
+ * of the failure means is said in one table, unit_verdict.c:
  *
  *   for good     the record breaks a rule of the database: a constraint, a trigger, a type. The run
  *                is held (HELD_RECORD) by a small unit of its own on its row, and stays owned: what

@@ -15,8 +15,9 @@
 #include "support/app.h"
 #include "support/conf.h"
 
-/* A server waits for locks, and for what a node sends, for parts of a claim: this is long enough for
- * a busy machine. What cannot be read is given back when a claim has passed; that is awaited. */
+/* A server waits for locks, and for what a node sends, for parts of a claim: this is long enough
+ * for a busy machine. What cannot be read is given back when a claim has passed; that is
+ * awaited. */
 enum { CLAIM_MS = 20000, SHORT_CLAIM_MS = 8000 };
 
 enum { RUNS = 6, URL = PGSERVER_URL + 64 };

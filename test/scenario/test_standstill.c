@@ -2,8 +2,8 @@
  * on: by SIGSTOP and SIGCONT, as a host does that sleeps. Its heartbeat looks at the node's row
  * first. If another node has closed that, the process records nothing more and calls no further
  * work function; if the row is open, no other node has the runs, and it goes on with what it has
- * executed (docs/decisions/0009). The time of a claim passes on the fixture's clock, while the process
- * stands still. */
+ * executed (docs/decisions/0009). The time of a claim passes on the fixture's clock, while the
+ * process stands still. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
