@@ -512,6 +512,7 @@ int64_t node_loop_look(sched *s)
     if (unit_retry_waits(s))
         return moved;
     int64_t did = moved + claim_all(s);
+    atomic_fetch_add(&s->looks_made, 1);
     if (did || is_claiming(s)) /* `did` does not count the units that hold runs, which were
                                   submitted too */
         committers_leave(s->options.committers);

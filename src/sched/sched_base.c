@@ -85,9 +85,9 @@ db_conn *sched_look_conn(sched *s)
     return s->looks;
 }
 
-int64_t sched_looks_done(const sched *s)
+int64_t sched_looks_made(const sched *s)
 {
-    return atomic_load(&s->looks_done) / 2;
+    return atomic_load(&s->looks_made);
 }
 
 void sched_test_fence(sched *s)

@@ -105,6 +105,7 @@ struct sched {
                                    transaction */
     int64_t node_loop_ns;       /* when the node loop is due */
     int node_loop_called;       /* the node loop was called before that */
+    _Atomic int64_t looks_made; /* rounds of the node loop that looked for runs to claim */
     _Atomic int64_t looks_done; /* twice the finished rounds of the node loop; odd: it is in one */
     loop_fds fds;               /* the pipe of the driving thread, and the caller's event loop */
     atomic_int stopping;        /* the driving thread stops: no function of the user is begun */

@@ -1,8 +1,9 @@
 /* What is looked at in the end: nothing is live, failed or held; all runs are there that have to
  * be, and no other; journals have no holes, and no row is left of a run that is not there.
  *
- * How long a run may be due before it is driven is counted in looks of the node loops: however slow
- * the machine is, a node that has looked has claimed what it found. */
+ * How long a run may be due before it is driven is counted in looks of the node loops, for runs to
+ * claim: however slow the machine is, a node that has looked has claimed what it found, and looks
+ * again only when these claims are answered. */
 #include "support/rewind_fixture.h"
 
 #include <setjmp.h>
@@ -220,7 +221,7 @@ static int64_t undriven(rewind_fixture *r)
 
 static int64_t looks_of(const rewind_node *n)
 {
-    return sched_looks_done(handle_sched(n->p));
+    return sched_looks_made(handle_sched(n->p));
 }
 
 /* How often every node has looked since all have noticed. */
