@@ -73,9 +73,12 @@ static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
 }
 
 /* Makes an attempt on the run's own thread. Everything before is durable when the function is
- * called. */
+ * called. What came of it is kept with the run until there is a row of it (work.h). */
 static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
 {
+    if (!c->transacts && work_take_kept(run, op, number))
+        return;
+    run->attempt.is_called = 0;
     if (!work_open(run))
         run_nomem(run);
     jobs_start(run);
@@ -85,6 +88,7 @@ static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
         work_expire(run->attempt.work);
     if (run->code.collects)
         leave(run, c, op);
+    run->attempt.is_called = !c->transacts; /* RULE L5-a-result-is-kept-until-it-is-a-row */
 }
 
 int call_first(pawl_run *run, const call *c)
@@ -155,6 +159,7 @@ static void until_ended(call *c, const pawl_work *w)
 static _Noreturn void get_stuck(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
+    run->attempt.is_called = 0;
     run_held_for(run, HELD_STUCK, "the clean-up %s has failed: %s: %s", c->name, w->error_name,
                  w->error_message);
 }
@@ -308,5 +313,7 @@ int call_do(pawl_run *run)
     if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
         cleanup_look(run);
     call_ended(c, run->attempt.work);
+    journal_arrive_all(run);
+    run->attempt.is_called = 0;
     return 1;
 }

@@ -36,7 +36,8 @@ typedef struct call {
 /* The future of a call whose op is recorded; its next attempt is at `at_ms`. The call is copied. */
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms);
 
-/* One attempt on the run's own thread, of the first call that is in line. 0: there is none. */
+/* One attempt on the run's own thread, of the first call that is in line, and what came of it as
+ * rows. 0: there is none. */
 int call_do(pawl_run *run);
 
 /* The next call that is due, out of a list of them; NULL: there is none. */

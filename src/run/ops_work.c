@@ -60,12 +60,22 @@ static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
     future_fail(&f);
 }
 
+/* Records what came of the first attempt. Until then it is kept with the run. */
+static int64_t record_first(pawl_run *run, op_kind kind, const call *c, slice data)
+{
+    int64_t op = journal_record(run, kind, slice_of(c->name), data);
+    run->attempt.is_called = 0;
+    return op;
+}
+
 static const char *first_attempt(pawl_run *run, call *c)
 {
-    cleanup_look(run);
+    /* RULE L5-what-is-kept-is-recorded-before-a-cancel */
+    if (!work_is_kept(run, replay_seq(run->journal.replay) + 1))
+        cleanup_look(run);
     if (call_first(run, c)) {
         slice value = slice_of(run->attempt.work->value);
-        journal_record(run, OP_STEP, slice_of(c->name), value);
+        record_first(run, OP_STEP, c, value);
         return run_text(run, value);
     }
     if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
@@ -73,10 +83,10 @@ static const char *first_attempt(pawl_run *run, call *c)
     int64_t next = call_again_ms(run, c, run->attempt.work, 1);
     slice why = call_error(run, run->attempt.work, next);
     if (next < 0) {
-        journal_record(run, OP_STEP_FAILED, slice_of(c->name), why);
+        record_first(run, OP_STEP_FAILED, c, why);
         fail_with(run, c, why);
     }
-    int64_t op = journal_record(run, OP_STEP_AGAIN, slice_of(c->name), why);
+    int64_t op = record_first(run, OP_STEP_AGAIN, c, why);
     c->before = 1;
     return value_of(call_new(run, c, op, next));
 }

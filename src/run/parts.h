@@ -72,9 +72,9 @@ typedef struct run_jobs {
 /* The attempt of a work function on the run's own thread, or inside its transaction: work.h. */
 typedef struct run_attempt {
     pawl_work *work;  /* the attempt that is wanted, with WANT_WORK and WANT_TRANSACT */
-    int is_called;    /* a worker has called `work`, and its result is there */
-    pawl_work *saved; /* an attempt with its result, whose fiber was dropped meanwhile; NULL: none
-                         (sched/work_threads.h) */
+    int is_called;    /* the function of `work` has returned, and there is no row of that yet */
+    pawl_work *saved; /* attempts of which that is true, too, and whose fiber was dropped
+                         (work_keep()) */
     run_transact transact;    /* with WANT_TRANSACT */
     int64_t expired_op;       /* an attempt of this op ran out of time; 0: none did */
     int64_t expired;          /* the number of that attempt */

@@ -26,16 +26,15 @@ static int look_at_jobs(pawl_run *run)
 
 static int look_at_cancel(pawl_run *run)
 {
-    cleanup_check(run);
+    /* RULE L5-what-is-kept-is-recorded-before-a-cancel */
+    if (!work_is_kept(run, 0))
+        cleanup_check(run);
     return 0;
 }
 
 static int call_in_line(pawl_run *run)
 {
-    if (!call_do(run))
-        return 0;
-    journal_arrive_all(run);
-    return 1;
+    return call_do(run);
 }
 
 static int start_jobs(pawl_run *run)
@@ -99,7 +98,7 @@ void run_free(pawl_run *run)
         return;
     jobs_forget(run);
     run_cool(run);
-    work_free(run->attempt.saved);
+    work_forget_kept(run);
     free(run->version);
     free(run->input);
     arena_free(run->own);
@@ -184,6 +183,7 @@ void run_cool(pawl_run *run)
         free(d);
     }
     forget_values(run);
+    work_keep(run);
     work_free(run->attempt.work);
     run->attempt.work = NULL;
     run->attempt.is_called = 0;

@@ -11,7 +11,7 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "run/run.h"
+#include "run/futures.h"
 
 /* ---- Failures as text ---- */
 
@@ -99,6 +99,54 @@ void work_free(pawl_work *w)
     arena_free(w->memory);
     free(w);
 }
+
+/* ---- Kept without a fiber ---- */
+
+void work_keep(pawl_run *run)
+{
+    run_attempt *a = &run->attempt;
+    /* RULE L5-a-result-outlives-the-fiber-that-waits-for-it */
+    if (!a->is_called || !a->work)
+        return;
+    a->work->next = a->saved;
+    a->saved = a->work;
+    a->work = NULL;
+}
+
+int work_take_kept(pawl_run *run, int64_t op, int64_t attempt)
+{
+    pawl_work **at = &run->attempt.saved, *w;
+    while ((w = *at) != NULL && (w->op != op || w->attempt != attempt))
+        at = &w->next;
+    if (!w)
+        return 0;
+    *at = w->next;
+    work_free(run->attempt.work);
+    run->attempt.work = w;
+    run->attempt.is_called = 1;
+    return 1;
+}
+
+int work_is_kept(const pawl_run *run, int64_t op)
+{
+    for (const pawl_work *w = run->attempt.saved; w; w = w->next) {
+        const pawl_future *f = op ? NULL : replay_owner_of(run->journal.replay, w->op);
+        if (op ? w->op == op : f && !f->over && !f->lost)
+            return 1;
+    }
+    return 0;
+}
+
+void work_forget_kept(pawl_run *run)
+{
+    run->attempt.is_called = 0;
+    for (pawl_work *w; (w = run->attempt.saved) != NULL;) {
+        run->attempt.saved = w->next;
+        work_free(w);
+    }
+}
+
+/* ---- Results ---- */
 
 /* Often NULL comes from a pawl_work_json() that has failed. */
 static const char *why_null(const pawl_work *w)

@@ -22,8 +22,9 @@ typedef struct work_key {
  * time before the function returns: then the thread that is in the function owns it, and the run
  * waits for it no more. So it has copies of what it was given. */
 struct pawl_work {
-    pawl_run *run;   /* NULL: the run waits for the attempt no more */
-    struct job *job; /* NULL: it is called on the run's own thread */
+    struct pawl_work *next; /* in the list run_attempt.saved */
+    pawl_run *run;          /* NULL: the run waits for the attempt no more */
+    struct job *job;        /* NULL: it is called on the run's own thread */
     const run_host *host;
     const char *run_id;
     int64_t fence;
@@ -59,6 +60,26 @@ struct pawl_work {
 int work_open(pawl_run *run);
 pawl_work *work_new(pawl_run *run);
 void work_free(pawl_work *w);
+
+/* ---- A result outlives its fiber ----
+ *
+ * An attempt of a run's own thread, or of a worker for it, is in `attempt.work` until there is a
+ * row of what came of it. When the fiber is dropped before (memory is out for the row, or another
+ * thread drives on), the attempt is kept in `attempt.saved` with its result. After the replay the
+ * function asks for the same attempt of the same op, and gets it without a call. */
+
+/* The fiber is dropped: keep the attempt if it has returned and is not recorded. */
+void work_keep(pawl_run *run);
+
+/* The attempt is the one that the function asks for: it goes back to attempt.work. 0: it is not
+ * kept. */
+int work_take_kept(pawl_run *run, int64_t op, int64_t attempt);
+
+/* 1 if an attempt is kept that the function waits for, or (op not 0) asks for as that op. */
+int work_is_kept(const pawl_run *run, int64_t op);
+
+/* No attempt that is kept is asked for any more. */
+void work_forget_kept(pawl_run *run);
 
 /* Calls the function, on the thread's own stack. Afterwards the result or the failure is in `w`. */
 void work_call(pawl_work *w);

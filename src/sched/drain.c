@@ -26,9 +26,16 @@ static int has_failed(const pawl_run *run)
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_FAILED;
 }
 
+/* Has a function returned for which there was no memory to record it? */
+static int is_unrecorded(const pawl_run *run)
+{
+    /* RULE L5-what-memory-was-out-for-is-recorded-before-the-end */
+    return run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first;
+}
+
 static int has_to_record(const pawl_run *run)
 {
-    if (run->attempt.is_called) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
+    if (is_unrecorded(run)) /* RULE L5-what-a-worker-has-done-is-recorded-before-the-end */
         return 1;
     /* RULE 2-a-unit-that-fails-while-the-node-drains-is-tried-again */
     /* RULE L5-the-simulator-sees-what-a-stop-or-a-finish-loses */
@@ -112,7 +119,7 @@ static void tell_what_is_left(sched *s)
     pthread_mutex_lock(&s->lock);
     while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
-        if (run->jobs.by_op.count > 0 && jobs_have_returned(run))
+        if (is_unrecorded(run) || (run->jobs.by_op.count > 0 && jobs_have_returned(run)))
             LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
                 LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
     }

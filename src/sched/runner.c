@@ -255,7 +255,7 @@ static int serve_want(runner *r, pawl_run *run)
     case WANT_CHECK:
         return read_wanted(r, run);
     case WANT_WORK:
-        if (work_threads_have_done(run))
+        if (run->attempt.is_called) /* by a worker */
             return 1;
         if (runner_leaves_here(run) && !is_expired(run))
             return runner_leave(run);
@@ -360,6 +360,7 @@ static int ended(pawl_run *run)
     } else {
         jobs_forget(run);
     }
+    work_forget_kept(run);
     run_cool(run);
     run->draft.handed_in = 0;
     run->draft.parked = -1;
@@ -371,6 +372,7 @@ static int ended(pawl_run *run)
 static void fall_asleep(pawl_run *run)
 {
     sched *s = run->host->sched;
+    work_forget_kept(run); /* the function has not asked for it: it has gone another way */
     pthread_mutex_lock(&s->lock);
     int leaves = !run->nudged && dormant_leave(s, run, run->code.until_ms);
     if (run->nudged)
@@ -485,7 +487,8 @@ static int is_stranded(const pawl_run *run)
                                (run->code.want == WANT_WORK && run->attempt.work == NULL));
 }
 
-/* Has a worker called the work function of the run? Its result is recorded before anything else. */
+/* Has a work function of the run returned, and is not recorded? That comes before anything
+ * else. */
 static int has_result(const pawl_run *run)
 {
     return run->attempt.is_called || run->attempt.saved;
@@ -509,10 +512,8 @@ static void take_in_hand(runner *r, pawl_run *run)
         if (!committed(run))
             return;
     }
-    if (is_stranded(run)) { /* the run is replayed on this thread */
-        work_threads_keep(run);
+    if (is_stranded(run)) /* the run is replayed on this thread */
         run_cool(run);
-    }
     run->slot->runner = r->index;
     if (!run->code.fiber && !run_warm(run, r->sched->pool)) {
         runner_starve_cold(run);

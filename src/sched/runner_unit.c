@@ -205,7 +205,7 @@ void runner_starved(pawl_run *run)
 static int has_unrecorded(pawl_run *run)
 {
     sched *s = run->host->sched;
-    if (run->attempt.saved || run->jobs.in_hand.first)
+    if (run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first)
         return 1;
     pthread_mutex_lock(&s->lock);
     int has = jobs_have_returned(run) || jobs_running(run) > 0;
@@ -235,7 +235,7 @@ void runner_starve_inside(pawl_run *run)
     int further = run->draft.unit && run->draft.kept > 0;
     /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = starves && !further && run->slot->starved + 1 >= STARVED_MAX;
-    if (!gives_up || run->attempt.saved || run->jobs.in_hand.first ||
+    if (!gives_up || run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first ||
         !replay_may_arrive(run->journal.replay))
         return;
     run->slot->starved++;

@@ -50,41 +50,6 @@ static void come_back(sched *s, pawl_run *run, int worked)
     run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
 }
 
-/* ---- What has come back ---- */
-
-static int is_same(const pawl_work *a, const pawl_work *b)
-{
-    return a->op == b->op && a->attempt == b->attempt;
-}
-
-int work_threads_have_done(pawl_run *run)
-{
-    int done = run->attempt.is_called;
-    run->attempt.is_called = 0;
-    if (done || !run->attempt.saved)
-        return done;
-    done = run->attempt.work && is_same(run->attempt.work, run->attempt.saved);
-    if (done) {
-        work_free(run->attempt.work);
-        run->attempt.work = run->attempt.saved;
-    } else {
-        work_free(run->attempt.saved);
-    }
-    run->attempt.saved = NULL;
-    return done;
-}
-
-void work_threads_keep(pawl_run *run)
-{
-    /* RULE L5-a-result-outlives-the-fiber-that-waits-for-it */
-    if (!run->attempt.is_called || !run->attempt.work)
-        return;
-    work_free(run->attempt.saved);
-    run->attempt.saved = run->attempt.work;
-    run->attempt.work = NULL;
-    run->attempt.is_called = 0;
-}
-
 /* ---- On a worker's thread ---- */
 
 /* May the work function be called? The run may be held by now, or the engine may stop. */

@@ -33,13 +33,6 @@ void work_threads_stop(struct sched *s);
  * concurrency limit has let it in already. */
 void work_threads_give(struct sched *s, pawl_run *run);
 
-/* 1: the work function that the run asks for has returned, and its result is in `work`. */
-int work_threads_have_done(pawl_run *run);
-
-/* The fiber that waits for the result is dropped: the result is kept for the run's next fiber,
- * which asks for the same attempt of the same op after its replay. */
-void work_threads_keep(pawl_run *run);
-
 /* work_threads_look() ends the attempts that are out of time. work_threads_next_ns() tells when the
  * next one will be, as mono_ns. By hand. */
 void work_threads_look(struct sched *s);

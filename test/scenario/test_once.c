@@ -1,6 +1,8 @@
+#define _GNU_SOURCE /* RTLD_NEXT */
 /* Executed once: plain and later steps under a node that is stopped and begins again all the time,
  * with finishes that run out of time, polls, holds and releases at random moments, memory that
- * cannot be had, and storage in trouble: a database that is locked, a disk that is full, sessions
+ * cannot be had (by a workflow function, and by malloc() for a row or what is read and written of
+ * it), and storage in trouble: a database that is locked, a disk that is full, sessions
  * that the server ends; by hand also with any call of the database that fails, and answers of
  * commits that are lost. No process dies here, so each attempt is executed exactly once.
  *
@@ -13,6 +15,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -49,6 +52,34 @@ typedef struct once_fixture {
     int by_hand;    /* one thread, and the test moves the time */
     db_fault plan;  /* then: calls of the database that fail */
 } once_fixture;
+
+/* ---- Memory ---- */
+
+/* Some steps give a value of this size. Each copy of it has a block of memory to itself. */
+enum { LARGE = 50000, LARGE_EVERY = 5, LARGE_FAILS = 6, SOME_MORE = 4096 };
+
+static char large[LARGE + 1]; /* tidy: shared, the same JSON number always */
+
+/* tidy: shared, the library's call has no argument for it. 1: some of the large blocks are not to
+ * be had; how many were asked for. */
+static atomic_int memory_is_short, large_asked;
+
+/* Instead of the C library's, for everything in this program; where a sanitizer is linked into it
+ * its functions for memory belong together. */
+#if !defined(__clang__)
+void *malloc(size_t size)
+{
+    static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
+    void *(*at)(size_t) = atomic_load(&library);
+    if (!at) {
+        void *found = dlsym(RTLD_NEXT, "malloc");
+        memcpy(&at, &found, sizeof at);
+        atomic_store(&library, at);
+    }
+    int is_large = size >= LARGE && size < LARGE + SOME_MORE && atomic_load(&memory_is_short);
+    return is_large && atomic_fetch_add(&large_asked, 1) % LARGE_FAILS == 0 ? NULL : at(size);
+}
+#endif
 
 /* ---- Chance ---- */
 
@@ -94,7 +125,7 @@ static const char *work(pawl_work *w, const char *input)
         poll(NULL, 0, (int)(mix((uint64_t)key) % 4));
     if (fails_first(step) && pawl_work_attempt(w) == 1)
         return pawl_work_fail(w, PAWL_TRANSIENT, "first", "as it should");
-    return input;
+    return mix((uint64_t)step + 1) % LARGE_EVERY == 0 ? large : input;
 }
 
 #define CALL PAWL_CALL(.arg = pawl_arg(run), .attempts = 3, .backoff_ms = 1, .no_jitter = 1)
@@ -260,12 +291,14 @@ static void rage(once_fixture *s)
 {
     uint64_t chance = s->seed;
     int64_t until = expected(s) * 9 / 10;
+    atomic_store(&memory_is_short, 1);
     while (executed(s) < until) {
         tmp_watchdog(
             "steps under stops, holds and finishes"); /* each turn has the time of a test */
         serve_for(s, 1 + (int64_t)below(&chance, STOP_AFTER));
         finish_some(s, &chance);
     }
+    atomic_store(&memory_is_short, 0);
 }
 
 /* ---- The test ---- */
@@ -327,6 +360,8 @@ static once_fixture *once_new(conf *c, const pawl_options *options)
     s->runs = (number_from("PAWL_TEST_STEPS", STEPS) + PER_RUN - 1) / PER_RUN;
     s->conf = c;
     map_side(s);
+    memset(large, '1', LARGE);
+    atomic_store(&memory_is_short, 0); /* a case that failed may have left it */
     s->by_hand = !options;
     atomic_store(&s->may, INT_MAX);
     s->v.fixture = fixture_new(c);
@@ -484,10 +519,12 @@ static void drive_a_little(once_fixture *s, uint64_t *chance)
 static void open_again(once_fixture *s)
 {
     s->plan.fail_call = s->plan.lose_commit = 0;
+    atomic_store(&memory_is_short, 0);
     pawl_close(s->v.p);
     s->plan = (db_fault){0};
     open_by_hand(s);
     register_mixed(s);
+    atomic_store(&memory_is_short, 1);
 }
 
 static void by_hand(conf *c)
@@ -495,6 +532,7 @@ static void by_hand(conf *c)
     once_fixture *s = once_new(c, NULL);
     uint64_t chance = s->seed;
     int64_t until = expected(s) * 9 / 10;
+    atomic_store(&memory_is_short, 1);
     for (int64_t turns = 1; executed(s) < until; turns++) {
         tmp_watchdog("steps by hand, with faults");
         plan_fault(s, &chance);
@@ -503,6 +541,7 @@ static void by_hand(conf *c)
             open_again(s);
     }
     s->plan.fail_call = s->plan.lose_commit = 0;
+    atomic_store(&memory_is_short, 0);
     for (int64_t i = 0; i < s->runs; i++) {
         char id[32];
         tmp_watchdog("the end of steps by hand");
