@@ -23,6 +23,7 @@
 #include "handle/handle_internal.h"
 #include "query/change_feed.h"
 #include "run/registry.h"
+#include "sched/run_failure.h"
 #include "sched/sched.h"
 #include "sched/unit_retry.h"
 
@@ -54,7 +55,12 @@ static engine *engine_of(pawl *p)
 
 /* ---- What the handle asks of the scheduler ---- */
 
-static const handle_upcalls UPCALLS = {sched_open_node, sched_wake, unit_retry_words};
+static int tell_trouble(struct sched *s, int64_t run, char *out, size_t size)
+{
+    return unit_retry_words(s, run, out, size) || run_failure_words(s, run, out, size);
+}
+
+static const handle_upcalls UPCALLS = {sched_open_node, sched_wake, tell_trouble};
 
 /* ---- Options ---- */
 

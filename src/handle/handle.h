@@ -68,7 +68,8 @@ pawl_code handle_up_time(pawl *p, int64_t *up_ms, error *err);
 /* There is a run that no node drives: the node loop of this engine should look. */
 void handle_wake(pawl *p);
 
-/* Has the run a result here that the storage refuses? Then `out` says so in words: 1. */
+/* Has the run trouble in this process: a result that the storage refuses, a claim or a read that
+ * fails? Then `out` says so in words: 1. */
 int handle_unrecorded(pawl *p, int64_t run, char *out, size_t size);
 
 /* How the handle reaches its scheduler, which stands above it; set by api/engine.c. */

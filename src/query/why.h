@@ -56,8 +56,8 @@ typedef struct why {
     const char *held_for; /* what the end of the hold depends on, see hold.h; "": nothing */
     const char *trouble;  /* trouble that is not a hold, in words; "": none */
     int64_t trouble_ms;
-    char kept[512]; /* results of the run in the memory of this process that are not recorded, in
-                       words; "": none */
+    char kept[512]; /* what this process knows of trouble with the run: a result that is not
+                       recorded, a claim or a read that fails; "": nothing */
     const char *workflow;
     const char *version;
     const char *error_name; /* set if the run has failed */

@@ -87,6 +87,16 @@ int claim_is_here(sched *s, int64_t run)
     return here;
 }
 
+int claim_waits(sched *s, int64_t run)
+{
+    pthread_mutex_lock(&s->lock);
+    int waits = run_queue_knows(s, run)     ? CLAIM_IS_HERE
+                : run_failure_waits(s, run) ? CLAIM_BACKS_OFF
+                                            : 0;
+    pthread_mutex_unlock(&s->lock);
+    return waits;
+}
+
 int claim_is_meant(sched *s, const claim *c)
 {
     /* RULE finish-drives-its-run-alone */
@@ -129,12 +139,25 @@ static void begins_to_wait(unit *u, void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A claim that has failed is noted before it is counted as answered: otherwise the node loop could
+ * read the row of the run again at once. */
+static void note_answer(claim *c)
+{
+    const unit *u = c->unit;
+    if (u->answer == UNIT_FAILED)
+        run_failure_note(c->sched, c->found.run, c->facts.id.at, FAILURE_CLAIM, u->code,
+                         u->message);
+    else
+        run_failure_end(c->sched, c->found.run, c->facts.id.at);
+}
+
 static void finish_claim(unit *u, void *arg)
 {
     claim *c = arg;
     sched *s = c->sched;
     if (u->answer == UNIT_UNDECIDED)
         return;
+    note_answer(c);
     pthread_mutex_lock(&s->lock);
     if (c->is_locked)
         map_take(&s->locked_claims, (uint64_t)c->found.run);
@@ -149,8 +172,11 @@ static void finish_claim(unit *u, void *arg)
         if (claim_is_for_us(c))
             enter_claimed(c);
     }
-    if (s->claiming == 0)
-        run_queue_call_node_loop(s); /* more runs may be due than were claimed */
+    s->claims_succeed |= u->answer != UNIT_FAILED;
+    if (s->claiming == 0 && s->claims_succeed) { /* more runs may be due than were claimed */
+        s->claims_succeed = 0;
+        run_queue_call_node_loop(s);
+    }
     pthread_mutex_unlock(&s->lock);
     claim_free(c);
 }

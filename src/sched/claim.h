@@ -54,7 +54,8 @@ pawl_run *claim_make_run(const claim *c);
 int claim_reserve(claim *c);
 
 /* Submits the claim, which is freed when its unit is answered. The node loop is called when the
- * last claim has its answer. 0: memory is out, and the run stays as it is. */
+ * last claim has its answer, unless all have failed. 0: memory is out, and the run stays as it
+ * is. */
 int claim_submit(claim *c);
 
 /* Holds the run instead of claiming it, since no node can drive it. The claim is freed with the
@@ -63,6 +64,11 @@ void claim_hold(claim *c);
 
 /* 1 if the run is in memory here, or its claim waits for a row lock. */
 int claim_is_here(sched *s, int64_t run);
+
+/* Not 0 if no claim of the run is to be submitted now: it is here; or its last claim has failed,
+ * and the back-off after that is not over (run_failure.h). */
+enum { CLAIM_IS_HERE = 1, CLAIM_BACKS_OFF };
+int claim_waits(sched *s, int64_t run);
 
 /* May this run be claimed? pawl_finish() drives one run and its children, and nothing else. */
 int claim_is_meant(sched *s, const claim *c);

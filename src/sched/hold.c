@@ -294,7 +294,7 @@ static pawl_code walk_page(sched *s, claim **list, size_t *count, error *err)
     while ((step = db_next(stmt, err)) == DB_ROW) {
         rows++;
         w->after = db_column(stmt, 0).i;
-        claim *c = claim_is_here(s, w->after) ? NULL : claim_read(s, stmt); /* a run that is here is
+        claim *c = claim_waits(s, w->after) ? NULL : claim_read(s, stmt); /* a run that is here is
                                                                                about to leave */
         if (c && claim_is_meant(s, c) && hold_ends_here(s, c))
             list[(*count)++] = c;

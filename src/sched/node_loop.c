@@ -81,7 +81,8 @@ typedef struct due {
     claim *at[LIST_MAX];
     size_t count;
     size_t rows;
-    int failed; /* there may be more runs, which could not be read or not be claimed */
+    int backs_off; /* a run was passed over, since its claim has failed a moment ago */
+    int failed;    /* there may be more runs, which could not be read or not be claimed */
     int64_t last_ms;
     int64_t last_run;
 } due;
@@ -102,7 +103,9 @@ static pawl_code read_rows(sched *s, int64_t owner, due *list, error *err)
         list->last_run = db_column(stmt, 0).i;
         list->last_ms = db_column(stmt, 7).i;
         /* RULE L2-the-simulator-sees-what-is-due-and-not-claimed */
-        claim *c = claim_is_here(s, list->last_run) ? NULL : claim_read(s, stmt);
+        int waits = claim_waits(s, list->last_run);
+        claim *c = waits ? NULL : claim_read(s, stmt);
+        list->backs_off |= waits == CLAIM_BACKS_OFF;
         if (c && !claim_is_meant(s, c))
             claim_free(c);
         else if (c)
@@ -178,10 +181,11 @@ static int64_t claim_page(sched *s, const fate *from, due *list)
     int64_t claims = 0;
     error err = {0};
     list->count = list->rows = 0;
+    list->backs_off = 0;
     list->failed = 1;
     if (db_begin(s->looks, &err) != PAWL_OK)
         return 0;
-    list->failed = read_rows(s, from->node, list, &err) != PAWL_OK;
+    list->failed = read_rows(s, from->node, list, &err) != PAWL_OK || list->backs_off;
     sort_out(s, list); /* rows that were read before an error are good */
     if (from->node == 0 && list->rows < LIST_MAX)
         read_next(s);
@@ -242,7 +246,7 @@ static claim *read_one(sched *s)
     if (db_prepare(s->looks, &ONE, &stmt, &err) != PAWL_OK)
         return NULL;
     if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK &&
-        db_next(stmt, &err) == DB_ROW && !claim_is_here(s, db_column(stmt, 0).i))
+        db_next(stmt, &err) == DB_ROW && !claim_waits(s, db_column(stmt, 0).i))
         c = claim_read(s, stmt);
     db_reset(stmt);
     return c;
@@ -326,7 +330,7 @@ static void call_own_family(sched *s)
 
 static void note_member(sched *s, due *list, db_stmt *stmt)
 {
-    claim *c = claim_is_here(s, db_column(stmt, 0).i) ? NULL : claim_read(s, stmt);
+    claim *c = claim_waits(s, db_column(stmt, 0).i) ? NULL : claim_read(s, stmt);
     if (c && claim_is_for_us(c))
         list->at[list->count++] = c;
     else if (c)

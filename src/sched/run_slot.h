@@ -65,6 +65,7 @@ typedef struct run_slot {
     int starves; /* the submitted unit has what was recorded before memory was out */
 
     /* Storage (storage_backoff.c). */
+    int unread;           /* its rows could not be read: run_failure.h */
     int64_t trouble_ms;   /* the back-off of the run after its last failure; 0: the storage has not
                              failed it */
     int64_t trouble_seen; /* sched.commits at its last failure */

@@ -220,6 +220,17 @@ int runner_is_flushed(pawl_run *run)
     return 0;
 }
 
+/* The run cannot be read: it is tried again, and at last held. */
+static void put_off_unread(pawl_run *run, const error *err)
+{
+    if (!runner_note_unread(run, err)) {
+        runner_put_off_for(run, 1);
+        return;
+    }
+    run->code.want = WANT_END;
+    runner_end_turn(run);
+}
+
 /* Reads what the run wants. If that fails, what the run has recorded is committed first, so that
  * work done outside is not done again. 0: the run is not in hand any more. */
 static int read_wanted(runner *r, pawl_run *run)
@@ -238,7 +249,7 @@ static int read_wanted(runner *r, pawl_run *run)
     } else if (err.code == PAWL_NOMEM) {
         runner_starve(run, "reading");
     } else {
-        runner_put_off_for(run, 1);
+        put_off_unread(run, &err);
     }
     return 0;
 }
@@ -390,6 +401,7 @@ static int committed(pawl_run *run)
     sched *s = run->host->sched;
     run_tell_lines(run);
     unit_retry_committed(run);
+    runner_was_unread(run);
     run->slot->noted = run->slot->starves;
     run->slot->trouble_ms = 0;
     cross_run_committed(run, 1);

@@ -1,6 +1,6 @@
 /* What a run wants to know, read on the thread's own stack: the next page of its journal, the names
  * of its attributes, its state, its inbox, what has become of other runs. Each is read in a
- * transaction of its own, on a connection of the read pool. */
+ * transaction of its own, on a connection of the read pool. What fails there is noted. */
 #include <string.h>
 
 #include "rows/attributes.h"
@@ -8,7 +8,7 @@
 #include "run/state.h"
 #include "sched/sched_internal.h"
 
-enum { PAGE_ROWS = 256 };
+enum { PAGE_ROWS = 256, UNREAD_MAX = 5 };
 
 static const db_sql PAGE = {"SELECT seq, kind, op, name, at, data FROM {journal}"
                             " WHERE run = $1 AND generation = $2 AND seq > $3"
@@ -197,4 +197,45 @@ pawl_code runner_read(runner *r, pawl_run *run, error *err)
     default:
         return read_with(r, run, read_others, err);
     }
+}
+
+/* ---- Where reading fails ---- */
+
+/* Is the failure one that does not pass by itself, and that of the run's rows? */
+static int is_final(pawl_code code)
+{
+    /* RULE L7-a-run-that-cannot-be-read-is-held */
+    return !pawl_code_retryable(code) && code != PAWL_UNDECIDED && code != PAWL_CLOSED &&
+           code != PAWL_FENCED && code != PAWL_FORKED;
+}
+
+/* A code that passes is tried again with the back-off of the storage, for as long as it takes.
+ * Another one is tried some times, since a right that is missing for a moment, as in a migration,
+ * needs no release by hand; then the run is held, unless something of it is in the memory of this
+ * process only. */
+int runner_note_unread(pawl_run *run, const error *err)
+{
+    char words[256];
+    buf b;
+    buf_init_fixed(&b, words, sizeof words);
+    buf_printf(&b, "%s%s%s", err->message, err->detail[0] ? ": " : "", err->detail);
+    const char *text = buf_str(&b);
+    int count =
+        run_failure_note(run->host->sched, run->lease.run, run->id, FAILURE_READ, err->code, text);
+    run->slot->unread = 1;
+    if (!is_final(err->code) || count < UNREAD_MAX || runner_has_unrecorded(run))
+        return 0;
+    run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD};
+    buf_init_fixed(&b, run->code.end.note, sizeof run->code.end.note);
+    buf_printf(&b, "the rows of the run could not be read, %d times in a row: %s", count, text);
+    return 1;
+}
+
+/* The run has got further, or is not this node's any more. */
+void runner_was_unread(pawl_run *run)
+{
+    if (!run->slot->unread)
+        return;
+    run->slot->unread = 0;
+    run_failure_end(run->host->sched, run->lease.run, run->id);
 }

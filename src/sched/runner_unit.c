@@ -101,6 +101,7 @@ int runner_need_unit(pawl_run *run)
 void runner_forget(pawl_run *run)
 {
     sched *s = run->host->sched;
+    runner_was_unread(run);
     pthread_mutex_lock(&s->lock);
     run_queue_forget(s, run);
     pthread_mutex_unlock(&s->lock);
@@ -200,9 +201,7 @@ void runner_starved(pawl_run *run)
     put_off(run, ms < STARVED_MS ? ms : STARVED_MS);
 }
 
-/* Is there something that was executed for the run, or is being executed, and is in this process
- * only? A hold would throw it away. */
-static int has_unrecorded(pawl_run *run)
+int runner_has_unrecorded(pawl_run *run)
 {
     sched *s = run->host->sched;
     if (run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first)
@@ -290,7 +289,8 @@ void runner_starve(pawl_run *run, const char *what)
     run->slot->starves = 1;
     /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = !again && run->slot->starved >= STARVED_MAX;
-    if (gives_up && !has_unrecorded(run)) { /* RULE L5-results-are-not-lost-for-lack-of-memory */
+    /* RULE L5-results-are-not-lost-for-lack-of-memory */
+    if (gives_up && !runner_has_unrecorded(run)) {
         run->slot->starves = 0;
         added = hold_starved(run, what);
     } else if (!again) {

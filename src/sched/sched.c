@@ -460,6 +460,7 @@ static pawl_run *clear_places(sched *s)
     s->troubled = NULL;
     s->trouble_ms = s->trouble_at_ms = 0;
     s->unit_retry_held = 0;
+    run_failure_forget_all(s);
     atomic_store(&s->doubts, 0);
     s->quarantine =
         (quarantine){.running = s->quarantine.running, .unmarking = s->quarantine.unmarking};

@@ -26,6 +26,7 @@
 #include "sched/node_ready.h"
 #include "sched/orphan_notes.h"
 #include "sched/quarantine.h"
+#include "sched/run_failure.h"
 #include "sched/run_slot.h"
 #include "sched/sched.h"
 
@@ -101,6 +102,8 @@ struct sched {
     int64_t worked_ns;          /* when the node loop last saw a worker in a work function */
     int64_t claiming;           /* number of claims on their way */
     map coming;                 /* row key -> this scheduler: claims and starts on their way */
+    int claims_succeed;         /* not all of the claims that were answered since the node loop was
+                                   called have failed */
     map locked_claims;          /* row key -> claim that waits for a row lock of a foreign
                                    transaction */
     int64_t node_loop_ns;       /* when the node loop is due */
@@ -117,6 +120,7 @@ struct sched {
     pthread_cond_t undriven;    /* signalled when `driven` becomes DRIVEN_NOT */
     pthread_cond_t ended;       /* signalled when a worker thread has ended */
 
+    run_failures failures; /* what this node cannot do for single runs */
     node_ready node_ready; /* can the node execute what it claims? */
 
     _Atomic int64_t open_node; /* the node that takes new runs; 0: none, or the engine leaves */
@@ -301,6 +305,14 @@ void runner_cut(pawl_run *run);
 
 /* Reads what the function of the run wants to know (runner_read.c). */
 pawl_code runner_read(runner *r, pawl_run *run, error *err);
+
+/* Reading has failed. runner_note_unread(): 1 if the run is to be held for it, and code.end says
+ * so; 0: it is to be put off. runner_was_unread(): the trouble with that, if there was some, is
+ * over. runner_has_unrecorded(): something that was executed for the run, or is being executed, is
+ * in this process only, and a hold would throw it away (runner_unit.c). */
+int runner_note_unread(pawl_run *run, const error *err);
+void runner_was_unread(pawl_run *run);
+int runner_has_unrecorded(pawl_run *run);
 
 /* Reads what has arrived for the run (runner_inbox.c), on a connection that is in a transaction. */
 pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err);

@@ -1,0 +1,252 @@
+/* What a node cannot do for one run, because the database fails it each time: claim the run, or
+ * read its journal. It is tried again with a back-off, told, and at last held where that is no
+ * trouble that passes; other runs go on meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/engine_fixture.h"
+
+enum { BEGUN, ENDED, HELD, SECONDS = 10 };
+
+/* An engine that is driven by hand, on a database whose calls are counted, and fail. */
+typedef struct failing_fixture {
+    engine_fixture *fixture;
+    db_fault plan;
+    const char *counts; /* calls with this in their SQL are counted, … */
+    int count;
+    int times; /* … and so many of them fail */
+    pawl *p;
+    pawl *client; /* is no node: what it starts is claimed by the other one */
+} failing_fixture;
+
+static void meet(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    failing_fixture *f = arg;
+    if (call != FAULT_CALL_NEXT || !f->counts || !strstr(sql, f->counts))
+        return;
+    f->count++;
+    if (f->times == 0)
+        return;
+    f->times--;
+    f->plan.fail_call = number;
+}
+
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    static const char *const EVENTS[][3] = {{"claim-failed", "run-unread"},
+                                            {"claim-failed-ended", "run-unread-ended"},
+                                            {"run-held", "run-held"}};
+    (void)level;
+    for (int i = 0; i < 3; i++)
+        if ((strcmp(event, EVENTS[i][0]) == 0 || strcmp(event, EVENTS[i][1]) == 0) &&
+            strstr(fields, "run=victim"))
+            atomic_fetch_add(fixture_number(arg, i), 1);
+}
+
+static int heard(failing_fixture *f, int which)
+{
+    return (int)atomic_load(fixture_number(f->fixture, which));
+}
+
+static const char *harmless(pawl_run *run, const char *input)
+{
+    return FIXTURE_ECHO(run, "step", input);
+}
+
+static failing_fixture *open_failing(conf *c, const char *counts)
+{
+    failing_fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->fixture = fixture_new(c);
+    f->counts = counts;
+    f->plan = (db_fault){.before = meet, .before_arg = f};
+    f->p = fixture_open_fault(
+        f->fixture, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = f->fixture), &f->plan);
+    f->client = fixture_open(f->fixture, NULL);
+    FIXTURE_REGISTER(f->fixture, f->p, harmless);
+    FIXTURE_REGISTER(f->fixture, f->client, harmless);
+    return f;
+}
+
+static void close_failing(failing_fixture *f)
+{
+    pawl_close(f->client);
+    pawl_close(f->p);
+    fixture_free(f->fixture);
+    free(f);
+}
+
+static void expect_why(failing_fixture *f, const char *words)
+{
+    char *why = NULL;
+    FIXTURE_CODE(f->fixture, f->p, pawl_why(f->p, "victim", &why), PAWL_OK);
+    if (!strstr(why, words))
+        fail_msg("\"%s\" is not in: %s", words, why);
+    pawl_free(why);
+}
+
+/* Not until there is nothing to do: that may be never. */
+static void drive_for(failing_fixture *f, int64_t ms)
+{
+    for (int64_t past = 0; past < ms; past += 100) {
+        FIXTURE_CODE(f->fixture, f->p, pawl_poll(f->p, NULL), PAWL_OK);
+        fixture_advance(f->fixture, 100);
+    }
+}
+
+static void another_is_done(failing_fixture *f, pawl *starts, const char *id)
+{
+    fixture_start(f->fixture, starts, "harmless", id, "1");
+    drive_for(f, 2000);
+    assert_int_equal(fixture_phase(f->fixture, f->client, id), PAWL_RUN_DONE);
+}
+
+/* ---- Claims ---- */
+
+static void change(conf *c, const char *sqlite, const char *postgres)
+{
+    error err = {0};
+    if (c->server) {
+        pgserver_exec(c->server, c->database, postgres);
+        return;
+    }
+    db *d = conf_open(c, NULL);
+    db_conn *conn = conf_connect(d, DB_WRITER);
+    CONF_OK(db_begin(conn, &err), &err);
+    CONF_OK(conn->driver->script(conn, sqlite, &err), &err);
+    CONF_OK(db_commit(conn, &err), &err);
+    db_disconnect(conn);
+    db_close(d);
+}
+
+static void refuse_the_claim(conf *c)
+{
+    change(c,
+           "CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl_runs WHEN NEW.id = 'victim'"
+           " BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+           "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+           " IF NEW.id = 'victim' THEN RAISE EXCEPTION 'not this one'; END IF;"
+           " RETURN NEW; END $$;"
+           " CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl.runs"
+           " FOR EACH ROW EXECUTE FUNCTION public.keep()");
+}
+
+static void allow_the_claim(conf *c)
+{
+    change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.runs");
+}
+
+static const char CLAIM[] = "claims = CASE WHEN held";
+
+static void a_claim_that_fails(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_failing(c, CLAIM);
+    refuse_the_claim(c);
+    fixture_start(f->fixture, f->client, "harmless", "victim", "1");
+    drive_for(f, SECONDS * 1000);
+    assert_in_range(f->count, 2, SECONDS);
+    assert_int_equal(heard(f, BEGUN), 1);
+    expect_why(f, "the run could not be claimed here");
+    expect_why(f, "not this one");
+    another_is_done(f, f->client, "other");
+    assert_int_equal(heard(f, ENDED), 0);
+    allow_the_claim(c);
+    FIXTURE_UNTIL(f->fixture, f->p,
+                  fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
+    assert_int_equal(heard(f, BEGUN), 1);
+    assert_int_equal(heard(f, ENDED), 1);
+    close_failing(f);
+}
+
+/* When others are committed the trouble is the run's own, and each pause is longer than the one
+ * before. */
+static void a_back_off_that_grows(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_failing(c, CLAIM);
+    refuse_the_claim(c);
+    fixture_start(f->fixture, f->client, "harmless", "victim", "1");
+    for (int i = 0; i < 30; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "other %d", i);
+        another_is_done(f, f->p, id); /* which needs no claim */
+    }
+    assert_in_range(f->count, 4, 10);
+    allow_the_claim(c);
+    FIXTURE_UNTIL(f->fixture, f->p,
+                  fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
+    close_failing(f);
+}
+
+/* ---- Reading ---- */
+
+static const char JOURNAL[] = "SELECT seq, kind, op, name, at, data FROM";
+
+static failing_fixture *open_unread(conf *c, pawl_code code, int times)
+{
+    failing_fixture *f = open_failing(c, JOURNAL);
+    f->plan.fail_code = code;
+    f->times = times;
+    fixture_start(f->fixture, f->client, "harmless", "victim", "1");
+    FIXTURE_UNTIL(f->fixture, f->p, f->count >= 2);
+    expect_why(f, "the rows of the run could not be read here, 2 times in a row");
+    expect_why(f, pawl_code_name(code));
+    assert_int_equal(heard(f, BEGUN), 1);
+    return f;
+}
+
+static void end_unread(failing_fixture *f)
+{
+    f->times = 0;
+    FIXTURE_UNTIL(f->fixture, f->p,
+                  fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
+    FIXTURE_NOTES(f->fixture, "step");
+    assert_int_equal(heard(f, BEGUN), 1);
+    assert_int_equal(heard(f, ENDED), 1);
+    close_failing(f);
+}
+
+/* It does not get better by itself: the run is held, and waits for an operator. */
+static void a_journal_that_is_damaged(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_unread(c, PAWL_CORRUPT, INT_MAX);
+    FIXTURE_HELD(f->fixture, f->p, "victim",
+                 "the rows of the run could not be read, 5 times in a row");
+    assert_int_equal(f->count, 5);
+    drive_for(f, SECONDS * 1000);
+    assert_int_equal(f->count, 5);
+    FIXTURE_CODE(f->fixture, f->p, pawl_release(f->p, "victim"), PAWL_OK);
+    end_unread(f);
+}
+
+/* It passes: the run is not held, and tried more and more seldom. */
+static void a_disk_that_cannot_be_read(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_unread(c, PAWL_IO, INT_MAX);
+    drive_for(f, 60 * SECONDS * 1000);
+    assert_in_range(f->count, 10, 40);
+    assert_int_equal(heard(f, HELD), 0);
+    end_unread(f);
+}
+
+int main(void)
+{
+    static const conf_case CASES[] = {
+        {"a claim that fails", a_claim_that_fails, DB_DURABLE},
+        {"a back-off that grows", a_back_off_that_grows, DB_DURABLE},
+        {"a journal that is damaged", a_journal_that_is_damaged, DB_DURABLE},
+        {"a disk that cannot be read", a_disk_that_cannot_be_read, DB_DURABLE},
+    };
+    return conf_run(CASES, CONF_COUNT(CASES));
+}
