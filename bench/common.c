@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -79,6 +80,12 @@ int64_t bench_rss(void)
         return 0;
     (void)strtoll(text, &text, 10); /* the address space comes first */
     return strtoll(text, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+int64_t bench_rss_max(void)
+{
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) == 0 ? (int64_t)used.ru_maxrss * 1024 : 0;
 }
 
 int64_t bench_file_size(const char *path)

@@ -28,6 +28,9 @@ void bench_sleep_ns(int64_t ns);
 /* Memory of this process that is in RAM, in bytes; 0 where the system does not tell. */
 int64_t bench_rss(void);
 
+/* The most that it has been since the process began. */
+int64_t bench_rss_max(void);
+
 /* Size of a file; 0 if there is none. */
 int64_t bench_file_size(const char *path);
 

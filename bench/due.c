@@ -19,7 +19,7 @@ typedef struct due_task {
 } due_task;
 
 typedef struct due_result {
-    double late_ms, starts_ms, cpu_us;
+    double late_ms, starts_ms, cpu_us, rss, rest_rss;
 } due_result;
 
 static int64_t date_ms(void)
@@ -49,8 +49,11 @@ static void child_due(const void *arg, int number, void *result)
     int64_t cpu = bench_cpu_ns();
     rig_await(r, t->runs);
     out->late_ms = (double)(date_ms() - p.sleep_until_ms);
+    out->rss = (double)bench_rss_max();
     out->cpu_us = (double)(bench_cpu_ns() - cpu) / 1e3 / t->runs;
     rig_check(r, t->runs);
+    bench_sleep_ns(SETTLE_NS);
+    out->rest_rss = (double)bench_rss();
     rig_close(r);
 }
 
@@ -68,15 +71,19 @@ void case_due(const bench_case *c, const backend *on)
     due_task t = {.db = on->named("pawl")};
     report r = {.bench = "engine", .name = c->name, .in = "ms", .on = on};
     t.plan = (plan){.payload = 100, .clients = ENGINE_CLIENTS};
+    int runs = report_runs(MANY);
     for (int i = 0; i < report_rounds() && i < DUE_ROUNDS; i++) {
-        due_result few = measure(&t, FEW), many = measure(&t, MANY);
+        due_result few = measure(&t, FEW), many = measure(&t, runs);
         double few_ms = few.late_ms > 1 ? few.late_ms : 1;
         report_set(&r, i, "value", many.late_ms, 0);
-        report_set(&r, i, "growth", many.late_ms * FEW / (few_ms * MANY), 2);
+        report_set(&r, i, "growth", many.late_ms * FEW / (few_ms * runs), 2);
         report_set(&r, i, "few_ms", few.late_ms, 0);
         report_set(&r, i, "few_cpu_us", few.cpu_us, 1);
         report_set(&r, i, "cpu_us", many.cpu_us, 1);
+        report_set(&r, i, "runs_per_s", runs * 1e3 / many.late_ms, 0);
         report_set(&r, i, "starts_ms", many.starts_ms, 0);
+        report_set(&r, i, "rss", many.rss, 0);
+        report_set(&r, i, "rest_rss", many.rest_rss, 0);
     }
     on->remove(&t.db);
     report_print(&r, NULL);

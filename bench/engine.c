@@ -6,6 +6,10 @@
  *                               one      runs of one step, one at a time, start to result
  *                               timers   10,000 runs that sleep for a second
  *                               due      100,000 runs that are due at one moment
+ *                               random   messages to random ones of 100,000 cold runs
+ *                               growth   fan beside 1,000,000 sleeping runs, and their memory
+ *                               claims   20,000 due runs without an owner, one process and four
+ *                               open     opening a new database, and one that is there
  *                               crash    10,000 runs half-way, SIGKILL, on to the end
  *                               takeover 200 runs of a second, one of two processes is killed
  *                               memory   what runs cost in RAM and on disk, and the first result
@@ -277,6 +281,10 @@ static const bench_case CASES[] = {
     {.name = "one", .run = case_one, .load = &ONE},
     {.name = "timers", .run = case_timers},
     {.name = "due", .run = case_due},
+    {.name = "random", .run = case_random},
+    {.name = "growth", .run = case_growth},
+    {.name = "claims", .run = case_claims},
+    {.name = "open", .run = case_open},
     {.name = "crash", .run = case_crash},
     {.name = "takeover", .run = case_takeover},
     {.name = "memory", .run = case_memory},

@@ -1,5 +1,6 @@
 /* The cases of bench engine. Those that are more than a loop over rounds are in files of their own:
- * crash.c, takeover.c, memory.c, due.c, loop.c, and talk.c for runs that talk with others. */
+ * crash.c, takeover.c, memory.c, due.c, loop.c, cold.c, claims.c, open.c, and talk.c for runs that
+ * talk with others. */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H
 
@@ -50,6 +51,10 @@ void case_takeover(const bench_case *c, const backend *on);
 void case_memory(const bench_case *c, const backend *on);
 void case_due(const bench_case *c, const backend *on);
 void case_futures(const bench_case *c, const backend *on);
+void case_random(const bench_case *c, const backend *on);
+void case_growth(const bench_case *c, const backend *on);
+void case_claims(const bench_case *c, const backend *on);
+void case_open(const bench_case *c, const backend *on);
 void case_loop(const bench_case *c, const backend *on);
 
 /* Runs that talk (talk.c): for case_rate() and case_one() of engine.c. */

@@ -13,6 +13,13 @@ int report_rounds(void)
     return rounds >= 1 && rounds <= REPORT_ROUNDS ? (int)rounds : REPORT_ROUNDS;
 }
 
+int report_runs(int usual)
+{
+    const char *text = getenv("PAWL_BENCH_RUNS");
+    long runs = text ? strtol(text, NULL, 10) : 0;
+    return runs >= 100 && runs <= 100000000 ? (int)runs : usual;
+}
+
 static const report_key *find(const report *r, const char *key)
 {
     for (int i = 0; i < r->count; i++)

@@ -29,6 +29,9 @@ typedef struct report {
 /* How many rounds there are to be: REPORT_ROUNDS, or fewer by $PAWL_BENCH_ROUNDS. */
 int report_rounds(void);
 
+/* The number of runs of a case that has many: `usual`, or what $PAWL_BENCH_RUNS says. */
+int report_runs(int usual);
+
 void report_set(report *r, int round, const char *key, double value, int digits);
 
 /* Print it; `note`, if not NULL, is a line below for the eye. */

@@ -25,6 +25,7 @@ typedef struct plan {
     int64_t sleep_ms;
     int64_t sleep_until_ms; /* 0: there is no such moment. Neither: it does not sleep */
     int clients;
+    int64_t warm_bytes; /* 0: the default */
 
     /* Not NULL: each execution of step s of run r is counted at [r * steps + s]; all together in
      * `executions`. In memory that outlives the process. */
@@ -61,6 +62,9 @@ void rig_run(rig *r, int number);
 
 /* Wait until so many functions have come to their end, or further, and no run is live. */
 void rig_await(rig *r, int64_t ended);
+
+/* Wait until no run is due that this engine has, or that has no owner. */
+void rig_await_rest(rig *r);
 
 /* So many functions have come to their end so far, or to their sleep. */
 int64_t rig_ended(rig *r);
