@@ -1,4 +1,5 @@
-/* bench engine claims: runs without an owner that are due, claimed and driven by one process and by four.
+/* bench engine claims: runs without an owner that are due, claimed and driven by one process and
+ * by four.
  *
  * A process that does not serve starts the runs, so they have no owner. Then one process serves, or
  * four at the same time; each looks for runs that are due and claims them. */
