@@ -69,6 +69,31 @@ static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
     return PAWL_OK;
 }
 
+/* In one trip with the beginning of the transaction, if that was put off. */
+static pawl_code execute_once(pg_stmt *s, const pg_params *p, error *err)
+{
+    pg_conn *c = (pg_conn *)s->base.conn;
+    int begins = 0;
+    PQclear(s->result);
+    s->result = NULL;
+    pawl_code rc = pg_push_lazy(c, &begins, err);
+    if (rc == PAWL_OK)
+        rc = pg_push(c, s, p, err);
+    if (rc == PAWL_OK)
+        rc = pg_sync(c, err);
+    if (rc == PAWL_OK && begins)
+        rc = pg_take_begin(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    PGresult *r = pg_take(c, err);
+    if (!r || !pg_ok(r))
+        return pg_fail(c, r, "use", err);
+    s->result = r;
+    return pg_skip(c, err);
+}
+
+/* A connection that was idle may have died unnoticed. If this is the first statement of a reader's
+ * transaction, nothing has been seen of that one yet: a new connection is tried. */
 static pawl_code execute(pg_stmt *s, error *err)
 {
     pg_conn *c = (pg_conn *)s->base.conn;
@@ -80,16 +105,12 @@ static pawl_code execute(pg_stmt *s, error *err)
         s->result = pg_borrowed_result(c, s, &p, err);
         return s->result ? PAWL_OK : err->code;
     }
-    pawl_code rc = pg_push(c, s, &p, err);
-    if (rc == PAWL_OK)
-        rc = pg_sync(c, err);
-    if (rc != PAWL_OK)
-        return rc;
-    PGresult *r = pg_take(c, err);
-    if (!r || !pg_ok(r))
-        return pg_fail(c, r, "use", err);
-    s->result = r;
-    return pg_skip(c, err);
+    int is_first = c->lazy;
+    pawl_code rc = execute_once(s, &p, err);
+    /* RULE L3-a-connection-that-died-idle-is-made-anew */
+    if (rc == PAWL_UNREACHABLE && is_first && !c->native && pg_begin(&c->base, err) == PAWL_OK)
+        rc = execute_once(s, &p, err);
+    return rc;
 }
 
 static db_step next(db_stmt *base, error *err)

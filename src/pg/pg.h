@@ -66,6 +66,7 @@ struct pg_conn {
     size_t pending_head;
     size_t pending_tail;
     int synced; /* syncs sent and not taken */
+    int lazy;   /* a reader's transaction was begun, and nothing of it was sent yet */
     int64_t patience_ms;
     int64_t deadline_ns; /* of the trip under way */
     int64_t time_offset; /* the server's clock minus the monotonic one, in ms */
@@ -177,6 +178,9 @@ PGresult *pg_take(pg_conn *c, error *err);
 /* Leave the rest of the trip unread. PAWL_OK unless the connection is lost. */
 pawl_code pg_skip(pg_conn *c, error *err);
 
+/* Take the answers to the ROLLBACK of a reader, before anything else is sent. */
+void pg_take_ending(pg_conn *c);
+
 /* A result that is an error: skip the rest, give its code. Clears the result. */
 pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err);
 
@@ -219,6 +223,10 @@ int pg_in_transaction(db_conn *c);
 /* Push what begins a transaction of this connection; take the answers. */
 pawl_code pg_push_begin(pg_conn *c, error *err);
 pawl_code pg_take_begin(pg_conn *c, error *err);
+
+/* Push the beginning of a reader's transaction, if it was put off until its first statement.
+ * *begins: its answers are to be taken. */
+pawl_code pg_push_lazy(pg_conn *c, int *begins, error *err);
 
 /* Behind a pooler, push the settings of this transaction. */
 pawl_code pg_push_settings(pg_conn *c, error *err);

@@ -382,6 +382,7 @@ void pg_forget(pg_conn *c)
     c->epoch++;
     c->pending_head = c->pending_tail = 0;
     c->synced = 0;
+    c->lazy = 0;
     c->proven = 0; /* the next one may lead to another server: all of it is to be proven */
 }
 
@@ -413,6 +414,7 @@ static int is_stale(const pg_conn *c)
 
 pawl_code pg_ensure(pg_conn *c, error *err)
 {
+    pg_take_ending(c);
     if (c->native && PQstatus(c->native) == CONNECTION_OK && !is_stale(c))
         return PAWL_OK;
     pg_forget(c);

@@ -235,6 +235,15 @@ pawl_code pg_skip(pg_conn *c, error *err)
     return c->native ? PAWL_OK : PAWL_UNREACHABLE;
 }
 
+/* The connection may have been idle since, for longer than an answer is waited for. */
+void pg_take_ending(pg_conn *c)
+{
+    if (!c->native || (c->pending_head == c->pending_tail && c->synced == 0))
+        return;
+    c->deadline_ns = clock_deadline(real_ns(), c->patience_ms);
+    pg_skip(c, NULL);
+}
+
 pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err)
 {
     if (!r) /* the connection is lost, and err says how */

@@ -1,9 +1,12 @@
 /* Transactions of a connection: begun, committed, rolled back, in as few round trips as can be.
  *
- * A reader sees one state (REPEATABLE READ, read only). Writers exclude each other by an advisory
- * lock. A committer's connection runs concurrently with all others under READ COMMITTED: a
- * condition that must hold is a guard that locks its row, and the transaction first moves its place
- * in the ring (pg_ring.c).
+ * A reader sees one state (REPEATABLE READ, read only), which the server takes at the first
+ * statement. So BEGIN is sent together with that statement, and the answer to the ROLLBACK is not
+ * waited for: it is taken when the connection is used again. A read of one statement is one trip.
+ *
+ * Writers exclude each other by an advisory lock. A committer's connection runs concurrently with
+ * all others under READ COMMITTED: a condition that must hold is a guard that locks its row, and
+ * the transaction first moves its place in the ring (pg_ring.c).
  *
  * After an error the server refuses everything but the end of the transaction, so every error but
  * those behind a savepoint costs the transaction. */
@@ -107,11 +110,23 @@ pawl_code pg_begin(db_conn *base, error *err)
     pg_conn *c = (pg_conn *)base;
     error own;
     err = err ? err : &own;
+    if (base->role == DB_READER) {
+        pawl_code ready = pg_ready(c, err);
+        c->lazy = ready == PAWL_OK;
+        return ready;
+    }
     int old = c->native != NULL;
     pawl_code rc = begin_once(c, err);
     if (rc == PAWL_UNREACHABLE && old && !c->native)
         rc = begin_once(c, err);
     return rc;
+}
+
+pawl_code pg_push_lazy(pg_conn *c, int *begins, error *err)
+{
+    *begins = c->lazy;
+    c->lazy = 0;
+    return *begins ? pg_push_begin(c, err) : PAWL_OK;
 }
 
 pawl_code pg_push_commit(pg_conn *c, error *err)
@@ -146,6 +161,10 @@ pawl_code pg_commit(db_conn *base, error *err)
     pg_conn *c = (pg_conn *)base;
     error own;
     err = err ? err : &own;
+    if (c->lazy) {
+        c->lazy = 0;
+        return PAWL_OK;
+    }
     pawl_code rc = pg_push_commit(c, err);
     if (rc == PAWL_OK)
         rc = pg_sync(c, err);
@@ -163,6 +182,7 @@ void pg_rollback(db_conn *base)
 {
     pg_conn *c = (pg_conn *)base;
     error err = {0};
+    c->lazy = 0;
     if (c->native && c->pending_head < c->pending_tail)
         pg_skip(c, &err);
     if (!pg_in_transaction(base))
@@ -170,6 +190,8 @@ void pg_rollback(db_conn *base)
     pawl_code rc = pg_push_sql(c, &ROLLBACK, NULL, 0, &err);
     if (rc == PAWL_OK)
         rc = pg_sync(c, &err);
+    if (rc == PAWL_OK && base->role == DB_READER && PQflush(c->native) == 0)
+        return;
     PGresult *r = rc == PAWL_OK ? pg_take(c, &err) : NULL;
     int done = r && pg_ok(r);
     PQclear(r);

@@ -51,14 +51,20 @@ int node_ready_gives_back(sched *s)
            s->host->mono_ns(s->host) >= clock_deadline(since, s->options.claim_ms);
 }
 
+static const db_sql ANY = {"SELECT 1", ""};
+
 static pawl_code try_reading(sched *s, error *err)
 {
     db_conn *c;
     if (!atomic_load(&s->node_ready.unread))
         return PAWL_OK;
+    int64_t one;
+    int found;
     pawl_code rc = read_pool_begin(s->options.read_pool, &c, err);
-    if (rc == PAWL_OK)
+    if (rc == PAWL_OK) { /* a transaction begins with its first statement */
+        rc = db_number(c, &ANY, NULL, 0, &one, &found, err);
         read_pool_end(s->options.read_pool, c);
+    }
     node_ready_note_read(s, rc);
     return rc;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "support/conf.h"
+#include "support/proxy.h"
 
 enum { URL = 2 * PGSERVER_URL, SQL = 1024, CLAIM_MS = 5000 };
 
@@ -278,6 +279,37 @@ static void settings_come_back_with_the_connection(conf *c)
     db_close(d);
 }
 
+/* A reader's transaction begins with its first statement. Until then a connection that is lost
+ * costs nothing; later it costs the transaction, whose statements have to see one state. */
+static void a_reader_begins_with_its_first_statement(conf *c)
+{
+    static const db_sql ANY = {"SELECT count(*) FROM {meta}", ""};
+    char url[PGSERVER_URL];
+    proxy *p = proxy_start(c->server);
+    proxy_url(p, c->database, url);
+    db *d = open_as(url, NULL);
+    db_conn *conn = conf_connect(d, DB_READER);
+    error err = {0};
+    int64_t number;
+    int found;
+    for (int i = 0; i < 2; i++) { /* the second time an answer to ROLLBACK is lost too */
+        conf_begin(conn);
+        proxy_cut(p);
+        assert_int_equal(db_number(conn, &ANY, NULL, 0, &number, &found, &err), PAWL_OK);
+        proxy_cut(p);
+        assert_int_equal(db_number(conn, &ANY, NULL, 0, &number, &found, &err), PAWL_UNREACHABLE);
+        db_rollback(conn);
+        conf_begin(conn);
+        assert_int_equal(db_number(conn, &ANY, NULL, 0, &number, &found, &err), PAWL_OK);
+        assert_int_equal(backends(c, "state = 'idle in transaction'"), 1);
+        db_rollback(conn);
+        TMP_AWAIT(backends(c, "state = 'idle in transaction'") == 0);
+    }
+    db_disconnect(conn);
+    db_close(d);
+    proxy_stop(p);
+}
+
 /* ---- on_connect ---- */
 
 static void the_application_sees_every_connection(conf *c)
@@ -530,6 +562,7 @@ static const conf_case CASES[] = {
     {"a server that does not sync is refused", a_server_that_does_not_sync_is_refused, 0},
     {"patience is shorter than a claim", patience_is_shorter_than_a_claim, 0},
     {"settings come back with the connection", settings_come_back_with_the_connection, 0},
+    {"a reader begins with its first statement", a_reader_begins_with_its_first_statement, 0},
     {"the application sees every connection", the_application_sees_every_connection, 0},
     {"a refused connection is closed", a_refused_connection_is_closed, 0},
     {"what the application leaves behind", what_the_application_leaves_behind, 0},
