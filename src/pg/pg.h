@@ -107,6 +107,10 @@ struct pg_stmt {
     pg_stmt *array;  /* the form that takes many sets of values at once; NULL: not made */
     pg_stmt *must;   /* the form of a guard that fails instead of giving no row; NULL: not made */
     int no_array;    /* the text does not allow the form for many sets */
+    pg_stmt *keep;   /* as `must`, and the server keeps a number of the row; NULL: not made */
+    int keep_column; /* the column of that number */
+    pg_stmt *take;   /* the form that takes the number that was kept; NULL: not made */
+    uint32_t takes;  /* a bit for each parameter that is that number */
 };
 
 static inline pg_db *pg_db_of(const pg_conn *c)
@@ -207,6 +211,12 @@ pg_stmt *pg_stmt_array(pg_stmt *s);
 
 /* The form of a guard that fails instead of giving no row. NULL: memory is out. */
 pg_stmt *pg_stmt_must(pg_stmt *s);
+
+/* The same form, with which the server also keeps the number in this column of the row, until the
+ * end of the transaction; and the form whose parameters, as the bits say, are that number. NULL:
+ * memory is out, or the statement has that form with another column, or with other parameters. */
+pg_stmt *pg_stmt_keep(pg_stmt *s, int column);
+pg_stmt *pg_stmt_take(pg_stmt *s, uint32_t which);
 
 /* An array of one parameter of many members, in binary form. */
 void pg_array_begin(buf *b, Oid type);

@@ -7,7 +7,8 @@
  *   2. Their rows are read, which decides which units pass.
  *   3. The second trip has the plain writes of the units that passed, except those that a try has
  *      left out, those of one kind as arrays, and COMMIT.
- * Where no row is needed in between, everything goes in one trip.
+ * Where no row is needed in between, everything goes in one trip. So does a unit that is alone and
+ * whose writes need one number of one guard, as a message does: the server keeps that number.
  *
  * The result must be the same as of one unit after the other. So a batch ends before a unit that
  * touches a row which an earlier unit in it writes plainly: its guard would not see that write. And
@@ -78,6 +79,28 @@ static needs needs_of(const unit *u)
         }
     }
     return most;
+}
+
+/* The guard of which all values are taken that statements of the unit take (db_from), if it changes
+ * or makes one row only, and all of them are one number of that. NULL: it is not so simple. */
+static const unit_stmt *keeper_of(const unit *u, int *column)
+{
+    const unit_stmt *keeper = NULL;
+    for (const unit_stmt *s = u->first; s; s = s->next) {
+        for (int i = 0; i < s->count; i++) {
+            if (s->values[i].type != DB_FROM)
+                continue;
+            const unit_stmt *from = s->sources[i];
+            int64_t at = s->values[i].i;
+            /* RULE A4-only-one-number-is-kept */
+            if (from->kind != UNIT_GUARD || from->sql->binds[0] != 'k' || s->kind != UNIT_WRITE ||
+                s->sql->binds[i] != 'i' || (keeper && (from != keeper || at != *column)))
+                return NULL;
+            keeper = from;
+            *column = (int)at;
+        }
+    }
+    return keeper;
 }
 
 /* A plain insert: the order of such inserts does not change the result. */
@@ -362,7 +385,7 @@ static pass_end run_two_trips(pass *p)
 }
 
 /* Everything in one trip. A guard without a row is an error there, which ends the transaction. */
-static pass_end run_one_trip(pass *p)
+static pass_end run_one_trip(pass *p, const unit_stmt *keeper, int column)
 {
     pg_ops guards, plain;
     for (size_t i = 0; i < p->count; i++)
@@ -371,7 +394,9 @@ static pass_end run_one_trip(pass *p)
     gather_writes(p, &plain);
     if (guards.failed || plain.failed)
         return fail_pass(p, error_nomem(p->err));
-    if (guards.narrow || plain.narrow)
+    int fits =
+        !keeper || (pg_ops_keep(&guards, keeper, column) && pg_ops_keep(&plain, keeper, column));
+    if (guards.narrow || plain.narrow || !fits)
         return run_two_trips(p);
     pawl_code rc = pg_push_begin(p->c, p->err);
     if (rc == PAWL_OK)
@@ -412,9 +437,12 @@ static pass_end run_pass(pass *p)
     arena_reset(p->c->scratch);
     for (size_t i = 0; i < p->count; i++)
         batch_start_over(p->units[i]);
-    int lone = p->count == 1 && needs_of(p->units[0]) == NEEDS_NOTHING;
+    int column = 0;
+    needs most = p->count == 1 ? needs_of(p->units[0]) : NEEDS_ORDER;
+    const unit_stmt *keeper = most == NEEDS_GUARDS ? keeper_of(p->units[0], &column) : NULL;
+    int lone = most == NEEDS_NOTHING || keeper;
     if (!any_cut_off(p->units, p->count) && (lone || !any_asks(p->units, p->count)))
-        return run_one_trip(p);
+        return run_one_trip(p, keeper, column);
     return run_two_trips(p);
 }
 

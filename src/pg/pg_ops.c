@@ -163,18 +163,54 @@ void pg_ops_sort(pg_ops *ops)
 
 /* ---- Sending ---- */
 
-static pawl_code push_single(pg_conn *c, const pg_op *op, error *err)
+/* A bit for each value of the statement that the server has kept. */
+static uint32_t kept_values(const pg_ops *ops, const unit_stmt *s)
 {
+    uint32_t which = 0;
+    for (int i = 0; ops->keeper && i < s->count; i++)
+        if (s->values[i].type == DB_FROM && s->sources[i] == ops->keeper)
+            which |= UINT32_C(1) << i;
+    return which;
+}
+
+static pg_stmt *form_of(const pg_ops *ops, const pg_op *op, uint32_t kept)
+{
+    if (op->how == PG_OP_MUST && op->first->stmt == ops->keeper)
+        return pg_stmt_keep(op->stmt, ops->keeper_column);
+    if (op->how == PG_OP_MUST)
+        return pg_stmt_must(op->stmt);
+    return kept ? pg_stmt_take(op->stmt, kept) : op->stmt;
+}
+
+/* What goes as an array cannot take a value on the server. */
+int pg_ops_keep(pg_ops *ops, const unit_stmt *keeper, int column)
+{
+    int fits = 1;
+    ops->keeper = keeper;
+    ops->keeper_column = column;
+    for (const pg_op *op = ops->first; op && fits; op = op->next) {
+        uint32_t kept = 0;
+        for (const pg_member *m = op->first; m; m = m->next)
+            kept |= kept_values(ops, m->stmt);
+        fits = !(kept && op->count > 1) && form_of(ops, op, kept);
+    }
+    return fits;
+}
+
+static pawl_code push_single(pg_conn *c, const pg_ops *ops, const pg_op *op, error *err)
+{
+    static const db_value NONE = {.type = DB_NULL};
     const unit_stmt *s = op->first->stmt;
+    uint32_t kept = kept_values(ops, s);
     pg_params p = {0};
     for (int i = 0; i < s->count; i++) {
-        const db_value *v;
-        pawl_code rc = batch_resolve(s, i, &v, err);
+        const db_value *v = &NONE;
+        pawl_code rc = kept >> i & 1 ? PAWL_OK : batch_resolve(s, i, &v, err);
         if (rc != PAWL_OK)
             return rc;
         pg_param(&p, v);
     }
-    pg_stmt *form = op->how == PG_OP_MUST ? pg_stmt_must(op->stmt) : op->stmt;
+    pg_stmt *form = form_of(ops, op, kept);
     if (!form)
         return error_nomem(err);
     return pg_push(c, form, &p, err);
@@ -218,7 +254,7 @@ pawl_code pg_ops_push(pg_conn *c, pg_ops *ops, error *err)
 {
     pawl_code rc = PAWL_OK;
     for (pg_op *op = ops->first; op && rc == PAWL_OK; op = op->next)
-        rc = op->count > 1 ? push_array(c, op, err) : push_single(c, op, err);
+        rc = op->count > 1 ? push_array(c, op, err) : push_single(c, ops, op, err);
     return rc;
 }
 

@@ -34,19 +34,26 @@ typedef struct pg_ops {
     pg_conn *conn;
     pg_op *first;
     pg_op *last;
-    size_t count;      /* ops */
-    int failed;        /* memory is out, or a statement could not be made */
-    int narrow;        /* there is a unit that may not have the room for its rows */
-    map groups;        /* address of a db_sql -> the op that takes more of its kind */
-    map touched;       /* key of a row -> the last op that touches it */
-    const unit *unit;  /* the unit whose statements are being added */
-    size_t unit_order; /* the last op of that unit that has no key */
+    size_t count;            /* ops */
+    int failed;              /* memory is out, or a statement could not be made */
+    int narrow;              /* there is a unit that may not have the room for its rows */
+    map groups;              /* address of a db_sql -> the op that takes more of its kind */
+    map touched;             /* key of a row -> the last op that touches it */
+    const unit *unit;        /* the unit whose statements are being added */
+    size_t unit_order;       /* the last op of that unit that has no key */
+    const unit_stmt *keeper; /* the statement of which the server keeps a number; NULL: none */
+    int keeper_column;       /* the column of that number */
 } pg_ops;
 
 /* Everything in them is in the connection's scratch arena. */
 void pg_ops_init(pg_ops *ops, pg_conn *c);
 
 void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how);
+
+/* Statements that take a value of this one, by db_from(), take it on the server, all of them from
+ * this column: what the one returns is not known when they are sent. To be called when all are
+ * added. 0: that is not possible with these statements. */
+int pg_ops_keep(pg_ops *ops, const unit_stmt *keeper, int column);
 
 /* To be called when all are added. */
 void pg_ops_seal(pg_ops *ops);

@@ -11,7 +11,9 @@
  * one.
  *
  * A guard can also be made to fail where it gives no row, so that a unit that is alone is sent and
- * committed in one trip: the server executes nothing after a failure. */
+ * committed in one trip: the server executes nothing after a failure. If a write needs a number of
+ * the guard's row (a message gets its number from the run's row), the guard also writes that number
+ * into a setting of the transaction, from which the write takes it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +81,8 @@ void pg_stmt_free(db_stmt *base)
         return;
     pg_stmt_free(s->array ? &s->array->base : NULL);
     pg_stmt_free(s->must ? &s->must->base : NULL);
+    pg_stmt_free(s->keep ? &s->keep->base : NULL);
+    pg_stmt_free(s->take ? &s->take->base : NULL);
     PQclear(s->result);
     free(s->text);
     free(s);
@@ -196,4 +200,57 @@ pg_stmt *pg_stmt_must(pg_stmt *s)
         s->must = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
     buf_free(&text);
     return s->must;
+}
+
+#define KEPT "pawl.kept"
+
+pg_stmt *pg_stmt_keep(pg_stmt *s, int column)
+{
+    if (s->keep)
+        return s->keep_column == column ? s->keep : NULL;
+    buf text;
+    buf_init(&text, TEXT_MAX);
+    buf_text(&text, "WITH g (");
+    for (int i = 0; i <= column; i++)
+        buf_printf(&text, "%sk%d", i ? ", " : "", i);
+    buf_printf(&text,
+               /* RULE A4-a-write-takes-the-number-that-its-guard-returned */
+               ") AS (%s) SELECT g.* FROM (SELECT 1 / count(*) AS one,"
+               " count(set_config('" KEPT "', k%d::text, true)) AS kept FROM g) AS must"
+               " LEFT JOIN g ON must.one >= 0 AND must.kept >= 0",
+               s->text, column);
+    if (!text.failed)
+        s->keep = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+    s->keep_column = column;
+    buf_free(&text);
+    return s->keep;
+}
+
+/* Copies SQL; parameters that are the number that was kept are read from the setting. */
+static void add_taking(buf *out, const char *text, uint32_t which)
+{
+    while (*text) {
+        char *end = NULL;
+        long number = *text == '$' ? strtol(text + 1, &end, 10) : 0;
+        if (number >= 1 && number <= 32 && which >> (number - 1) & 1) {
+            buf_text(out, "current_setting('" KEPT "')::bigint");
+            text = end;
+        } else {
+            buf_char(out, *text++);
+        }
+    }
+}
+
+pg_stmt *pg_stmt_take(pg_stmt *s, uint32_t which)
+{
+    if (s->take)
+        return s->takes == which ? s->take : NULL;
+    buf text;
+    buf_init(&text, TEXT_MAX);
+    add_taking(&text, s->text, which);
+    if (!text.failed)
+        s->take = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
+    s->takes = which;
+    buf_free(&text);
+    return s->take;
 }

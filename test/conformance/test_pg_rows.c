@@ -65,6 +65,82 @@ static void every_unit_gets_its_own_rows(conf *c)
     committer_fixture_close(&b);
 }
 
+/* ---- Numbers that a write takes of a guard ---- */
+
+static const db_sql COUNT_UP = {"UPDATE {runs} SET mail = mail + 1, fence = fence + 10"
+                                " WHERE run = $1 RETURNING mail, fence",
+                                "k"};
+static const db_sql META_MORE = {"INSERT INTO {meta} (name, number) VALUES ($1, $2 + 100)", "ti"};
+
+/* A unit that is alone: a run's `mail` is 8 then, and its fence 10. */
+static void begin_counting(conf_ticket *t, int64_t run)
+{
+    conf_ticket_open(t, 0);
+    int guard =
+        unit_guard(t->unit, &COUNT_UP, "g", unit_key("runs", (uint64_t)run), VALUES(db_int(run)));
+    assert_int_equal(guard, 0);
+}
+
+static void write_number(conf_ticket *t, const db_sql *sql, const char *name, int column)
+{
+    slice key = slice_of(name);
+    unit_write(t->unit, sql, unit_key_text("meta", key), VALUES(db_text(key), db_from(0, column)));
+}
+
+static void commit_counting(committer_fixture *b, conf_ticket *t)
+{
+    committer_fixture_commit(b, t, 1);
+    CONF_ANSWER(t, UNIT_COMMITTED);
+    const unit_row *row = unit_rows(t->unit, 0);
+    assert_int_equal(row->count, 2);
+    assert_int_equal(row->values[0].i, 8);
+    assert_int_equal(row->values[1].i, 10);
+    conf_ticket_free(t);
+}
+
+static void a_write_takes_one_number_of_a_guard(conf *c)
+{
+    committer_fixture b = committer_fixture_open(c);
+    conf_ticket t;
+    for (int column = 0; column < 2; column++) { /* the second one is in another form */
+        conf_make_run(b.db, 1 + column, 7);
+        begin_counting(&t, 1 + column);
+        write_number(&t, &META_MORE, column ? "fence" : "mail", column);
+        commit_counting(&b, &t);
+    }
+    assert_int_equal(meta_number(&b, "mail"), 108);
+    assert_int_equal(meta_number(&b, "fence"), 110);
+    begin_counting(&t, 3); /* there is no such run */
+    write_number(&t, &META_MORE, "none", 0);
+    committer_fixture_commit(&b, &t, 1);
+    CONF_ANSWER(&t, UNIT_REFUSED);
+    assert_string_equal(t.unit->refused, "g");
+    conf_ticket_free(&t);
+    assert_int_equal(conf_number(b.db, &META_COUNT, VALUES(NAME("none"))), 0);
+    committer_fixture_close(&b);
+}
+
+static void writes_take_two_numbers_of_a_guard(conf *c)
+{
+    committer_fixture b = committer_fixture_open(c);
+    conf_ticket t;
+    conf_make_run(b.db, 1, 7);
+    begin_counting(&t, 1);
+    write_number(&t, &META_MORE, "mail", 0);
+    write_number(&t, &META_MORE, "fence", 1);
+    commit_counting(&b, &t);
+    conf_make_run(b.db, 2, 7);
+    begin_counting(&t, 2);
+    write_number(&t, &META_MORE, "one", 0); /* of one kind, so they go as an array */
+    write_number(&t, &META_MORE, "same", 0);
+    commit_counting(&b, &t);
+    assert_int_equal(meta_number(&b, "mail"), 108);
+    assert_int_equal(meta_number(&b, "fence"), 110);
+    assert_int_equal(meta_number(&b, "one"), 108);
+    assert_int_equal(meta_number(&b, "same"), 108);
+    committer_fixture_close(&b);
+}
+
 /* ---- Rows that do not fit ---- */
 
 static const db_sql STORE = {"INSERT INTO {journal} (run, generation, seq, kind, name, at, data)"
@@ -246,6 +322,8 @@ static void text_that_is_none_fails_its_unit(conf *c)
 
 static const conf_case CASES[] = {
     {"every unit gets its own rows", every_unit_gets_its_own_rows, 0},
+    {"a write takes one number of a guard", a_write_takes_one_number_of_a_guard, 0},
+    {"writes take two numbers of a guard", writes_take_two_numbers_of_a_guard, 0},
     {"rows that do not fit fail their unit", rows_that_do_not_fit_fail_their_unit, 0},
     {"values come back equal", values_come_back_equal, 0},
 };
