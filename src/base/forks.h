@@ -10,4 +10,16 @@
  * come before the fork. */
 int forks_count(void);
 
+/* A descriptor that every child of fork() closes before it does anything else, since the other side
+ * is to notice when the parent ends. The struct is the caller's, and stays where it is. */
+typedef struct forks_fd {
+    struct forks_fd *next;
+    int fd;
+} forks_fd;
+
+/* forks_close(): the descriptor is open, and children close it from now on. forks_keep(): they do
+ * not any more; called before it is closed here. */
+void forks_close(forks_fd *f, int fd);
+void forks_keep(forks_fd *f);
+
 #endif

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/forks.h"
 #include "support/tmp.h"
 
@@ -36,10 +39,44 @@ static void every_child_has_another_number(void **state)
     }
 }
 
+/* The other side hears that the parent has closed its copy, although the child lives. */
+static void hold_on(int in, int out, void *arg)
+{
+    TMP_CHECK(fcntl(*(int *)arg, F_GETFD) == -1);
+    tmp_tell(out, 'c');
+    (void)tmp_hear(in);
+}
+
+static void a_child_closes_what_it_is_told_to(void **state)
+{
+    int ends[2], others[2];
+    forks_fd closes[2];
+    char byte;
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pipe(others), 0);
+    forks_close(&closes[0], ends[1]);
+    forks_close(&closes[1], others[1]);
+    forks_keep(&closes[1]);
+    tmp_child child = tmp_fork(hold_on, &ends[1]);
+    tmp_expect(&child, 'c');
+    forks_keep(&closes[0]);
+    close(ends[1]);
+    close(others[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    assert_int_equal(fcntl(others[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(others[0], &byte, 1), -1); /* the child has kept its copy */
+    tmp_tell(child.to, 'e');
+    tmp_join(&child);
+    close(ends[0]);
+    close(others[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_child_has_another_number),
+        cmocka_unit_test(a_child_closes_what_it_is_told_to),
     };
     return cmocka_run_group_tests_name("forks", tests, NULL, NULL);
 }
