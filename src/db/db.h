@@ -111,11 +111,15 @@ struct liveness_file;
 /* Notifications between processes, on the connection of a notifier (notifier.h). listen() makes *fd
  * readable when this node (0: all nodes) is notified; -1 as *fd: only polling helps. heard()
  * consumes what has arrived: 1 if there was anything, -1 if the connection is lost. notify()
- * notifies the listeners of each target. */
+ * notifies the listeners of each target. lock_for_life() takes a lock that lasts as long as this
+ * session, by which other nodes see that this one has died; *server: since when the server runs, in
+ * us, which is another number after a restart; 0: there is no such lock. NULL: the database has no
+ * sessions. */
 typedef struct db_channel {
     pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
     int (*heard)(db_conn *c);
     pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
+    pawl_code (*lock_for_life)(db_conn *c, int64_t node, int64_t *server, error *err);
 } db_channel;
 
 /* Transactions that pawl and the application share. */

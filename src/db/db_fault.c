@@ -327,6 +327,12 @@ static pawl_code notify(db_conn *c, const int64_t *targets, size_t count, error 
     return inner->driver->channel.notify(inner, targets, count, err);
 }
 
+static pawl_code lock_for_life(db_conn *c, int64_t node, int64_t *server, error *err)
+{
+    db_conn *inner = conn_of(c)->inner;
+    return inner->driver->channel.lock_for_life(inner, node, server, err);
+}
+
 static struct liveness_file *nodes(db *base)
 {
     return base->driver->promises & DB_FILE ? db_nodes(((fault_db *)base)->inner) : NULL;
@@ -397,6 +403,7 @@ db *db_fault_wrap(db *inner, db_fault *plan)
         .channel.listen = listen,
         .channel.heard = heard,
         .channel.notify = notify,
+        .channel.lock_for_life = inner->driver->channel.lock_for_life ? lock_for_life : NULL,
         .nodes = nodes,
         .prove = inner->driver->prove ? prove : NULL,
         .native = native,

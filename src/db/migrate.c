@@ -28,6 +28,11 @@ static const db_sql NAME_HISTORY = {"INSERT INTO {meta} (name, number) VALUES ('
                                     " ON CONFLICT (name) DO NOTHING",
                                     "i"};
 
+/* The class of the nodes' advisory locks (docs/format.md): a positive number of 32 bits. */
+static const db_sql NAME_LOCKS = {"INSERT INTO {meta} (name, number) VALUES ('lock_class', $1)"
+                                  " ON CONFLICT (name) DO NOTHING",
+                                  "i"};
+
 static pawl_code foreign(error *err)
 {
     error_set(err, PAWL_FOREIGN, "the database has pawl tables that are not pawl's");
@@ -87,7 +92,10 @@ static pawl_code record(db_conn *c, const struct migration *m, error *err)
     pawl_code rc = db_run(c, &SET_VERSION, version, DB_COUNT(version), err);
     if (rc == PAWL_OK)
         rc = db_run(c, &NAME_DATABASE, name, DB_COUNT(name), err);
-    return rc == PAWL_OK ? db_run(c, &NAME_HISTORY, &history, 1, err) : rc;
+    const db_value locks = db_int(world_random() & INT32_MAX);
+    if (rc == PAWL_OK)
+        rc = db_run(c, &NAME_HISTORY, &history, 1, err);
+    return rc == PAWL_OK ? db_run(c, &NAME_LOCKS, &locks, 1, err) : rc;
 }
 
 static pawl_code apply(db_conn *c, const struct migration *m, error *err)

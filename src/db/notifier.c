@@ -22,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/thread.h"
 #include "db/batch.h"
 
@@ -45,9 +46,11 @@ struct notifier {
     int set; /* epoll: the bell, and the ear if there is one */
 
     /* Used only by the notifier's thread, or by the thread that polls by hand. */
-    db_conn *conn; /* NULL: lost */
-    int ear;       /* our copy of its descriptor; -1: there is nothing to hear */
-    int missed;    /* on_heard has to be called, whatever is heard */
+    db_conn *conn;    /* NULL: lost */
+    int ear;          /* our copy of its descriptor; -1: there is nothing to hear */
+    int missed;       /* on_heard has to be called, whatever is heard */
+    int locked;       /* the connection has the lock of the node */
+    forks_fd held[2]; /* `ear` and the descriptor behind it, as long as it is locked */
     int complained;
     int64_t retry_ns;
     int64_t retry_ms; /* kept until a new connection has been good for something */
@@ -156,8 +159,20 @@ static void count_sent(notifier *w, size_t count)
 
 /* ---- The connection ---- */
 
+/* The node tells others first that its lock is gone: these look for it. */
+static void lose_lock(notifier *w)
+{
+    if (!w->locked)
+        return;
+    w->locked = 0;
+    w->options.on_lock(w->options.on_lock_arg, 0);
+    forks_keep(&w->held[0]);
+    forks_keep(&w->held[1]);
+}
+
 static void disconnect(notifier *w)
 {
+    lose_lock(w);
     if (w->ear >= 0) {
         epoll_ctl(w->set, EPOLL_CTL_DEL, w->ear, NULL);
         close(w->ear);
@@ -185,6 +200,27 @@ static pawl_code open_ear(notifier *w, int fd, error *err)
     return PAWL_CANTOPEN;
 }
 
+/* A child of fork() has copies of the socket, and the server would take it for the node: they are
+ * closed there. */
+static pawl_code take_lock(notifier *w, int fd, error *err)
+{
+    int64_t server = 0;
+    const db_channel *channel = &w->conn->driver->channel;
+    if (!channel->lock_for_life || !w->options.on_lock || w->options.node == 0 || w->ear < 0)
+        return PAWL_OK;
+    pawl_code rc = channel->lock_for_life(w->conn, w->options.node, &server, err);
+    if (rc == PAWL_OK && server != 0) {
+        w->locked = 1;
+        forks_close(&w->held[0], w->ear); /* RULE A10-a-child-does-not-keep-the-lock-of-its-node */
+        forks_close(&w->held[1], fd);
+        w->options.on_lock(w->options.on_lock_arg, server);
+    } else {
+        LOG(&w->db->options.log, LOG_WARNING, "no-node-lock", LOG_NUM("node", w->options.node),
+            LOG_TEXT("code", pawl_code_name(rc)));
+    }
+    return batch_is_passing(rc) ? rc : PAWL_OK;
+}
+
 static pawl_code connect_and_listen(notifier *w, error *err)
 {
     int fd = -1;
@@ -193,6 +229,8 @@ static pawl_code connect_and_listen(notifier *w, error *err)
         rc = w->conn->driver->channel.listen(w->conn, w->options.node, &fd, err);
     if (rc == PAWL_OK)
         rc = open_ear(w, fd, err);
+    if (rc == PAWL_OK)
+        rc = take_lock(w, fd, err);
     if (rc != PAWL_OK) {
         disconnect(w);
         return rc;
@@ -212,9 +250,9 @@ static void schedule_reconnect(notifier *w)
 
 static void drop_connection(notifier *w, const error *err)
 {
+    disconnect(w);
     LOG(&w->db->options.log, LOG_WARNING, "waker-lost",
         LOG_TEXT("code", pawl_code_name(err->code)));
-    disconnect(w);
     schedule_reconnect(w);
 }
 
@@ -454,7 +492,7 @@ void notifier_close(notifier *w)
     if (w->pid != getpid()) {
         close(w->bell);
         close(w->set);
-        if (w->ear >= 0)
+        if (w->ear >= 0 && !w->locked) /* otherwise it was closed when the child began */
             close(w->ear);
         free(w);
         return;

@@ -30,6 +30,12 @@ typedef struct notifier_options {
      * NULL: not called. */
     void (*on_heard)(void *arg);
     void *on_heard_arg;
+
+    /* Called, in the same way, when the connection has the lock by which other nodes see that this
+     * one has died (db_channel.lock_for_life), and with 0 as soon as it is lost. NULL: the lock is
+     * not taken. */
+    void (*on_lock)(void *arg, int64_t server);
+    void *on_lock_arg;
 } notifier_options;
 
 typedef struct notifier_stats {

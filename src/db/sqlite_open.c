@@ -356,6 +356,7 @@ const db_macro SQLITE_MACROS[] = {
     {"REAL", "REAL"},
     {"BYTES", "BLOB"},
     {"BUSY", ""},
+    {"UNLOGGED", ""},
     {"LOCK_SHARED", ""},
     {"XACT", "0"},
     {"FEED_AT", "pos"},
@@ -364,6 +365,8 @@ const db_macro SQLITE_MACROS[] = {
     {"OUR_TABLES",
      "(SELECT substr(name, 6) AS name, type FROM sqlite_master WHERE substr(lower(name), "
      "1, 5) = 'pawl_')"},
+    {"SERVER_STARTED", "0"},
+    {"NODE_LOCKS", "(SELECT 0 AS class, 0 AS node WHERE 1 = 0)"},
     {"RUN_LOCKERS", "(SELECT 0 AS run, 0 AS process, 0 AS since WHERE 1 = 0)"},
     {NULL, NULL},
 };

@@ -27,6 +27,11 @@ enum {
     PG_WITNESSES = 16, /* at most asked for by one transaction; see pg_proof.c */
 };
 
+/* SQL for when the server was started, in microseconds since 1970. */
+#define PG_SERVER_STARTED                                                                          \
+    "CAST(extract(epoch FROM pg_catalog.pg_postmaster_start_time())"                               \
+    " OPERATOR(pg_catalog.*) 1000000 AS bigint)"
+
 /* A ring that was not used for so long may be swept away by another engine. */
 #define PG_RING_FRESH_MS (INT64_C(12) * 3600 * 1000)
 
@@ -287,12 +292,13 @@ PGresult *pg_borrowed_result(pg_conn *c, const pg_stmt *s, const pg_params *p, e
 pawl_code pg_lend(db_conn *c, void **native, error *err);
 pawl_code pg_take_back(db_conn *c, error *err);
 
-/* ---- Batches (pg_batch.c), notifications (pg_wake.c) ---- */
+/* ---- Batches (pg_batch.c), notifications (pg_wake.c), the node's lock (pg_node_lock.c) ---- */
 
 batch_result pg_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err);
 
 pawl_code pg_listen(db_conn *c, int64_t node, int *fd, error *err);
 int pg_heard(db_conn *c);
 pawl_code pg_notify(db_conn *c, const int64_t *targets, size_t count, error *err);
+pawl_code pg_lock_for_life(db_conn *c, int64_t node, int64_t *server, error *err);
 
 #endif

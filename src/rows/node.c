@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "db/batch.h"
 #include "db/liveness_file.h"
 #include "db/world.h"
 
@@ -30,6 +31,13 @@ static const db_sql BEAT = {
     " (SELECT 1 FROM {nodes} n WHERE n.node = $1 AND n.closed = 0 AND n.token = $3)"
     " RETURNING at",
     "iiit"};
+
+/* A sign is written with a heartbeat: while that is the same the sign is, too. */
+static const db_sql SIGN = {"INSERT INTO {signs} (node, started) VALUES ($1, $2)"
+                            " ON CONFLICT (node) DO UPDATE SET started = excluded.started",
+                            "ii"};
+
+static const db_sql NO_SIGN = {"DELETE FROM {signs} WHERE node = $1", "i"};
 
 static const db_sql OPEN = {"SELECT DISTINCT node FROM {nodes} WHERE closed = 0 AND node <> $1"
                             " AND node > $2 ORDER BY node",
@@ -204,7 +212,14 @@ static pawl_code end_beat(db_conn *c, error *err)
     return rc;
 }
 
-static pawl_code write_beat(const node *n, db_conn *c, int64_t now, error *err)
+static pawl_code write_sign(const node *n, db_conn *c, error *err)
+{
+    const db_value values[] = {db_int(n->id), db_int(n->sign)};
+    /* RULE A1-a-lost-lock-takes-the-sign-away */
+    return n->sign ? db_run(c, &SIGN, values, 2, err) : db_run(c, &NO_SIGN, values, 1, err);
+}
+
+static pawl_code write_beat(const node *n, db_conn *c, int64_t now, int signs, error *err)
 {
     int64_t at;
     int found;
@@ -215,6 +230,8 @@ static pawl_code write_beat(const node *n, db_conn *c, int64_t now, error *err)
     if (rc != PAWL_OK)
         return rc;
     rc = db_number(c, &BEAT, values, DB_COUNT(values), &at, &found, err);
+    if (rc == PAWL_OK && found && signs)
+        rc = write_sign(n, c, err);
     if (rc == PAWL_OK && found)
         return end_beat(c, err);
     db_rollback(c);
@@ -234,6 +251,28 @@ static int is_late(const node *n, int64_t now)
     return now - n->beat_ms > n->claim_ms / 2;
 }
 
+int node_may_judge(const node *n, int64_t now_ms)
+{
+    return !is_late(n, now_ms) && now_ms >= n->believe_ms;
+}
+
+void node_tell_lock(node *n, int64_t server)
+{
+    n->sign = server;
+    n->sign_differs = 1;
+}
+
+/* A sign that cannot be written does not keep the heartbeat from others. */
+static pawl_code write_both(node *n, db_conn *c, int64_t now, error *err)
+{
+    pawl_code rc = write_beat(n, c, now, n->sign_differs, err);
+    if (rc == PAWL_OK)
+        n->sign_differs = 0;
+    if (rc == PAWL_OK || rc == PAWL_FENCED || !n->sign_differs || batch_is_passing(rc))
+        return rc;
+    return write_beat(n, c, now, 0, err);
+}
+
 pawl_code node_beat(node *n, db_conn *c, error *err)
 {
     assert(n->id);
@@ -243,7 +282,7 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     if (rc != PAWL_OK)
         return rc;
     int64_t now = db_clock_now_ms(n->clock);
-    rc = write_beat(n, c, now, err); /* RULE A1-a-node-that-stood-still-asks-its-row */
+    rc = write_both(n, c, now, err); /* RULE A1-a-node-that-stood-still-asks-its-row */
     if (rc != PAWL_OK)
         return rc;
     if (is_late(n, now))
@@ -313,7 +352,7 @@ pawl_code node_find_silent(node *n, db_conn *c, node_list *out, error *err)
         return find_unlocked(n, c, out, err);
     pawl_code rc = db_clock_measure(n->clock, c, err);
     int64_t now = db_clock_now_ms(n->clock);
-    if (rc != PAWL_OK || is_late(n, now) || now < n->believe_ms)
+    if (rc != PAWL_OK || !node_may_judge(n, now))
         return rc;
     const db_value values[] = {db_int(n->id), db_int(now - n->claim_ms)};
     return read_nodes(c, &SILENT, values, DB_COUNT(values), out, err);
@@ -344,11 +383,13 @@ int node_is_closed(db_conn *c, int64_t id, int *resigned)
 /* ---- Closing ---- */
 
 /* Deletes the heartbeat row of a node that is closed, so that the node notices it even if it has
- * nothing to commit, and its offers, since it will not drive these workflows. */
+ * nothing to commit; its sign; and its offers, since it will not drive these workflows. The
+ * heartbeat is first, as in write_beat(): transactions that lock both rows do so in one order. */
 static void add_silence(unit *u, int64_t id)
 {
     const db_value values[] = {db_int(id)};
     unit_write(u, &NO_BEAT, unit_key("beats", id), values, DB_COUNT(values));
+    unit_write(u, &NO_SIGN, unit_key("signs", id), values, DB_COUNT(values));
     unit_write(u, &NO_OFFERS, unit_key("offers", id), values, DB_COUNT(values));
 }
 
@@ -368,7 +409,7 @@ int node_add_close(unit *u, int64_t id)
 /* Ends the server's sessions of a node before it is closed: a session that was receiving a
  * statement when its node stopped waits for the rest without a time-out of the server, and keeps
  * its locks. */
-static void evict(db *d, int64_t id)
+void node_evict(db *d, int64_t id)
 {
     db_conn *c;
     if (!d->driver->evict || db_connect(d, DB_READER, &c, NULL) != PAWL_OK)
@@ -405,7 +446,7 @@ void node_close_own(const node *n, committer *k)
 
 pawl_code node_close(committer *k, int64_t id, error *err)
 {
-    evict(committer_connection(k)->db, id);
+    node_evict(committer_connection(k)->db, id);
     return close_node(k, id, BY_OTHERS, err);
 }
 
@@ -422,7 +463,7 @@ pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err)
         const db_value values[] = {db_int(id), db_int(db_clock_now_ms(n->clock) - n->claim_ms)};
         unit_guard(u, &STILL_SILENT, "silent", unit_key("beats", id), values, DB_COUNT(values));
         add_close(u, id, BY_OTHERS);
-        evict(committer_connection(k)->db, id);
+        node_evict(committer_connection(k)->db, id);
         u->lock_ms = NODE_LOOP_LOCK_MS;
         rc = node_commit(k, u, "close a node", err);
     }

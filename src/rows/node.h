@@ -35,6 +35,10 @@ typedef struct node {
     int64_t claim_ms;           /* a node that is silent for longer counts as dead */
     _Atomic int64_t beat_ms;    /* its last heartbeat, in the database's time */
     _Atomic int64_t believe_ms; /* it takes over from silent nodes from this time on */
+    int64_t
+        sign; /* when the server was started that has its lock; 0: it has none. This is in its row
+                     of {signs} as soon as the next heartbeat is written, if … */
+    int sign_differs;             /* … this is set */
     _Atomic(const char *) unable; /* what the node cannot do for lack of connections, a literal that
                                      its heartbeat tells others; NULL: nothing */
 } node;
@@ -55,6 +59,14 @@ void node_leave(node *n);
  * PAWL_FENCED: the node was closed; PAWL_REWOUND: the database was rewound. After any other error
  * it may be tried again. */
 pawl_code node_beat(node *n, db_conn *c, error *err);
+
+/* The node has a lock of the server that was started then, or with 0 has lost it: to be said by the
+ * next heartbeat. Called by the thread that calls node_beat(). */
+void node_tell_lock(node *n, int64_t server);
+
+/* 1: the node may judge whether others are silent. 0: its own heartbeats had a gap, so that there
+ * may have been an outage of the database. */
+int node_may_judge(const node *n, int64_t now_ms);
 
 /* After a rewind: closes the rows that this node had, if they exist and are still its own, so that
  * other nodes can claim its runs at once, as the database has them now. */
@@ -97,6 +109,13 @@ pawl_code node_close(committer *k, int64_t id, error *err);
  * has sent a heartbeat since. */
 pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err);
 
+/* Parts of these, for closing a node because of something else. node_evict() comes first: it ends
+ * the server's sessions of a node that hold its rows locked. node_add_close() adds node_close() to
+ * a unit, as a guard, "open": the node exists and is not closed; gives the number of the
+ * statement. */
+void node_evict(db *d, int64_t id);
+int node_add_close(unit *u, int64_t id);
+
 /* Closes this node itself, when none of its runs is being executed any more. If `runs` are all the
  * runs that it owns, they get no owner and its rows are deleted. Otherwise, or with NULL, other
  * nodes sweep up after it. */
@@ -123,11 +142,5 @@ void node_add_give_back(unit *u, int64_t id, const int64_t *runs, size_t count);
 
 /* Commits a unit about the rows of a node, and waits for it. */
 pawl_code node_commit(committer *k, unit *u, const char *doing, error *err);
-
-/* ---- For tests, which apply it between other units ---- */
-
-/* Adds node_close() to a unit, as a guard, "open": the node exists and is not closed. Gives the
- * number of the statement. */
-int node_add_close(unit *u, int64_t id);
 
 #endif
