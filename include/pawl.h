@@ -421,8 +421,10 @@ typedef struct pawl_options {
 
     /* How long a node on PostgreSQL may go without a heartbeat before other nodes take over its
      * runs. The heartbeat has a thread of its own, so that it goes on however long a work function
-     * takes. A node waits less long than this for locks and answers of the server. On SQLite a
-     * death shows at once, by a file lock. 0: 5000. */
+     * takes. A node waits less long than this for locks and answers of the server. The death of a
+     * process shows sooner: on SQLite at once, by a file lock; on PostgreSQL within a second or so,
+     * by a lock of the server (not behind a pooler, and not where the whole machine is gone and the
+     * server still waits for it). 0: 5000. */
     int64_t claim_ms;
 
     /* How long work functions may go on after pawl_stop(), before pawl_serve() returns without

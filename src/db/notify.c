@@ -21,10 +21,12 @@ void notify_free(notify *n)
     pthread_mutex_destroy(&n->lock);
 }
 
-void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg), void *arg)
+void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg),
+                   void (*on_lock)(void *arg, int64_t server), void *arg)
 {
     n->loop = loop;
     n->on_heard = on_heard;
+    n->on_lock = on_lock;
     n->arg = arg;
 }
 
@@ -46,8 +48,12 @@ static void close_notifier(notify *n)
 
 static void open_notifier(notify *n, int64_t node)
 {
-    notifier_options o = {
-        .node = node, .by_hand = n->loop != NULL, .on_heard = heard, .on_heard_arg = n};
+    notifier_options o = {.node = node,
+                          .by_hand = n->loop != NULL,
+                          .on_heard = heard,
+                          .on_heard_arg = n,
+                          .on_lock = n->on_lock,
+                          .on_lock_arg = n->arg};
     error err = {0};
     pawl_code rc = notifier_open(&n->notifier, n->db, &o, &err);
     if (rc == PAWL_OK && n->loop && !loop_fds_add(n->loop, notifier_fd(n->notifier)))

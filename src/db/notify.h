@@ -14,6 +14,7 @@
 typedef struct notify {
     db *db;
     void (*on_heard)(void *arg); /* NULL: nothing is listened for, and nothing is opened */
+    void (*on_lock)(void *arg, int64_t server);
     void *arg;
     loop_fds *loop;       /* of an engine without threads, which is driven by its caller; or NULL */
     loop_hint changes;    /* the descriptor of pawl_changes_fd() */
@@ -25,10 +26,12 @@ typedef struct notify {
 void notify_init(notify *n, db *d);
 void notify_free(notify *n);
 
-/* Call this whenever another process has told something: from a thread of the notifier, or, if a
- * loop is given, from notify_poll(). The loop is called by the descriptor of the notifier. To be
- * set before the first notify_open(). */
-void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg), void *arg);
+/* Call on_heard whenever another process has told something: from a thread of the notifier, or, if
+ * a loop is given, from notify_poll(). The loop is called by the descriptor of the notifier.
+ * on_lock is for the lock of the node, as in notifier_options; it must not call notify. To be set
+ * before the first notify_open(). */
+void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg),
+                   void (*on_lock)(void *arg, int64_t server), void *arg);
 
 /* Hear others from now on: as this node, or with 0 as none in particular. */
 void notify_open(notify *n, int64_t node);

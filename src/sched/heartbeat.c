@@ -7,7 +7,16 @@
 
 #include "base/thread.h"
 #include "db/inflight_file.h"
+#include "rows/node_sign.h"
 #include "sched/sched_internal.h"
+
+enum {
+    HURRIES = 5,
+    HURRY_MS = 30,
+    JUDGES_AFTER_MS = 2000, /* longer than a notifier waits before it connects again */
+};
+
+static const int64_t NS_PER_MS = 1000000;
 
 void heartbeat_init(heartbeat *h)
 {
@@ -22,17 +31,40 @@ void heartbeat_free(heartbeat *h)
     pthread_cond_destroy(&h->cond);
 }
 
+/* When the next heartbeat is due. With the lock held. */
+static int64_t next_ns(sched *s)
+{
+    int64_t each = sched_look_ns(s);
+    if (s->heartbeat.server && each > SIGN_BEAT_MS * NS_PER_MS)
+        each = SIGN_BEAT_MS * NS_PER_MS; /* RULE A1-a-node-with-a-sign-beats-twice-a-second */
+    if (s->heartbeat.hurries)
+        each = HURRY_MS * NS_PER_MS;
+    return s->host->mono_ns(s->host) + each;
+}
+
 /* Waits until the next heartbeat is due. 0: the thread is to end. */
 static int wait_for_next(sched *s)
 {
     heartbeat *h = &s->heartbeat;
-    int64_t next = s->host->mono_ns(s->host) + sched_look_ns(s);
     pthread_mutex_lock(&h->lock);
-    while (!h->ends && !s->host->wait(s->host, &h->cond, &h->lock, next))
+    int64_t next = next_ns(s);
+    while (!h->ends && !h->changed && !s->host->wait(s->host, &h->cond, &h->lock, next))
         continue;
     int goes_on = !h->ends;
+    if (h->changed)
+        node_tell_lock(&s->node, h->server);
+    h->changed = 0;
     pthread_mutex_unlock(&h->lock);
     return goes_on;
+}
+
+/* A lost lock is told at once, within the time that other nodes leave between two looks. */
+static void count_hurry(sched *s, pawl_code rc)
+{
+    heartbeat *h = &s->heartbeat;
+    pthread_mutex_lock(&h->lock);
+    h->hurries = rc == PAWL_OK || h->hurries == 0 ? 0 : h->hurries - 1;
+    pthread_mutex_unlock(&h->lock);
 }
 
 /* The thread's function. When it finds the node closed it calls the driving thread, which then
@@ -44,6 +76,7 @@ static void *beat(void *arg)
         error err = {0};
         inflight_moved(s->quarantine.running, sched_now_ms(s));
         pawl_code rc = node_beat(&s->node, s->beats, &err);
+        count_hurry(s, rc);
         if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
             continue;
         atomic_store(&s->fenced, 1);
@@ -51,6 +84,30 @@ static void *beat(void *arg)
         break;
     }
     return NULL;
+}
+
+void heartbeat_locked(void *arg, int64_t server)
+{
+    sched *s = arg;
+    heartbeat *h = &s->heartbeat;
+    pthread_mutex_lock(&h->lock);
+    if (!server)
+        h->judges_ns = clock_deadline(s->host->mono_ns(s->host), JUDGES_AFTER_MS);
+    h->server = server;
+    h->changed = 1;
+    h->hurries = HURRIES;
+    pthread_cond_signal(&h->cond);
+    pthread_mutex_unlock(&h->lock);
+}
+
+int heartbeat_judges(sched *s)
+{
+    heartbeat *h = &s->heartbeat;
+    pthread_mutex_lock(&h->lock);
+    /* RULE A10-after-an-outage-no-node-is-dead-by-its-lock */
+    int judges = h->runs && h->server && s->host->mono_ns(s->host) >= h->judges_ns;
+    pthread_mutex_unlock(&h->lock);
+    return judges;
 }
 
 void heartbeat_start(sched *s)

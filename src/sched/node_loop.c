@@ -117,6 +117,15 @@ static pawl_code read_rows(sched *s, int64_t owner, due *list, error *err)
     return rc;
 }
 
+/* The next round is at this time at the latest. */
+static void look_again(sched *s, int64_t at_ns)
+{
+    pthread_mutex_lock(&s->lock);
+    if (at_ns < s->node_loop_ns)
+        s->node_loop_ns = at_ns;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* A run may become due before the next round, which is a second away: then the round is earlier.
  * But not earlier than LOOK_MS_MIN, since a round has its cost and the run may not be for this
  * node. */
@@ -129,11 +138,7 @@ static void read_next(sched *s)
     if (db_number(s->looks, &NEXT, &value, 1, &next, &found, &err) != PAWL_OK || !found ||
         next <= now)
         return;
-    int64_t at = clock_deadline(now_ns, next - now < LOOK_MS_MIN ? LOOK_MS_MIN : next - now);
-    pthread_mutex_lock(&s->lock);
-    if (at < s->node_loop_ns)
-        s->node_loop_ns = at;
-    pthread_mutex_unlock(&s->lock);
+    look_again(s, clock_deadline(now_ns, next - now < LOOK_MS_MIN ? LOOK_MS_MIN : next - now));
 }
 
 /* Is the run to be held because no node can drive it? While a live node has its workflow it is not:
@@ -397,6 +402,28 @@ static void close_silent_nodes(sched *s)
     }
 }
 
+/* Closes nodes that have died, as their locks say. If some may have, the next round is when that
+ * can be known. */
+static void close_dead_nodes(sched *s)
+{
+    error err = {0};
+    sign_looks *l = &s->sign_looks;
+    if (!heartbeat_judges(s)) {
+        *l = (sign_looks){0};
+        return;
+    }
+    if (node_sign_look(l, &s->node, s->looks, s->host->mono_ns(s->host), &err) != PAWL_OK)
+        return;
+    committer *k = committers_at(s->options.committers, 0);
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->at[i].dead && node_sign_close(&l->at[i], k, &err) == PAWL_OK)
+            LOG(&s->log, LOG_WARNING, "node-closed", LOG_NUM("node", l->at[i].node),
+                LOG_TEXT("so", "its session has ended"));
+    }
+    if (l->count > 0)
+        look_again(s, l->next_ns);
+}
+
 int node_loop_beat(sched *s)
 {
     error err = {0};
@@ -504,6 +531,7 @@ int64_t node_loop_look(sched *s)
         return 0;
     (void)world_look(s->looks, &err); /* RULE L8-a-new-history-is-heard-of */
     close_silent_nodes(s);
+    close_dead_nodes(s);
     quarantine_unmark(s);
     hold_rest(s);
     unit_retry_look(s); /* RULE L5-a-release-by-others-is-heard */

@@ -387,7 +387,7 @@ static void listen_to_others(sched *s)
     int by_hand = o->threads == 0;
     if (o->ignores_notifications || (by_hand && !o->has_heartbeat))
         return;
-    notify_listen(o->notify, by_hand ? &s->fds : NULL, run_queue_heard, s);
+    notify_listen(o->notify, by_hand ? &s->fds : NULL, run_queue_heard, heartbeat_locked, s);
 }
 
 pawl_code sched_open(sched **out, const sched_options *options, error *err)
@@ -564,6 +564,7 @@ void sched_leave(sched *s)
     pthread_mutex_unlock(&s->lock);
     s->walk = (hold_walk){0};
     s->sweep = (node_sweep){0};
+    s->sign_looks = (sign_looks){0};
     atomic_store(&s->fenced, 0);
 }
 

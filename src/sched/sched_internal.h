@@ -17,7 +17,7 @@
 #include "base/loop_fds.h"
 #include "base/map.h"
 #include "db/key_block.h"
-#include "rows/node.h"
+#include "rows/node_sign.h"
 #include "run/run.h"
 #include "sched/at_risk.h"
 #include "sched/dormant.h"
@@ -146,6 +146,7 @@ struct sched {
     /* Used by the node loop only. */
     hold_walk walk;
     node_sweep sweep;
+    sign_looks sign_looks; /* at the locks of other nodes */
     orphan_notes orphan_notes;
     chore_table chores;
     int64_t family_ns; /* when the family of `only` is looked for next */

@@ -60,6 +60,7 @@ typedef struct hop {
     int64_t asked; /* messages that the server answers with ReadyForQuery; … */
     int64_t ready; /* … and how many it has answered */
     int aged;      /* the version is made older */
+    int locks;     /* the client has asked for an advisory lock */
 } hop;
 
 struct proxy {
@@ -160,6 +161,8 @@ static void hop_handed_on(hop *h)
 static void client_message(proxy *p, hop *h, const wire_message *m)
 {
     slice all = {m->all, m->size};
+    if (m->type == 'P' && memmem(m->all, m->size, "advisory_lock", sizeof "advisory_lock" - 1))
+        h->locks = 1;
     if (wire_is_commit(m)) {
         p->counts.commits++;
         if (h->state == PASSING && p->nth > 0 && --p->nth == 0)
@@ -478,6 +481,23 @@ void proxy_cut(proxy *p)
         hop_end(p, &p->hops[i]);
     pthread_mutex_unlock(&p->mutex);
     wake(p);
+}
+
+int proxy_halve(proxy *p, int close_client)
+{
+    int count = 0;
+    pthread_mutex_lock(&p->mutex);
+    for (size_t i = 0; i < HOPS; i++) {
+        hop *h = &p->hops[i];
+        if (h->state != PASSING || !h->locks)
+            continue;
+        h->state = VANISHING;
+        close_side(close_client ? &h->client : &h->server);
+        count++;
+    }
+    pthread_mutex_unlock(&p->mutex);
+    wake(p);
+    return count;
 }
 
 void proxy_release(proxy *p)

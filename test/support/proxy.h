@@ -60,6 +60,11 @@ void proxy_age_version(proxy *p, int on);
 /* Close both sides of all connections; holes end by it. */
 void proxy_cut(proxy *p);
 
+/* Close one side, the client's or the server's, of each connection whose client has asked for an
+ * advisory lock. The other side hears nothing of it, and is not answered any more. Gives their
+ * number. */
+int proxy_halve(proxy *p, int close_client);
+
 /* Hand on the COMMIT that is held back by PROXY_LATE, and wait for what becomes of it. */
 void proxy_release(proxy *p);
 proxy_late proxy_wait_late(proxy *p);
