@@ -16,6 +16,7 @@
 #include "db/notifier.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -46,8 +47,8 @@ struct notifier {
     int set; /* epoll: the bell, and the ear if there is one */
 
     /* Used only by the notifier's thread, or by the thread that polls by hand. */
-    db_conn *conn;    /* NULL: lost */
-    int ear;          /* our copy of its descriptor; -1: there is nothing to hear */
+    db_conn *conn; /* NULL: lost */
+    int ear; /* our copy of its descriptor; -1: there is nothing to hear. Changed with the lock */
     int missed;       /* on_heard has to be called, whatever is heard */
     int locked;       /* the connection has the lock of the node */
     forks_fd held[2]; /* `ear` and the descriptor behind it, as long as it is locked */
@@ -174,9 +175,11 @@ static void disconnect(notifier *w)
 {
     lose_lock(w);
     if (w->ear >= 0) {
+        pthread_mutex_lock(&w->lock);
         epoll_ctl(w->set, EPOLL_CTL_DEL, w->ear, NULL);
         close(w->ear);
         w->ear = -1;
+        pthread_mutex_unlock(&w->lock);
     }
     db_disconnect(w->conn);
     w->conn = NULL;
@@ -192,7 +195,10 @@ static pawl_code open_ear(notifier *w, int fd, error *err)
 {
     if (fd < 0)
         return PAWL_OK;
-    w->ear = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int ear = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    pthread_mutex_lock(&w->lock);
+    w->ear = ear;
+    pthread_mutex_unlock(&w->lock);
     if (w->ear >= 0 && add_to_set(w, w->ear) == 0)
         return PAWL_OK;
     error_set(err, PAWL_CANTOPEN, "no descriptor is left to listen with");
@@ -381,6 +387,15 @@ static void *serve_notifications(void *arg)
         struct epoll_event ignored[2];
         (void)epoll_wait(w->set, ignored, 2, wait_ms(w, next));
     }
+}
+
+int notifier_has_session(notifier *w)
+{
+    pthread_mutex_lock(&w->lock);
+    struct pollfd p = {.fd = w->ear, .events = POLLRDHUP};
+    int has = w->ear >= 0 && poll(&p, 1, 0) == 0;
+    pthread_mutex_unlock(&w->lock);
+    return has;
 }
 
 int notifier_fd(const notifier *w)

@@ -57,6 +57,9 @@ void notifier_close(notifier *w);
  * it at any time, a unit's `done` too: it only marks the target. A node need not notify itself. */
 void notifier_tell(notifier *w, int64_t target);
 
+/* 1: the connection that hears has not been closed by the other side. Any thread, never blocks. */
+int notifier_has_session(notifier *w);
+
 /* ---- By hand; one thread at a time ---- */
 
 /* A descriptor that is readable when notifier_poll() should be called. It stays the same over

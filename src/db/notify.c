@@ -82,6 +82,15 @@ void notify_close(notify *n)
     pthread_mutex_unlock(&n->lock);
 }
 
+int notify_has_session(notify *n)
+{
+    if (pthread_mutex_trylock(&n->lock) != 0)
+        return 0;
+    int has = n->notifier && notifier_has_session(n->notifier);
+    pthread_mutex_unlock(&n->lock);
+    return has;
+}
+
 void notify_tell(notify *n)
 {
     pthread_mutex_lock(&n->lock);

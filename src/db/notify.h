@@ -37,6 +37,10 @@ void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg),
 void notify_open(notify *n, int64_t node);
 void notify_close(notify *n);
 
+/* 1: the session in which this node hears others is open, as far as this process can know. Never
+ * blocks: while the notifier is being opened the answer is 0. */
+int notify_has_session(notify *n);
+
 /* Tell all processes: there is a run without an owner, or a run has ended that they wait for. */
 void notify_tell(notify *n);
 

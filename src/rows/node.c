@@ -265,9 +265,13 @@ void node_tell_lock(node *n, int64_t server)
 /* A sign that cannot be written does not keep the heartbeat from others. */
 static pawl_code write_both(node *n, db_conn *c, int64_t now, error *err)
 {
+    if (n->sign_differs && n->sign)
+        atomic_store(&n->is_signed, 1);
     pawl_code rc = write_beat(n, c, now, n->sign_differs, err);
-    if (rc == PAWL_OK)
+    if (rc == PAWL_OK && n->sign_differs) {
         n->sign_differs = 0;
+        atomic_store(&n->is_signed, n->sign != 0);
+    }
     if (rc == PAWL_OK || rc == PAWL_FENCED || !n->sign_differs || batch_is_passing(rc))
         return rc;
     return write_beat(n, c, now, 0, err);

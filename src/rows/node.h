@@ -39,6 +39,7 @@ typedef struct node {
         sign; /* when the server was started that has its lock; 0: it has none. This is in its row
                      of {signs} as soon as the next heartbeat is written, if … */
     int sign_differs;             /* … this is set */
+    atomic_int is_signed;         /* there may be such a row */
     _Atomic(const char *) unable; /* what the node cannot do for lack of connections, a literal that
                                      its heartbeat tells others; NULL: nothing */
 } node;

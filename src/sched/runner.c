@@ -85,8 +85,13 @@ int sched_claim_is_good(sched *s)
 {
     if (!sched_is_open(s))
         return 0;
+    int64_t silent_ms = s->node.file ? 0 : sched_now_ms(s) - s->node.beat_ms;
     /* RULE C3-a-claim-is-looked-at-before-a-work-function-is-called */
-    return s->node.file || sched_now_ms(s) < s->node.beat_ms + s->node.claim_ms;
+    if (silent_ms >= s->node.claim_ms)
+        return 0;
+    /* RULE C3-a-node-that-may-be-dead-by-its-lock-begins-nothing */
+    return silent_ms < SIGN_SILENT_MS || !atomic_load(&s->node.is_signed) ||
+           notify_has_session(s->options.notify);
 }
 
 /* May a work function be begun? An engine that stops begins none. */

@@ -113,13 +113,18 @@ static int64_t signs(scene *v)
     return conf_number(v->looker.db, &COUNT, NULL, 0);
 }
 
+static void await_unlocked(scene *v)
+{
+    static const db_sql LOCKS = {"SELECT count(*) FROM {NODE_LOCKS} l WHERE l.node = $1", "i"};
+    TMP_AWAIT(conf_number(v->looker.db, &LOCKS, VALUES(db_int(v->other.node.id))) == 0);
+}
+
 /* The session with the lock ends; its node hears nothing of it. */
 static void lose_lock(scene *v)
 {
-    static const db_sql LOCKS = {"SELECT count(*) FROM {NODE_LOCKS} l WHERE l.node = $1", "i"};
     notifier_close(v->other.notifier);
     v->other.notifier = NULL;
-    TMP_AWAIT(conf_number(v->looker.db, &LOCKS, VALUES(db_int(v->other.node.id))) == 0);
+    await_unlocked(v);
 }
 
 static void pass_ms(scene *v, int64_t ms)
@@ -389,7 +394,8 @@ static void a_child_does_not_keep_the_lock(conf *c)
     tmp_kill(&dies);
     assert_true(*f->child > 0);
     assert_int_equal(kill(*f->child, 0), 0);
-    TMP_AWAIT(look_for(&v, 5 * SIGN_SILENT_MS) == DEAD);
+    await_unlocked(&v);
+    assert_int_equal(look_for(&v, 5 * SIGN_SILENT_MS), DEAD);
     kill(*f->child, SIGKILL);
     tmp_shared_free(f, sizeof *f + sizeof *f->node + sizeof *f->child);
     scene_close(&v);

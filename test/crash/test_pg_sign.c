@@ -24,7 +24,7 @@
 #include <pawl.h>
 
 #include "handle/handle.h"
-#include "rows/node_sign.h"
+#include "sched/sched_internal.h"
 #include "support/pgserver.h"
 #include "support/proxy.h"
 #include "support/scratch.h"
@@ -310,6 +310,34 @@ static void a_session_that_ends_at_one_side_closes_no_node(void **state)
     }
 }
 
+/* ---- A node that is cut off ---- */
+
+/* A live node that is cut off from the server may be closed by its lock, long before its lease is
+ * over. From then on it begins no work function, until it has sent a heartbeat. */
+static void a_node_that_is_cut_off_begins_nothing(void **state)
+{
+    char url[PGSERVER_URL];
+    fleet f;
+    (void)state;
+    fleet_begin(&f, "a node that is cut off");
+    proxy *p = proxy_start(f.server);
+    proxy_url(p, f.database, url);
+    add_member(&f, url, CLAIM_MS);
+    struct sched *s = handle_sched(f.members[0].p);
+    assert_true(sched_claim_is_good(s));
+    proxy_refuse(p, 1);
+    proxy_cut(p);
+    TMP_AWAIT(!sched_claim_is_good(s));
+    take_ms(SIGN_SILENT_MS);
+    assert_false(sched_claim_is_good(s));
+    proxy_refuse(p, 0);
+    TMP_AWAIT(sched_claim_is_good(s));
+    start_run(&f, f.members[0].p);
+    expect_all_alive(&f);
+    fleet_end(&f);
+    proxy_stop(p);
+}
+
 /* ---- Deaths ---- */
 
 typedef struct victim {
@@ -394,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_lock_that_is_kept_is_no_sign_of_life),
         cmocka_unit_test(a_session_that_ends_at_one_side_closes_no_node),
         cmocka_unit_test(a_session_that_hangs_closes_no_node),
+        cmocka_unit_test(a_node_that_is_cut_off_begins_nothing),
         cmocka_unit_test(resets_close_no_node),
         cmocka_unit_test(crashes_and_restarts_close_no_node),
     };
