@@ -10,6 +10,7 @@
 #include "pg/pg.h"
 
 /* Servers before 14 have no such setting. */
+/* RULE A1-an-idle-session-keeps-its-lock */
 static const char STAY[] = "SELECT set_config(name, '0', false) FROM pg_settings"
                            " WHERE name = 'idle_session_timeout'";
 

@@ -352,6 +352,33 @@ static void a_lock_that_is_taken_is_not_waited_for(conf *c)
     clock_fake_free(clock);
 }
 
+/* The session with the lock is idle for as long as no other node has anything to tell. */
+static void an_idle_session_keeps_its_lock(conf *c)
+{
+    static const db_sql SETTING = {
+        "SELECT setting::int FROM pg_settings WHERE name = 'idle_session_timeout'", ""};
+    char sql[160];
+    error err = {0};
+    if (pgserver_number(c->server, NULL, "SHOW server_version_num") < 140000)
+        skip();
+    db *d = conf_open(c, NULL);
+    int64_t server = 0;
+    snprintf(sql, sizeof sql, "ALTER DATABASE %s SET idle_session_timeout = 44000", c->database);
+    pgserver_exec(c->server, NULL, sql);
+    db_conn *waker = conf_connect(d, DB_WAKER), *other = conf_connect(d, DB_READER);
+    CONF_OK(waker->driver->channel.lock_for_life(waker, 77, &server, &err), &err);
+    assert_true(server > 0);
+    conf_begin(waker);
+    assert_int_equal(conf_number_on(waker, &SETTING, NULL, 0), 0);
+    db_rollback(waker);
+    conf_begin(other);
+    assert_int_equal(conf_number_on(other, &SETTING, NULL, 0), 44000);
+    db_rollback(other);
+    db_disconnect(other);
+    db_disconnect(waker);
+    db_close(d);
+}
+
 /* The process dies, and a child that it has forked lives on with copies of its sockets. */
 typedef struct family {
     const conf *conf;
@@ -500,6 +527,7 @@ static const conf_case CASES[] = {
     {"a node that was late itself judges none", a_node_that_was_late_itself_judges_none, 0},
     {"two sessions of a node share the lock", two_sessions_of_a_node_share_the_lock, 0},
     {"a lock that is taken is not waited for", a_lock_that_is_taken_is_not_waited_for, 0},
+    {"an idle session keeps its lock", an_idle_session_keeps_its_lock, 0},
     {"a child does not keep the lock", a_child_does_not_keep_the_lock, 0},
     {"a crash takes all signs", a_crash_takes_all_signs, 0},
     {"a restart makes signs old", a_restart_makes_signs_old, 0},
