@@ -1,5 +1,8 @@
-/* A linked list with linear search: it is short, unless the whole database stands still anyway. The
- * time of the next attempt is cached, since it is read far more often than the list changes. */
+/* Units that are set aside from the commit queue, because they wait for a row lock of a foreign
+ * transaction (aside.h; otherwise one locked row would block all behind it, head-of-line blocking).
+ * The list is linked and searched from its head, since it is short unless the whole database is
+ * locked. The time of the next attempt is cached, since it is read far more often than the list
+ * changes. */
 #include "db/aside.h"
 
 #include <assert.h>

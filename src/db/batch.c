@@ -212,10 +212,10 @@ static int must_give(const unit_stmt *s)
     return s->kind == UNIT_GUARD || s->kind == UNIT_CALL;
 }
 
-/* The change feed is written only once a reader has asked for it, which it does in a transaction
- * before or after this one. Where several transactions write at a time they would not see that in
- * time: there the feed is always written. If the row cannot be read the unit fails, since the
- * transaction may be gone. */
+/* Where one transaction writes at a time the change feed is written only while a reader has asked
+ * for it: the transaction of that request comes before this one or after it. Where several write at
+ * a time this transaction might miss the request, so there the feed is always written. If the row
+ * cannot be read the unit fails, since the transaction may be gone. */
 static pawl_code read_feed_switch(pass *p)
 {
     static const db_sql FEED = {"SELECT number FROM {meta} WHERE name = 'feed'", ""};

@@ -182,8 +182,9 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     return PAWL_OK;
 }
 
-/* In memory there is one handle for all: an open transaction on it is the application's only if no
- * thread of the engine is in one. */
+/* A database in memory has one sqlite3 handle, which the engine and the application share. If the
+ * mutex of the engine is free, no thread of the engine is in a transaction, so that an open
+ * transaction is the application's. */
 static pawl_code borrow(db *base, void *native, db_conn **out, error *err)
 {
     sqlite_db *d = (sqlite_db *)base;

@@ -160,8 +160,10 @@ int unit_found(unit *u, const db_sql *sql, const db_value *values, int count);
 int unit_try(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
 int unit_write(unit *u, const db_sql *sql, uint64_t key, const db_value *values, int count);
 
-/* Call a guest; a guest that gives nothing refuses the unit, by this name. It may take long, so
- * that such a unit goes to committers_apply() and nowhere else. Borrowed until the answer. */
+/* Adds a guest: a function of the user that is called inside the transaction of the unit. If it
+ * gives nothing, the unit is refused, and `name` is the name of the guard that refused it. It may
+ * take long, so that such a unit is handed to committers_apply() and never to committer_submit().
+ * `guest` has to live until the unit is answered. */
 int unit_call(unit *u, const char *name, unit_guest *guest);
 
 /* A write for the change feed: where one transaction writes at a time it is left out until a reader

@@ -160,8 +160,9 @@ static void write_words(const pg_conn *c, words *w)
     add_word(w, "client_encoding", "UTF8");
 }
 
-/* A connection that failed before anything was tried: libpq does not take what the URL says, and
- * would say which word, which may be part of a password. Asked only when the URL is new. */
+/* The error of a connection that failed before libpq tried to reach the server: libpq refuses the
+ * URL. Its own message is not passed on, since it quotes the word that it refuses, which may be a
+ * part of a password. libpq is asked for this only until the URL has worked once. */
 static pawl_code refuse_start(const pg_conn *c, const PGconn *native, const words *w, error *err)
 {
     if (!pg_db_of(c)->reached && PQpingParams(w->keys, w->values, 0) == PQPING_NO_ATTEMPT)

@@ -132,6 +132,8 @@ unit *journal_unit(pawl_run *run)
 static void write_row(pawl_run *run, const replay_row *row)
 {
     unit *u = journal_unit(run);
+    assert(row->seq > run->draft.seq);
+    run->draft.seq = row->seq;
     run_entry e = {
         .run = run->lease.run,
         .generation = row->generation,

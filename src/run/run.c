@@ -146,6 +146,7 @@ int run_warm(pawl_run *run, fiber_pool *pool)
     run->code.misused = 0;
     run->code.collects = 0;
     run->draft.handed_in = 0;
+    run->draft.seq = 0;
     run->draft.lines = NULL;
     run->code.line = (run_spot){0, 0};
     run->code.end = (run_result){.phase = PHASE_LIVE};

@@ -294,8 +294,9 @@ static pawl_code walk_page(sched *s, claim **list, size_t *count, error *err)
     while ((step = db_next(stmt, err)) == DB_ROW) {
         rows++;
         w->after = db_column(stmt, 0).i;
-        claim *c = claim_waits(s, w->after) ? NULL : claim_read(s, stmt); /* a run that is here is
-                                                                               about to leave */
+        /* A run that is in this node's memory is passed over: its runner is about to give it
+         * back. */
+        claim *c = claim_waits(s, w->after) ? NULL : claim_read(s, stmt);
         if (c && claim_is_meant(s, c) && hold_ends_here(s, c))
             list[(*count)++] = c;
         else if (c)

@@ -299,9 +299,9 @@ static int64_t claim_one(sched *s)
     " UNION SELECT c.run FROM {runs} c, family f WHERE c.parent = f.run"                           \
     " AND c.phase IN ({LIVE}, {FAILING}))"
 
-/* The run of pawl_finish(), its children, and theirs, while they wait for something: no other node
- * wakes them, and they must be in memory here for their own children to be driven. Runs of the
- * family that are due are claimed anyway. */
+/* Members of the family of pawl_finish() that have no live owner and wait for something: they are
+ * not due, so that claim_due() does not find them. This node claims them nevertheless, since what
+ * they wait for is done in this process, and the end of a child has to reach its parent here. */
 static const db_sql FAMILY = {
     FAMILY_KEYS " SELECT " CLAIM_COLUMNS " FROM family f JOIN {runs} r ON r.run = f.run"
                 " WHERE r.owner <> $3 AND r.phase IN ({LIVE}, {FAILING}) AND r.held = 0"

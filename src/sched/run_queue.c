@@ -107,8 +107,8 @@ void run_queue_sleep(sched *s, pawl_run *run, int64_t due_ms)
     /* RULE L2-of-those-due-at-one-moment-neighbours-come-together */
     run->slot->timer.rank = run->lease.run;
     if (!heap_put(&s->heap, &run->slot->timer, run, due_ms)) {
-        run_queue_ready(s, run); /* memory is out: the run looks at the clock too often, which is
-                                    not wrong */
+        /* Memory is out. The run goes on at once, finds that it is not due, and sleeps again. */
+        run_queue_ready(s, run);
         return;
     }
     for (int i = 0; run->slot->timer.place == 1 && i < s->thread_count; i++) {

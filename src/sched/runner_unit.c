@@ -56,6 +56,7 @@ int runner_hand_in(pawl_run *run)
     sched *s = run->host->sched;
     unit *u = run->draft.unit;
     assert(run->slot->place == PLACE_IN_HAND && run->lease.owner != 0 && run->lease.fence > 0);
+    assert(u->arena == run->draft.arena);
     u->submitter = &run->draft.submitter;
     u->class = UNIT_OF_RUN;
     u->done = answered;
