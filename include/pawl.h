@@ -155,11 +155,13 @@
  * now and then and extrapolates by its monotonic clock. Nothing ends early: a sleep, a time-out, a
  * delay, a deadline or the pause before the next attempt is due at a recorded instant, which is
  * rounded up. If the clock is set back, the instant comes later, by as much. If the clock is set
- * forward, the instant comes earlier, by as much, but for one case: a duration that began in this
- * process takes its time by the monotonic clock as long as its run is in memory (warm_bytes). A
- * duration of another process, or of a run that is replayed, ends at its instant. pawl_now() never
- * goes back within a run. The time limit of an attempt is measured by the monotonic clock, which
- * setting the time does not change.
+ * forward, the instant comes earlier, by as much, but for these: a pawl_sleep(), the time-out of a
+ * pawl_receive(), the pause before the next attempt, and the pause and the time-out of a
+ * pawl_until(), with their later forms, take their time by the monotonic clock if they began in
+ * this process, as long as the run is in memory (warm_bytes). Those of another process, or of a run
+ * that was replayed since, end at their instants, and so do overall_ms, the delay and the deadline
+ * of a start, and pawl_sleep_until(). pawl_now() never goes back within a run. The time limit of an
+ * attempt is measured by the monotonic clock, which setting the time does not change.
  *
  * OPTIONS.  Every options struct begins with its size, which the macro fills in:
  * PAWL_CALL(.attempts = 5). In C++: pawl_call_options o = {}; o.size = sizeof o; o.attempts = 5.
@@ -188,8 +190,8 @@
  * DURABLE.  What the comment of a call lists under "Durable" is synced to disk when the call
  * returns PAWL_OK.
  *
- * The library never writes to stdout or stderr, never exits, and installs no signal handlers; its
- * threads block all signals.
+ * The library never writes to stdout or stderr, never exits (but for FORK), and installs no signal
+ * handlers; its threads block all signals.
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -608,11 +610,12 @@ PAWL_API int pawl_fd(pawl *p);
 PAWL_API int pawl_timeout(pawl *p);
 
 /* Drive one run, over all its generations, with the children it waits for, until it has ended; no
- * other run is claimed. The workflow function and its steps run in the calling thread, and so do
- * later forms of steps, one after the other, while the run waits. If another live node owns the
- * run, pawl_finish() waits for that node. It answers as pawl_wait() does. On TIMEOUT, and after
- * pawl_stop() (CLOSED), the results of functions that have returned are recorded and the claim is
- * given back, so that a loop around this call gets further each time. */
+ * other run is claimed. The workflow function runs in the calling thread, and so do its work
+ * functions, those of later forms one after the other while the run waits. With work_threads they
+ * run on these threads, but for pawl_transact(). If another live node owns the run, pawl_finish()
+ * waits for that node. It answers as pawl_wait() does. On TIMEOUT, and after pawl_stop() (CLOSED),
+ * the results of functions that have returned are recorded and the claim is given back, so that a
+ * loop around this call gets further each time. */
 PAWL_API pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
 
 /* ==== Clients ==================================================================================
@@ -857,7 +860,8 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workfl
  *
  * The _later form of an op starts it and gives a future at once; it never leaves. A future belongs
  * to its run and is freed with it; a future of another run is a wrong argument. The work function
- * of pawl_step_later() is called on another thread of this process. */
+ * of such a step, call or until is called on another thread of this process; where pawl_finish() or
+ * pawl_poll() drives without work_threads, on the calling thread, while the run waits. */
 PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
                                       const char *input, const pawl_call_options *options);
 PAWL_API pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
@@ -1241,9 +1245,12 @@ PAWL_API pawl_code pawl_why(pawl *p, const char *id, char **out);
  * keeps the generation: unlike after a redrive, interrupted work is tried again with the same
  * pawl_work_key().
  *
- * If the database refuses to record a result, the node keeps the result in memory and tries again
- * for some seconds, while all other runs go on. Then the run is held, and stays with that node. A
- * release makes the node try again to record it, and so does a cancel, or a deadline that passes.
+ * If the database does not take the record of a result, the node keeps the result in memory, and
+ * all other runs go on. What breaks a rule of the database (DATA: a constraint, a trigger, a type)
+ * holds the run at once, another failure that may stay (DENIED, CORRUPT, an unknown one) after some
+ * seconds; the run stays with that node. FULL, IO, BUSY and their like never hold a run: the node
+ * tries again, with pauses of 30 seconds at most. Where a run is held for its record, a release
+ * makes the node try again, and so does a cancel, or a deadline that passes.
  *
  * Errors of both: NOTFOUND, ENDED. Durable: the hold, the release. */
 PAWL_API pawl_code pawl_hold(pawl *p, const char *id, const char *reason);

@@ -139,20 +139,37 @@ void call_put_off(call *c, int64_t at_ms)
     map_put(&run->untils, (uint64_t)c->future->op, (void *)(intptr_t)at_ms); // NOLINT
 }
 
+/* What is left of the time of an until. 0: it is over. */
+static int64_t until_left(const call *c)
+{
+    const pawl_run *run = c->future->run;
+    int64_t now = host_now_ms(run->host), up = host_up_ms(run->host);
+    int64_t left = now >= c->end_ms ? 0 : c->end_ms - up, rest = future_rest_until(run, c->end_ns);
+    return left > rest ? left : rest; /* RULE C2-an-until-takes-its-time-whatever-the-date-is */
+}
+
+static void rest_until(call *c, int64_t ms)
+{
+    pawl_run *run = c->future->run;
+    /* RULE C2-so-does-the-pause-of-an-until */
+    c->future->not_before_ns = future_not_before(run, ms);
+    call_put_off(c, host_up_ms(run->host) + ms);
+}
+
 /* Records the end of an until, or that it is tried once more. What earlier attempts gave is not
  * recorded. */
 static void until_ended(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
-    int64_t now = host_now_ms(run->host), up = host_up_ms(run->host), op = c->future->op;
+    int64_t left = until_left(c), op = c->future->op;
     if (!w->failed && !is_nothing(w->value))
         journal_arrive(run, OP_DONE, op, slice_of(w->value));
     else if (w->failed && w->permanent)
         journal_arrive(run, OP_FAILED, op, call_error(run, w, -1));
-    else if (now >= c->end_ms)
+    else if (left <= 0)
         journal_arrive(run, OP_DONE, op, SLICE_LIT("null"));
     else
-        call_put_off(c, c->end_ms - up < c->every_ms ? c->end_ms : up + c->every_ms);
+        rest_until(c, left < c->every_ms ? left : c->every_ms);
 }
 
 /* A compensation that fails for good must not be forgotten: the run is held for an operator. */

@@ -27,6 +27,7 @@ typedef struct call {
     int listed;       /* the call is in one of the lists, perhaps without being due any more */
     int64_t every_ms; /* of an until: the pause between two attempts */
     int64_t end_ms;   /* of an until: when it ends */
+    int64_t end_ns;   /* future_not_before() of that; 0: this process has not begun it */
     int64_t rests_ns; /* future_not_before() of the next attempt; 0: this process has begun no pause
                        */
     int is_undone;    /* the call will be undone: only the end of this attempt is waited for */

@@ -55,13 +55,18 @@ int64_t future_not_before(const pawl_run *run, int64_t ms)
     return clock_deadline(clock->mono_ns(clock), ms);
 }
 
-int64_t future_rest_ms(const pawl_future *f)
+int64_t future_rest_until(const pawl_run *run, int64_t not_before_ns)
 {
     const int64_t ns_per_ms = 1000000;
-    clock_source *clock = f->run->host->clock;
-    int64_t left_ns = f->not_before_ns ? f->not_before_ns - clock->mono_ns(clock) : 0;
+    clock_source *clock = run->host->clock;
+    int64_t left_ns = not_before_ns ? not_before_ns - clock->mono_ns(clock) : 0;
     /* RULE C2-a-duration-takes-its-time-whatever-the-date-is */
     return left_ns > 0 ? left_ns / ns_per_ms + (left_ns % ns_per_ms != 0) : 0;
+}
+
+int64_t future_rest_ms(const pawl_future *f)
+{
+    return future_rest_until(f->run, f->not_before_ns);
 }
 
 void future_release(pawl_future *f)

@@ -91,6 +91,7 @@ int64_t future_not_before(const pawl_run *run, int64_t ms);
 
 /* 0: the monotonic clock lets the future be due; otherwise how long that takes, rounded up. */
 int64_t future_rest_ms(const pawl_future *f);
+int64_t future_rest_until(const pawl_run *run, int64_t not_before_ns);
 
 /* Frees a future that is not needed any more, and that no other future is made of. */
 void future_release(pawl_future *f);

@@ -196,6 +196,7 @@ static pawl_future *start_until(pawl_run *run, call *c, int64_t every_ms, int64_
     if (journal_op(run, OP_UNTIL, name, &row) == REPLAY_NEW) {
         int64_t now = host_up_ms(run->host);
         c->end_ms = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
+        c->end_ns = future_not_before(run, timeout_ms);
         op = journal_record(run, OP_UNTIL, name, run_number(run, c->end_ms));
     } else {
         op = row->seq;

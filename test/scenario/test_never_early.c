@@ -21,7 +21,7 @@
 #include "support/conf.h"
 #include "support/engine_fixture.h"
 
-enum { RUNS = 200, ROUNDS = 12, LONGEST_MS = 50, ATTEMPTS = 3, DEADLINE_MS = 500 };
+enum { RUNS = 200, ROUNDS = 12, LONGEST_MS = 50, ATTEMPTS = 3, DEADLINE_MS = 500, ASKS = 3 };
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -147,6 +147,8 @@ static void set_forward(watch *w, int64_t by_ms)
         continue;
 }
 
+static const char *asking(pawl_run *run, const char *input);
+
 /* The host's clock is set forward by an hour as soon as the run waits. */
 static const char *surprised(pawl_run *run, const char *input)
 {
@@ -179,7 +181,7 @@ static watch *open_watch(conf *c, const char *name, pawl_workflow_fn *fn)
     watch *w = calloc(1, sizeof *w);
     assert_non_null(w);
     pawl_hooks hooks = {.size = sizeof hooks, .now_ms = host_ms, .arg = w};
-    const pawl_hooks *clock_is_set = fn == surprised ? &hooks : NULL;
+    const pawl_hooks *clock_is_set = fn == surprised || fn == asking ? &hooks : NULL;
     assert_int_equal(pawl_open(&w->p, c->url, PAWL_OPTIONS(.threads = 4, .hooks = clock_is_set)),
                      PAWL_OK);
     assert_int_equal(pawl_register_workflow(w->p, name, fn, PAWL_WORKFLOW(.arg = w)), PAWL_OK);
@@ -304,6 +306,51 @@ static void a_clock_that_is_set(conf *c)
     side_by_side(c, "surprised", surprised, RUNS);
 }
 
+/* The same for the pause and the time-out of an until; the last pause ends with the time-out. Each
+ * call sets the clock forward by another hour. */
+static const char *ask(pawl_work *work, const char *input)
+{
+    watch *w = pawl_work_arg(work);
+    int64_t n = pawl_get_int(input, "", 0);
+    int is_last = mono_ns() >= w->began_ns[n][0] + ASKS * LONGEST_MS * NS_PER_MS;
+    if (w->began_ns[n][1] && !is_last)
+        end(w, w->began_ns[n][1], LONGEST_MS);
+    atomic_store(&w->began_ns[n][1], mono_ns());
+    atomic_fetch_add(&w->set_ms, PAWL_HOURS(1));
+    return "null";
+}
+
+static const char *asking(pawl_run *run, const char *input)
+{
+    watch *w = pawl_arg(run);
+    int64_t n = pawl_get_int(input, "", 0);
+    begin(&w->began_ns[n][0]);
+    if (n % 2)
+        pawl_until(run, "ask", ask, input, LONGEST_MS, ASKS * LONGEST_MS);
+    else
+        pawl_await(run, pawl_until_later(run, "ask", ask, input, LONGEST_MS, ASKS * LONGEST_MS));
+    end(w, w->began_ns[n][0], ASKS * LONGEST_MS);
+    return input;
+}
+
+static void an_until(conf *c)
+{
+    enum { SOME = 20 };
+    char id[SOME][32], input[16];
+    if (!FIXTURE_WARM) /* a run that is replayed goes by the date */
+        skip();
+    watch *w = open_watch(c, "asking", asking);
+    assert_int_equal(pawl_register_work(w->p, "ask", ask, PAWL_WORK(.arg = w)), PAWL_OK);
+    for (int n = 0; n < SOME; n++) {
+        snprintf(id[n], sizeof id[n], "run-%d", n);
+        snprintf(input, sizeof input, "%d", n);
+        assert_int_equal(pawl_start(w->p, "asking", id[n], input, NULL), PAWL_OK);
+    }
+    for (int n = 0; n < SOME; n++)
+        wait_for_run(w, id[n], PAWL_OK);
+    close_watch(w, SOME);
+}
+
 int main(void)
 {
     static const conf_case cases[] = {
@@ -314,6 +361,7 @@ int main(void)
         {"a delayed start is not early", a_delayed_start, 0},
         {"a deadline is not early", a_deadline, 0},
         {"a clock that is set forward ends no duration of this process", a_clock_that_is_set, 0},
+        {"nor the pause and the time-out of an until", an_until, 0},
     };
     return conf_run(cases, CONF_COUNT(cases));
 }
