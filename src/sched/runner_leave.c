@@ -32,6 +32,16 @@ int runner_is_to_be_held(const pawl_run *run)
            run->code.end.trouble != PAWL_NOMEM;
 }
 
+/* A function that was left inside of its journal, because it does not follow that any more, has no
+ * place where a result could be recorded: the result goes with the hold, and the log tells of it. */
+static void tell_dropped(pawl_run *run)
+{
+    if (jobs_returned(run) || run->attempt.saved) /* RULE L6-results-that-a-hold-drops-are-told */
+        LOG(&run->host->sched->log, LOG_WARNING, "results-dropped", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", "the code does not follow the journal, so what has returned could not"
+                            " be recorded; it is executed again"));
+}
+
 /* Jobs of the run that have begun are waited for, the results of those that have returned are
  * recorded and committed, and only then is the run given back. At a stop workers_stop() has waited
  * for the jobs, and sched_leave() gives all runs back. 1: the fiber is to be resumed, to record
@@ -52,6 +62,7 @@ int runner_leave(pawl_run *run)
         return 1;
     }
     if (held) {
+        tell_dropped(run);
         run->code.want = WANT_END;
         runner_end_turn(run);
     } else if (waits) {

@@ -20,8 +20,9 @@
 #include "support/served_fixture.h"
 
 /* Numbers of the fixture: how often the memory is still not there, how often it was asked for,
- * lines of the log at its beginning and its end; 1: the work at the gate may return. */
-enum { LACKING, ASKED, OUT, AGAIN, GATE };
+ * lines of the log at its beginning and its end; 1: the work at the gate may return; lines about
+ * results that were dropped. */
+enum { LACKING, ASKED, OUT, AGAIN, GATE, DROPPED };
 
 /* tidy: shared, the system's call has no argument for it. 1: there is no memory for stacks. */
 static atomic_int stacks_are_out;
@@ -83,6 +84,8 @@ static void hear(int level, const char *event, const char *fields, void *arg)
         atomic_fetch_add(fixture_number(arg, OUT), 1);
     if (strcmp(event, "memory-again") == 0)
         atomic_fetch_add(fixture_number(arg, AGAIN), 1);
+    if (strcmp(event, "results-dropped") == 0)
+        atomic_fetch_add(fixture_number(arg, DROPPED), 1);
 }
 
 /* More than any machine has. */
@@ -521,6 +524,42 @@ static void a_stack_is_missing_for_a_result(conf *c)
     fixture_free(s);
 }
 
+/* The replay goes another way while a later step is under way: what that gives has no place in the
+ * journal. */
+static const char *changes(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    const char *name = number(s, ASKED) ? "other" : "first";
+    pawl_future *f = pawl_step_later(run, "beside", wait_at_gate, input, PAWL_CALL(.arg = s));
+    pawl_step(run, name, fixture_echo, input, PAWL_CALL(.arg = s));
+    ask_for_much(run);
+    return pawl_await(run, f);
+}
+
+static void results_that_a_hold_drops_are_told(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!FIXTURE_WARM)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_with(s, -1, 2);
+    FIXTURE_REGISTER(s, p, changes);
+    atomic_store(fixture_number(s, LACKING), 1);
+    fixture_start(s, p, "changes", "run", "1");
+    MOVE_UNTIL(s, p, number(s, OUT) == 1 && fixture_count(s, "beside") == 1);
+    for (int i = 0; i < 10; i++) { /* the hold waits */
+        fixture_advance(s, 2000);
+        fixture_poll(s, p);
+    }
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    assert_int_equal(number(s, DROPPED), 0);
+    atomic_store(fixture_number(s, GATE), 1);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_HELD);
+    assert_int_equal(number(s, DROPPED), 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 static void with_threads(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
@@ -548,6 +587,7 @@ int main(void)
         {"what still runs is waited for", what_still_runs_is_waited_for, 0},
         {"no stack", no_stack, 0},
         {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},
+        {"results that a hold drops are told", results_that_a_hold_drops_are_told, 0},
         {"with threads", with_threads, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
