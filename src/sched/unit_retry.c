@@ -115,7 +115,8 @@ static void set_state(pawl_run *run, run_keeps state)
 
 /* ---- Waiting ---- */
 
-/* The run waits for the storage, with all others; or alone, if the trouble is its own. */
+/* The run waits for the storage, with all others; or alone, if the trouble is its own: that of its
+ * record, or memory that is out for its next try, of which others may need none. */
 static void wait_for_retry(pawl_run *run, int is_own)
 {
     sched *s = run->host->sched;
@@ -213,7 +214,8 @@ static void probe_storage(pawl_run *run)
     if (u)
         node_add_probe(u);
     if (!u || u->broken_build) {
-        wait_for_retry(run, 0);
+        /* RULE L4-no-memory-is-no-storage-trouble */
+        wait_for_retry(run, asks || !run->slot->failure);
         return;
     }
     submit_small_unit(run, KEPT_ASKS);
@@ -299,7 +301,7 @@ static void try_again(pawl_run *run)
     if (put_guard(run))
         hand_in_again(run);
     else
-        wait_for_retry(run, 0);
+        wait_for_retry(run, 1);
 }
 
 /* ---- Holding ---- */
@@ -328,7 +330,7 @@ static void hold(pawl_run *run)
     const struct kept *k = run->slot->failure;
     count(run, 0);
     if (!build_hold(run)) {
-        wait_for_retry(run, 0);
+        wait_for_retry(run, 1);
         return;
     }
     LOG(&run->host->sched->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id),

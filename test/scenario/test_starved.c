@@ -42,6 +42,11 @@ int mprotect(void *at, size_t size, int rights)
  * fails, 0: none does; and what that is set to by the next work function. */
 static atomic_int large_left, large_next;
 
+/* tidy: shared, as above. 1: the next allocation of an arena fails: it has room for so much. */
+static atomic_int arena_is_out;
+
+enum { ARENA = 1024, ARENA_END = 2048 };
+
 /* tidy: shared, as above. 1: each large allocation fails. */
 static atomic_int large_is_out;
 
@@ -66,7 +71,8 @@ void *malloc(size_t size)
     }
     int is_last =
         size >= LARGE && atomic_load(&large_left) > 0 && atomic_fetch_sub(&large_left, 1) == 1;
-    int fails = is_last || (size >= LARGE && atomic_load(&large_is_out));
+    int fails = is_last || (size >= LARGE && atomic_load(&large_is_out)) ||
+                (size >= ARENA && size < ARENA_END && atomic_exchange(&arena_is_out, 0));
     return fails ? NULL : at(size);
 }
 #endif
@@ -560,6 +566,78 @@ static void results_that_a_hold_drops_are_told(conf *c)
     fixture_free(s);
 }
 
+/* While `fails` is 1, each statement that writes into the journal fails, and the arena that is
+ * allocated next. */
+typedef struct record_fault {
+    db_fault plan;
+    int fails;
+} record_fault;
+
+static void fail_record(void *arg, int64_t call_number, fault_call call, const char *sql)
+{
+    record_fault *f = arg;
+    if (call != FAULT_CALL_NEXT || !f->fails || !strstr(sql, "INSERT INTO") ||
+        !strstr(sql, "journal"))
+        return;
+    f->plan.fail_call = call_number;
+    atomic_store(&arena_is_out, 1);
+}
+
+static const char *begin_to_fail(pawl_work *work, const char *input)
+{
+    record_fault *f = pawl_work_arg(work);
+    f->fails = 1;
+    return input;
+}
+
+static const char *fails_to_record(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "fails", begin_to_fail, input, PAWL_CALL(.arg = pawl_arg(run)));
+}
+
+static const char *another(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    fixture_note(s, "another");
+    return input;
+}
+
+/* A record fails, and there is no memory to find out whose trouble that is: the run waits alone,
+ * and the node goes on claiming others. */
+static void no_memory_stops_no_other(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    record_fault f = {.plan = {.before = fail_record, .before_arg = &f}};
+    pawl *p =
+        fixture_open_fault(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s), &f.plan);
+    pawl *client = fixture_open(s, NULL);
+    FIXTURE_CODE(
+        s, p,
+        pawl_register_workflow(p, "fails_to_record", fails_to_record, PAWL_WORKFLOW(.arg = &f)),
+        PAWL_OK);
+    FIXTURE_REGISTER(s, p, another);
+    FIXTURE_REGISTER(s, client, another);
+    fixture_start(s, p, "fails_to_record", "run", "1");
+    for (int i = 0; i < 20; i++) { /* until its pauses are long */
+        fixture_poll(s, p);
+        fixture_advance(s, 1000);
+    }
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    fixture_start(s, client, "another", "other", "1");
+    fixture_advance(s, 1000);
+    fixture_poll(s, p);
+    assert_true(fixture_count(s, "another") > 0);
+    f.fails = 0;
+    atomic_store(&arena_is_out, 0);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    pawl_close(client);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 static void with_threads(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
@@ -588,6 +666,7 @@ int main(void)
         {"no stack", no_stack, 0},
         {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},
         {"results that a hold drops are told", results_that_a_hold_drops_are_told, 0},
+        {"no memory stops no other", no_memory_stops_no_other, DB_DURABLE},
         {"with threads", with_threads, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
