@@ -33,7 +33,7 @@ int runner_is_to_be_held(const pawl_run *run)
 }
 
 /* A function that was left inside of its journal, because it does not follow that any more, has no
- * place where a result could be recorded: the result goes with the hold, and the log tells of it. */
+ * place where a result could be recorded: that goes with the hold, and the log tells of it. */
 static void tell_dropped(pawl_run *run)
 {
     if (jobs_returned(run) || run->attempt.saved) /* RULE L6-results-that-a-hold-drops-are-told */

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* syscall, RTLD_NEXT */
+#define _GNU_SOURCE /* syscall */
 /* Memory that cannot be had behind a step: what the step gave is recorded before the run is put
  * off; the run is tried again, each time after a longer pause, and held at last, when what it has
  * begun beside its function is recorded. Executions are lines of the side file. */
@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,45 +36,6 @@ int mprotect(void *at, size_t size, int rights)
     }
     return (int)syscall(SYS_mprotect, at, size, rights);
 }
-
-/* tidy: shared, the library's call has no argument for it. The how many-th of the large allocations
- * fails, 0: none does; and what that is set to by the next work function. */
-static atomic_int large_left, large_next;
-
-/* tidy: shared, as above. 1: the next allocation of an arena fails: it has room for so much. */
-static atomic_int arena_is_out;
-
-enum { ARENA = 1024, ARENA_END = 2048 };
-
-/* tidy: shared, as above. 1: each large allocation fails. */
-static atomic_int large_is_out;
-
-/* Allocations of a value of this size have a block of memory to themselves. */
-enum { LARGE = 40000 };
-
-/* Where a sanitizer is linked into the program its functions for memory belong together. */
-#if defined(__clang__)
-#define HAVE_MALLOC 0
-#else
-#define HAVE_MALLOC 1
-
-/* Instead of the C library's, for everything in this program. */
-void *malloc(size_t size)
-{
-    static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
-    void *(*at)(size_t) = atomic_load(&library);
-    if (!at) {
-        void *found = dlsym(RTLD_NEXT, "malloc");
-        memcpy(&at, &found, sizeof at);
-        atomic_store(&library, at);
-    }
-    int is_last =
-        size >= LARGE && atomic_load(&large_left) > 0 && atomic_fetch_sub(&large_left, 1) == 1;
-    int fails = is_last || (size >= LARGE && atomic_load(&large_is_out)) ||
-                (size >= ARENA && size < ARENA_END && atomic_exchange(&arena_is_out, 0));
-    return fails ? NULL : at(size);
-}
-#endif
 
 static int64_t number(engine_fixture *s, int which)
 {
@@ -133,93 +93,6 @@ static const char *hungry_beside(pawl_run *run, const char *input)
     return pawl_await(run, f);
 }
 
-/* From the first call on a large allocation may fail. */
-static const char *give_large(pawl_work *work, const char *input)
-{
-    fixture_note(pawl_work_arg(work), "beside");
-    int next = atomic_exchange(&large_next, 0);
-    if (next)
-        atomic_store(&large_left, next);
-    return input;
-}
-
-/* Two later steps give back large values. */
-static const char *large_results(pawl_run *run, const char *input)
-{
-    engine_fixture *s = pawl_arg(run);
-    pawl_future *all[2];
-    for (int i = 0; i < 2; i++)
-        all[i] = pawl_step_later(run, "beside", give_large, input, PAWL_CALL(.arg = s));
-    pawl_all(run, all, 2);
-    return "1";
-}
-
-/* Calls of the run's own thread. Values of a static buffer need no memory until they are rows. */
-static char large_value[LARGE + 1];
-
-static const char *give_static(pawl_work *work, const char *input)
-{
-    (void)input;
-    fixture_note(pawl_work_arg(work), "inline");
-    int next = atomic_exchange(&large_next, 0);
-    if (next)
-        atomic_store(&large_left, next);
-    return large_value;
-}
-
-static const char *fail_first(pawl_work *work, const char *input)
-{
-    if (pawl_work_attempt(work) == 1)
-        return pawl_work_fail(work, PAWL_TRANSIENT, "first", "as it should");
-    return give_static(work, input);
-}
-
-static const char *large_step(pawl_run *run, const char *input)
-{
-    pawl_drop(run, pawl_step(run, "inline", give_static, input, PAWL_CALL(.arg = pawl_arg(run))));
-    return "1";
-}
-
-static const char *large_again(pawl_run *run, const char *input)
-{
-    pawl_step(run, "inline", fail_first, input, PAWL_CALL(.arg = pawl_arg(run)));
-    return "1";
-}
-
-static const char *large_call(pawl_run *run, const char *input)
-{
-    pawl_call(run, "static", input, NULL);
-    return "1";
-}
-
-static const char *large_until(pawl_run *run, const char *input)
-{
-    pawl_until(run, "static", give_static, input, 1000, PAWL_FOREVER);
-    return "1";
-}
-
-static const char *large_undo(pawl_run *run, const char *input)
-{
-    pawl_undo(run, "static", input);
-    pawl_fail(run, "failed", "so that it is undone");
-    return "1";
-}
-
-/* A step behind which the run is cancelled: its undo is told what it gave. */
-static const char *large_cancelled(pawl_run *run, const char *input)
-{
-    pawl_step(run, "inline", give_static, input, PAWL_CALL(.arg = pawl_arg(run), .undo = "undo"));
-    pawl_sleep(run, PAWL_HOURS(1));
-    return "1";
-}
-
-static const char *undo_large(pawl_work *work, const char *input)
-{
-    engine_fixture *s = pawl_work_arg(work);
-    fixture_note(s, pawl_get_kind(input, "/result") == PAWL_NUMBER ? "undo" : "without");
-    return "1";
-}
-
 /* Keeps its stack. */
 static const char *sleeper(pawl_run *run, const char *input)
 {
@@ -234,17 +107,7 @@ static pawl *open_with(engine_fixture *s, int64_t threads, int64_t work_threads)
                                            .log = hear, .log_arg = s));
     FIXTURE_REGISTER(s, p, hungry);
     FIXTURE_REGISTER(s, p, hungry_beside);
-    FIXTURE_REGISTER(s, p, large_results);
-    FIXTURE_REGISTER(s, p, large_step);
-    FIXTURE_REGISTER(s, p, large_again);
-    FIXTURE_REGISTER(s, p, large_call);
-    FIXTURE_REGISTER(s, p, large_until);
-    FIXTURE_REGISTER(s, p, large_undo);
-    FIXTURE_REGISTER(s, p, large_cancelled);
     FIXTURE_REGISTER(s, p, sleeper);
-    fixture_register_work(s, p, "static", give_static);
-    fixture_register_work(s, p, "undo", undo_large);
-    memset(large_value, '1', LARGE);
     return p;
 }
 
@@ -332,130 +195,6 @@ static void what_has_returned_is_recorded(conf *c)
 /* The run sleeps longer and longer, by a clock that the test moves. */
 #define MOVE_UNTIL(s, p, condition)                                                                \
     TMP_AWAIT((fixture_advance((s), 2000), pawl_poll((p), NULL), (condition)))
-
-/* Memory is out at each of the places where the results of two later steps become rows: before the
- * first row, between the two, and behind them. */
-static void a_result_waits_for_its_row(conf *c)
-{
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    pawl *p = open_with(s, -1, 2);
-    static char value[LARGE + 1];
-    char id[32];
-    int n = 0;
-    memset(value, '1', sizeof value - 1);
-    do {
-        snprintf(id, sizeof id, "run %d", ++n);
-        atomic_store(&large_next, n);
-        fixture_start(s, p, "large_results", id, value);
-        MOVE_UNTIL(s, p, fixture_phase(s, p, id) == PAWL_RUN_DONE);
-        if (fixture_count(s, "beside") != 2 * n)
-            fail_msg("allocation %d failed, and a later step was executed again", n);
-    } while (atomic_exchange(&large_left, 0) <= 0);
-    assert_true(number(s, OUT) >= 4);
-    pawl_close(p);
-    fixture_free(s);
-}
-
-static int has_ended(engine_fixture *s, pawl *p, const char *id)
-{
-    int64_t phase = fixture_phase(s, p, id);
-    return phase == PAWL_RUN_DONE || phase == PAWL_RUN_FAILED;
-}
-
-/* The same for what the run's own thread calls. Nothing of it is called again. */
-static void an_inline_result_waits_for_its_row(conf *c)
-{
-    static const char *const WORKFLOWS[] = {"large_step", "large_again", "large_call",
-                                            "large_until", "large_undo"};
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    pawl *p = open_hungry(s, -1);
-    int runs = 0;
-    for (size_t i = 0; i < CONF_COUNT(WORKFLOWS); i++) {
-        int64_t out = number(s, OUT);
-        int n = 0;
-        do {
-            char id[32];
-            snprintf(id, sizeof id, "%s %d", WORKFLOWS[i], ++n);
-            atomic_store(&large_next, n);
-            fixture_start(s, p, WORKFLOWS[i], id, "1");
-            MOVE_UNTIL(s, p, has_ended(s, p, id));
-            if (fixture_count(s, "inline") != ++runs)
-                fail_msg("%s: allocation %d failed, and the work was executed again", WORKFLOWS[i],
-                         n);
-        } while (atomic_exchange(&large_left, 0) <= 0);
-        assert_true(number(s, OUT) > out);
-    }
-    pawl_close(p);
-    fixture_free(s);
-}
-
-/* However long it takes: the run is not held, since that would throw the result away. */
-static void a_result_is_not_held_away(conf *c)
-{
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    pawl *p = open_hungry(s, -1);
-    atomic_store(&large_is_out, 1);
-    fixture_start(s, p, "large_step", "run", "1");
-    for (int i = 0; i < 250; i++) {
-        fixture_advance(s, 2000);
-        fixture_poll(s, p);
-    }
-    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
-    expect_why(s, p, "results of this run are in its memory only");
-    atomic_store(&large_is_out, 0);
-    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
-    FIXTURE_NOTES(s, "inline");
-    pawl_close(p);
-    fixture_free(s);
-}
-
-/* What was done is recorded first: otherwise its undo would not be told what it gave. */
-static void a_cancel_waits_for_the_row(conf *c)
-{
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    pawl *p = open_hungry(s, -1);
-    atomic_store(&large_is_out, 1);
-    fixture_start(s, p, "large_cancelled", "run", "1");
-    MOVE_UNTIL(s, p, number(s, OUT) == 1);
-    FIXTURE_CODE(s, p, pawl_cancel(p, "run", "\"enough\""), PAWL_OK);
-    atomic_store(&large_is_out, 0);
-    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_CANCELLED);
-    FIXTURE_NOTES(s, "inline undo");
-    pawl_close(p);
-    fixture_free(s);
-}
-
-/* At a close it is recorded as soon as there is memory. */
-static void a_close_records_the_result(conf *c)
-{
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    pawl *p = open_hungry(s, -1);
-    atomic_store(&large_is_out, 1);
-    fixture_start(s, p, "large_step", "run", "1");
-    MOVE_UNTIL(s, p, number(s, OUT) == 1);
-    atomic_store(&large_is_out, 0);
-    pawl_close(p);
-    p = open_hungry(s, -1);
-    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
-    FIXTURE_NOTES(s, "inline");
-    pawl_close(p);
-    fixture_free(s);
-}
 
 /* What still runs is waited for: meanwhile the run is not held, and no other node may have it. */
 static void what_still_runs_is_waited_for(conf *c)
@@ -566,78 +305,6 @@ static void results_that_a_hold_drops_are_told(conf *c)
     fixture_free(s);
 }
 
-/* While `fails` is 1, each statement that writes into the journal fails, and the arena that is
- * allocated next. */
-typedef struct record_fault {
-    db_fault plan;
-    int fails;
-} record_fault;
-
-static void fail_record(void *arg, int64_t call_number, fault_call call, const char *sql)
-{
-    record_fault *f = arg;
-    if (call != FAULT_CALL_NEXT || !f->fails || !strstr(sql, "INSERT INTO") ||
-        !strstr(sql, "journal"))
-        return;
-    f->plan.fail_call = call_number;
-    atomic_store(&arena_is_out, 1);
-}
-
-static const char *begin_to_fail(pawl_work *work, const char *input)
-{
-    record_fault *f = pawl_work_arg(work);
-    f->fails = 1;
-    return input;
-}
-
-static const char *fails_to_record(pawl_run *run, const char *input)
-{
-    return pawl_step(run, "fails", begin_to_fail, input, PAWL_CALL(.arg = pawl_arg(run)));
-}
-
-static const char *another(pawl_run *run, const char *input)
-{
-    engine_fixture *s = pawl_arg(run);
-    fixture_note(s, "another");
-    return input;
-}
-
-/* A record fails, and there is no memory to find out whose trouble that is: the run waits alone,
- * and the node goes on claiming others. */
-static void no_memory_stops_no_other(conf *c)
-{
-    FIXTURE_BY_HAND();
-    if (!HAVE_MALLOC)
-        skip();
-    engine_fixture *s = fixture_new(c);
-    record_fault f = {.plan = {.before = fail_record, .before_arg = &f}};
-    pawl *p =
-        fixture_open_fault(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s), &f.plan);
-    pawl *client = fixture_open(s, NULL);
-    FIXTURE_CODE(
-        s, p,
-        pawl_register_workflow(p, "fails_to_record", fails_to_record, PAWL_WORKFLOW(.arg = &f)),
-        PAWL_OK);
-    FIXTURE_REGISTER(s, p, another);
-    FIXTURE_REGISTER(s, client, another);
-    fixture_start(s, p, "fails_to_record", "run", "1");
-    for (int i = 0; i < 20; i++) { /* until its pauses are long */
-        fixture_poll(s, p);
-        fixture_advance(s, 1000);
-    }
-    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
-    fixture_start(s, client, "another", "other", "1");
-    fixture_advance(s, 1000);
-    fixture_poll(s, p);
-    assert_true(fixture_count(s, "another") > 0);
-    f.fails = 0;
-    atomic_store(&arena_is_out, 0);
-    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
-    pawl_close(client);
-    pawl_close(p);
-    fixture_free(s);
-}
-
 static void with_threads(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
@@ -657,16 +324,10 @@ int main(void)
         {"the step is executed once", the_step_is_executed_once, 0},
         {"it is held at last", it_is_held_at_last, 0},
         {"what has returned is recorded", what_has_returned_is_recorded, 0},
-        {"a result waits for its row", a_result_waits_for_its_row, 0},
-        {"an inline result waits for its row", an_inline_result_waits_for_its_row, 0},
-        {"a result is not held away", a_result_is_not_held_away, 0},
-        {"a cancel waits for the row", a_cancel_waits_for_the_row, 0},
-        {"a close records the result", a_close_records_the_result, DB_DURABLE},
         {"what still runs is waited for", what_still_runs_is_waited_for, 0},
         {"no stack", no_stack, 0},
         {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},
         {"results that a hold drops are told", results_that_a_hold_drops_are_told, 0},
-        {"no memory stops no other", no_memory_stops_no_other, DB_DURABLE},
         {"with threads", with_threads, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
