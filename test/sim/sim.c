@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,7 +29,8 @@ enum {
     IDLE_MAX = 600,
     WRONG_MAX = 10,
     TWICE_EVERY = 50,
-    SECONDS_MAX = 30
+    SECONDS_MAX = 30,
+    WAITS_MAX = 600,
 };
 
 /* For the handler of signals that end the program, which must know where it was. */
@@ -337,22 +339,32 @@ static int live_again(fleet *f, uint64_t seed, const char *model, const char *fo
 
 /* ---- All of them ---- */
 
-/* Async-signal-safe: digits by hand. */
+/* Async-signal-safe, as are the next two: digits by hand. */
+static void put_text(char *line, const char *text)
+{
+    memcpy(line + strlen(line), text, strlen(text) + 1);
+}
+
+static void put_number(char *line, unsigned long long number)
+{
+    char digits[24] = {0};
+    size_t at = sizeof digits - 1;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    put_text(line, digits + at);
+}
+
 static void dying(int signal)
 {
-    unsigned long long seed =
-        (unsigned long long)(unsigned)seed_high << 31 | (unsigned long long)(unsigned)seed_low;
-    char text[128] = "sim: a seed has ended the program. Repeat it by: ./run sim 1 ";
-    size_t used = strlen(text);
-    char digits[24];
-    int count = 0;
-    do
-        digits[count++] = (char)('0' + seed % 10);
-    while ((seed /= 10) > 0);
-    while (count > 0)
-        text[used++] = digits[--count];
-    text[used++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, text, used);
+    char line[160] = "sim: a seed has ended the program by signal ";
+    put_number(line, (unsigned long long)signal);
+    put_text(line, signal == SIGPROF || signal == SIGALRM ? ", its time is over" : "");
+    put_text(line, ". Repeat it by: ./run sim 1 ");
+    put_number(line, (unsigned long long)(unsigned)seed_high << 31 |
+                         (unsigned long long)(unsigned)seed_low);
+    put_text(line, "\n");
+    ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
     (void)ignored;
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(signal, &usual, NULL);
@@ -361,7 +373,7 @@ static void dying(int signal)
 
 static void watch(void)
 {
-    static const int SIGNALS[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
+    static const int SIGNALS[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM, SIGPROF};
     struct sigaction action = {.sa_handler = dying};
     for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++)
         sigaction(SIGNALS[i], &action, NULL);
@@ -399,11 +411,20 @@ typedef struct sum {
     tally tally;
 } sum;
 
+/* Seconds of the processor, and seconds, until a seed counts as one that hangs; 0: never. A seed
+ * that only waits is ended too, but not one that a busy machine leaves waiting. */
+static void limit(int cpu, int all)
+{
+    struct itimerval time = {.it_value = {.tv_sec = cpu}};
+    setitimer(ITIMER_PROF, &time, NULL);
+    alarm((unsigned)all);
+}
+
 static void remember(uint64_t seed)
 {
     seed_high = (sig_atomic_t)(seed >> 31);
     seed_low = (sig_atomic_t)(seed & 0x7fffffff);
-    alarm(SECONDS_MAX);
+    limit(SECONDS_MAX, WAITS_MAX);
 }
 
 /* One in so many is lived twice. */
@@ -425,7 +446,7 @@ static void live_all(sum *s, int64_t count, int verbose, const char *model, cons
                (unsigned long long)seed);
         s->wrong++;
     }
-    alarm(0);
+    limit(0, 0);
 }
 
 /* The last line. Gives the exit code. */
