@@ -15,7 +15,7 @@
 #include "rows/node.h"
 #include "support/engine_fixture.h"
 
-enum { NODES = 8, PROCESSES = NODE_LIST_ROOM / NODES + 1, SILENCE_MS = 15000 };
+enum { NODES = 8, PROCESSES = NODE_LIST_ROOM / NODES + 1, SILENCE_MS = 60000 };
 
 /* Numbers of the fixture: 1: the step kills its process, or tells of itself and stands still. */
 enum { DEADLY, STANDS };

@@ -18,7 +18,7 @@
 /* The step takes longer than a claim and the next looks: a node that is silent is taken over from
  * meanwhile. A claim is long where nodes are known by their heartbeats: on a busy machine these may
  * come late. */
-enum { CLAIM_MS = 8000, SHORT_CLAIM_MS = 2000, LOOKS_MS = 2500, PAUSE_MS = 20 };
+enum { CLAIM_MS = 15000, SHORT_CLAIM_MS = 2000, LOOKS_MS = 2500, PAUSE_MS = 20 };
 
 typedef struct fixture {
     conf *conf;

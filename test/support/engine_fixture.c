@@ -245,6 +245,7 @@ pawl *fixture_open(engine_fixture *s, const pawl_options *options)
     if (options)
         o = *options;
     o.hooks = &s->hooks;
+    o.claim_ms = o.claim_ms ? o.claim_ms : FIXTURE_CLAIM_MS;
     int by_hand = o.threads < 0;
     if (by_hand && fixture_serves())
         o.threads = 2;
@@ -310,7 +311,7 @@ void *fixture_serve(void *engine)
 void fixture_poll(engine_fixture *s, pawl *p)
 {
     int64_t did, rounds = 0;
-    if (serves_until_idle(p))
+    if (serves_until_idle(s, p))
         return;
     int64_t until = tmp_deadline();
     do {

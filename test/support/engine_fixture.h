@@ -25,13 +25,15 @@ void fixture_free(engine_fixture *s);
 /* ---- Engines ---- */
 
 /* Open an engine on the test's database, with the fixture's clock. `options` NULL: it is driven by
- * hand; otherwise they are used as they are, but for the hooks. Ends the test when it cannot be
- * opened.
+ * hand; otherwise they are used as they are, but for the hooks, and for a claim_ms of 0: a server
+ * ends what waits or is idle for a part of a claim, by its own clock, and that has to be long
+ * enough for a busy machine. Ends the test when it cannot be opened.
  *
  * PAWL_TEST_DRIVER=serve runs the same tests once more with other drivers: an engine that would be
  * driven by hand serves on two threads from the first fixture_poll() on, which then waits until the
  * engine has nothing to do. */
 pawl *fixture_open(engine_fixture *s, const pawl_options *options);
+enum { FIXTURE_CLAIM_MS = 30000 };
 
 /* 1: engines that are driven by hand serve instead (PAWL_TEST_DRIVER=serve). FIXTURE_BY_HAND()
  * skips the test then; it is for tests of driving by hand and of the order in which one thread does

@@ -4,22 +4,33 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/engine_test.h"
-#include "support/engine_fixture.h"
+#include "base/clock.h"
 
 typedef struct entry {
     struct entry *next;
     pawl *p;
     pid_t pid;
     int serves;
+    atomic_int failed; /* what pawl_serve() answered, if it has ended with an error */
     pthread_t thread;
 } entry;
 
 static entry *all;
+
+static const int64_t SECOND_NS = 1000000000, LONG_NS = INT64_C(15000000000);
+enum { RETRY_MS = 20 };
+
+static int64_t mono_ns(void)
+{
+    return clock_system()->mono_ns(clock_system());
+}
 
 int fixture_serves(void)
 {
@@ -46,12 +57,14 @@ static entry **find(pawl *p)
 /* Two rounds of the node loop are awaited, each of which begins when it is asked for: one that was
  * under way may have begun before there was something to see. What they find is done when the
  * engine is idle again, and is followed by two others. None is under way when the test goes on. */
-static void await_idle(pawl *p)
+static void await_idle(engine_fixture *s, entry *e)
 {
-    int64_t first, now, until = tmp_deadline();
+    pawl *p = e->p;
+    int64_t first, now, until = tmp_deadline(), retry_ns = mono_ns() + LONG_NS;
     int quiet = 0;
     engine_test_is_idle(p, 1, &first);
     for (;; tmp_pause(until, "the engine is idle", __FILE__, __LINE__)) {
+        TMP_CHECK(atomic_load(&e->failed) == PAWL_OK);
         int idle = engine_test_is_idle(p, 0, &now);
         if (idle == 2 && now >= first + 2 + first % 2) {
             if (++quiet == 2)
@@ -60,32 +73,49 @@ static void await_idle(pawl *p)
         } else if (!idle) {
             quiet = 0;
         }
+        if (mono_ns() > retry_ns) {
+            retry_ns = mono_ns() + SECOND_NS;
+            fixture_advance(s, RETRY_MS);
+        }
     }
 }
 
-int serves_until_idle(pawl *p)
+/* The body of the thread. What an application would try again is tried again. */
+static void *serve(void *arg)
+{
+    entry *e = arg;
+    pawl_code rc;
+    do
+        rc = pawl_serve(e->p);
+    while (pawl_code_retryable(rc));
+    if (rc != PAWL_OK)
+        fprintf(stderr, "pawl_serve: %s: %s\n", pawl_code_name(rc), pawl_errtext(e->p));
+    atomic_store(&e->failed, (int)rc);
+    return NULL;
+}
+
+int serves_until_idle(engine_fixture *s, pawl *p)
 {
     entry *e = *find(p);
     if (!e)
         return 0;
     if (!e->serves) {
-        TMP_CHECK(pthread_create(&e->thread, NULL, fixture_serve, p) == 0);
+        TMP_CHECK(pthread_create(&e->thread, NULL, serve, e) == 0);
         e->serves = 1;
     }
-    await_idle(p);
+    await_idle(s, e);
     return 1;
 }
 
 void serves_end(pawl *p)
 {
     entry **at = find(p), *e = *at;
-    void *failed = NULL;
     if (!e)
         return;
     if (e->serves) {
         pawl_stop(p);
-        TMP_CHECK(pthread_join(e->thread, &failed) == 0);
-        TMP_CHECK(!failed);
+        TMP_CHECK(pthread_join(e->thread, NULL) == 0);
+        TMP_CHECK(atomic_load(&e->failed) == PAWL_OK);
     }
     *at = e->next;
     free(e);
