@@ -69,6 +69,8 @@ static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
     if (!run && s->dormant.count > 0 && !run_queue_knows(s, key))
         dormant_anew(s); /* the row of the run is due, so the next look at the dormant runs finds
                             it */
+    else if (!run && map_get(&s->coming, (uint64_t)key))
+        dormant_call(s, key); /* its row may have been read before this arrival */
     pthread_mutex_unlock(&s->lock);
     if (news && cancel)
         arrival_cancel(s, key);

@@ -39,6 +39,13 @@ int dispatch_one(runner *r)
     sched_assert_locked(s);
     run_queue_fire(s);
     run_queue_collect(r);
+    if (dormant_has_for(r)) {
+        pthread_mutex_unlock(&s->lock);
+        dormant_bring_to(r);
+        pthread_mutex_lock(&s->lock);
+        return 1;
+    }
+    dormant_pass_on(s);
     job *j = take_job(r);
     pawl_run *run = j ? NULL : take_run(r);
     pthread_mutex_unlock(&s->lock);
@@ -54,5 +61,5 @@ int dispatch_one(runner *r)
 
 int dispatch_has(runner *r)
 {
-    return r->first || has_job(r) || quarantine_is_ready(r->sched);
+    return r->first || has_job(r) || quarantine_is_ready(r->sched) || dormant_has_for(r);
 }

@@ -5,7 +5,8 @@
 
 #include "sched/sched_internal.h"
 
-/* Does one thing: executes a job, executes a run until it waits, or leads a group commit. With the
+/* Does one thing: brings called dormant runs back, executes a job, executes a run until it waits,
+ * or leads a group commit. With the
  * lock held, which is released meanwhile. 0: there was nothing to do. */
 int dispatch_one(runner *r);
 

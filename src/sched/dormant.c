@@ -1,5 +1,7 @@
 /* Dormant runs leave memory and come back; dormant.h has the protocol. Leaving is a matter of the
- * run queue only; coming back is done by the thread that runs the node loop, on its connection. */
+ * run queue only. Runs that are due are brought back by the thread that runs the node loop, on its
+ * connection; runs that are called, by a runner that has nothing else to do, or else by that
+ * thread. */
 #include "sched/dormant.h"
 
 #include <assert.h>
@@ -11,6 +13,8 @@
 
 enum {
     PAGE = 256,
+    AT_ONCE = 16,       /* called runs that are brought back together … */
+    LITTLE = 16,        /* … by a runner with fewer ready runs than this */
     READY_MAX = 1024,   /* with so many ready runs no further page is read */
     CALLED_MAX = 65536, /* keys of called runs that are remembered; if there are more, the next look
                            begins at the first row */
@@ -27,10 +31,13 @@ static const db_sql DUE = {"SELECT run, wake_at FROM {runs} WHERE owner = $1 AND
 static const db_sql NEXT = {"SELECT min(wake_at) FROM {runs} WHERE owner = $1 AND wake_at > $2",
                             "ii"};
 
-static const db_sql ROW = {"SELECT " CLAIM_COLUMNS
-                           ", r.fence, r.mail FROM {runs} r WHERE r.run = $1 AND r.owner = $2"
-                           " AND r.phase IN ({LIVE}, {FAILING})",
-                           "ii"};
+#define ROW CLAIM_COLUMNS ", r.fence, r.mail FROM {runs} r WHERE r.owner = $1 AND r.run "
+#define LIVE " AND r.phase IN ({LIVE}, {FAILING})"
+
+static const db_sql ONE_ROW = {"SELECT " ROW "= $2" LIVE, "ii"};
+static const db_sql ROWS = {"SELECT " ROW "IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
+                            " $14, $15, $16, $17)" LIVE,
+                            "iiiiiiiiiiiiiiiii"};
 enum { ROW_FENCE = CLAIM_COLUMN_COUNT, ROW_MAIL };
 
 void dormant_forget(sched *s)
@@ -122,17 +129,23 @@ void dormant_call(sched *s, int64_t run)
 {
     dormant *all = &s->dormant;
     sched_assert_locked(s);
+    if (map_get(&s->coming, (uint64_t)run)) { /* its row is being read, or it is about to start */
+        (void)map_put(&s->coming, (uint64_t)run, all);
+        return;
+    }
     if (all->called_count == all->called_room && all->called_count < CALLED_MAX) {
         size_t room = all->called_room ? 2 * all->called_room : 64;
         int64_t *more = realloc(all->called, room * sizeof *more);
         all->called = more ? more : all->called;
         all->called_room = more ? room : all->called_room;
     }
-    if (all->called_count < all->called_room)
+    int has_place = all->called_count < all->called_room;
+    if (has_place)
         all->called[all->called_count++] = run;
     else
         all->anew = 1; /* the row of the run is due, so the next look finds it */
-    call_node_loop(s);
+    if (!has_place || s->driven != DRIVEN_BY_THREADS || !run_queue_call_one(s))
+        call_node_loop(s);
 }
 
 void dormant_anew(sched *s)
@@ -170,14 +183,16 @@ void dormant_need_more(sched *s)
         call_node_loop(s);
 }
 
-/* Removes the keys of runs that are in memory, or about to be, from the list. Gives the number of
- * the keys left. */
-static size_t leave_dormant(sched *s, int64_t *list, size_t count)
+/* Keeps in the list only the keys of runs that are not in memory, nor about to be, and reserves
+ * them for the caller, so that no other thread brings the same runs back. Gives the number of the
+ * keys left. */
+static size_t reserve_keys(sched *s, int64_t *list, size_t count)
 {
     size_t kept = 0;
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count; i++)
-        if (!run_queue_knows(s, list[i]))
+        /* RULE A1-a-dormant-run-is-brought-back-once */
+        if (!run_queue_knows(s, list[i]) && map_put(&s->coming, (uint64_t)list[i], s) == 0)
             list[kept++] = list[i];
     pthread_mutex_unlock(&s->lock);
     return kept;
@@ -209,84 +224,167 @@ static pawl_run *make_run(sched *s, db_stmt *row, int *failed)
     return run;
 }
 
-/* Reads the runs with these keys that this node still owns, and gives them as a list. */
-static pawl_run *read_runs(sched *s, const int64_t *list, size_t count, int *failed)
+/* Reads the runs with these keys, and puts them where their keys are. */
+static void read_some(sched *s, db_conn *c, const int64_t *list, size_t count,
+                      pawl_run *runs[AT_ONCE], int *failed)
 {
     db_stmt *stmt;
     error err = {0};
+    db_value values[1 + AT_ONCE] = {db_int(s->node.id)};
+    int room = count == 1 ? 1 : AT_ONCE;
+    for (int i = 0; i < room; i++)
+        values[1 + i] = db_int((size_t)i < count ? list[i] : 0); /* no run has the key 0 */
+    if (db_prepare(c, count == 1 ? &ONE_ROW : &ROWS, &stmt, &err) != PAWL_OK) {
+        *failed = 1;
+        return;
+    }
+    db_step step = DB_FAILED;
+    if (db_bind_all(stmt, values, 1 + room, &err) == PAWL_OK)
+        while (!*failed && (step = db_next(stmt, &err)) == DB_ROW) {
+            int64_t key = db_column(stmt, 0).i;
+            for (size_t i = 0; i < count; i++)
+                if (list[i] == key && !runs[i])
+                    runs[i] = make_run(s, stmt, failed);
+        }
+    *failed |= step == DB_FAILED;
+    db_reset(stmt);
+}
+
+/* Reads the runs with these keys that this node still owns, and gives them as a list, in the order
+ * of the keys. */
+static pawl_run *read_runs(sched *s, db_conn *c, const int64_t *list, size_t count, int *failed)
+{
     pawl_run *first = NULL, **last = &first;
-    *failed = db_begin(s->looks, &err) != PAWL_OK;
-    if (*failed)
-        return NULL;
-    *failed = db_prepare(s->looks, &ROW, &stmt, &err) != PAWL_OK;
-    for (size_t i = 0; !*failed && i < count; i++) {
-        const db_value values[] = {db_int(list[i]), db_int(s->node.id)};
-        db_step step = DB_FAILED;
-        if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
-            step = db_next(stmt, &err);
-        pawl_run *run = step == DB_ROW ? make_run(s, stmt, failed) : NULL;
-        *failed |= step == DB_FAILED;
-        db_reset(stmt);
-        if (run) {
-            *last = run;
-            last = &run->slot->next;
+    for (size_t at = 0; !*failed && at < count; at += AT_ONCE) {
+        pawl_run *runs[AT_ONCE] = {NULL};
+        size_t some = count - at < AT_ONCE ? count - at : AT_ONCE;
+        read_some(s, c, list + at, some, runs, failed);
+        for (size_t i = 0; i < some; i++) {
+            if (!runs[i])
+                continue;
+            *last = runs[i];
+            last = &runs[i]->slot->next;
         }
     }
-    db_rollback(s->looks);
     return first;
 }
 
-/* Brings the runs of the list into memory, except those that are there already. If the node stops,
- * all of them are freed. *failed: memory is out. */
-static void enter_runs(sched *s, pawl_run *list, int *failed)
+/* Was the run called while its row was being read? The key is not reserved any more. */
+static int end_reservation(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&s->lock);
+    return map_take(&s->coming, (uint64_t)key) == &s->dormant;
+}
+
+/* Brings the runs of the list into memory, to this runner, or to any one (NULL). If the node stops,
+ * all of them are freed. *failed: memory is out. With the lock held. */
+static void enter_runs(sched *s, runner *r, pawl_run *list, int *failed)
+{
     while (list) {
         pawl_run *run = list;
         list = run->slot->next;
         run->slot->next = NULL;
-        int may_enter = !atomic_load(&s->stopping) && !run_queue_knows(s, run->lease.run);
+        int again = end_reservation(s, run->lease.run);
+        int may_enter = !again && !atomic_load(&s->stopping);
         int has_room = may_enter && run_queue_has_room(s);
         *failed |= may_enter && !has_room;
+        if (again) /* the row may be older than the call */
+            dormant_call(s, run->lease.run);
         if (!has_room) {
             run_free(run);
             continue;
         }
+        assert(!map_get(&s->runs, (uint64_t)run->lease.run));
         forget_one(&s->dormant, run->lease.run);
-        run_queue_enter(s, run);
+        run_queue_enter_on(s, r, run);
     }
-    pthread_mutex_unlock(&s->lock);
 }
 
-static void bring_back(sched *s, int64_t *list, size_t count, int *failed)
+/* A runner reads with a connection of the read pool, the node loop with its own. */
+static pawl_code begin_reading(sched *s, const runner *r, db_conn **out, error *err)
 {
-    count = leave_dormant(s, list, count);
-    if (count > 0)
-        enter_runs(s, read_runs(s, list, count, failed), failed);
+    if (r)
+        return read_pool_begin(s->options.read_pool, out, err);
+    *out = s->looks;
+    return db_begin(*out, err);
+}
+
+static void end_reading(sched *s, const runner *r, db_conn *c)
+{
+    if (r)
+        read_pool_end(s->options.read_pool, c);
+    else
+        db_rollback(c);
+}
+
+/* Brings the runs with these keys back, to this runner; NULL: the calling thread is that of the
+ * node loop. */
+static void bring_back(sched *s, runner *r, int64_t *list, size_t count, int *failed)
+{
+    error err = {0};
+    db_conn *c;
+    pawl_run *runs = NULL;
+    count = reserve_keys(s, list, count);
+    if (count == 0)
+        return;
+    if (begin_reading(s, r, &c, &err) == PAWL_OK) {
+        runs = read_runs(s, c, list, count, failed);
+        end_reading(s, r, c);
+    } else {
+        *failed = 1;
+    }
+    pthread_mutex_lock(&s->lock);
+    enter_runs(s, r, runs, failed);
+    for (size_t i = 0; i < count; i++) /* those that were not found, or could not be read */
+        (void)end_reservation(s, list[i]);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- Called ones ---- */
 
+/* Brings some of the called runs back. Gives the number of their keys. */
+static size_t bring_some_called(sched *s, runner *r, int *failed)
+{
+    int64_t list[AT_ONCE];
+    dormant *all = &s->dormant;
+    pthread_mutex_lock(&s->lock);
+    size_t count = all->called_count < AT_ONCE ? all->called_count : AT_ONCE;
+    for (size_t i = 0; i < count; i++)
+        list[i] = all->called[--all->called_count];
+    pthread_mutex_unlock(&s->lock);
+    bring_back(s, r, list, count, failed);
+    if (!*failed)
+        return count;
+    pthread_mutex_lock(&s->lock);
+    all->anew = 1; /* the rows of these runs are due, so the next look finds them */
+    all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
+    call_node_loop(s);
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
 static void bring_called(sched *s)
 {
-    int64_t list[PAGE];
-    for (int failed = 0; !failed;) {
-        pthread_mutex_lock(&s->lock);
-        dormant *all = &s->dormant;
-        size_t count = all->called_count < PAGE ? all->called_count : PAGE;
-        for (size_t i = 0; i < count; i++)
-            list[i] = all->called[--all->called_count];
-        pthread_mutex_unlock(&s->lock);
-        if (count == 0)
-            break;
-        bring_back(s, list, count, &failed);
-        if (!failed)
-            continue;
-        pthread_mutex_lock(&s->lock);
-        all->anew = 1; /* the rows of these runs are due, so the next look finds them */
-        all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
-        pthread_mutex_unlock(&s->lock);
-    }
+    int failed = 0;
+    while (!failed && bring_some_called(s, NULL, &failed) > 0)
+        continue;
+}
+
+int dormant_has_for(const runner *r)
+{
+    const sched *s = r->sched;
+    return s->dormant.called_count > 0 && s->driven == DRIVEN_BY_THREADS && r->count < LITTLE;
+}
+
+void dormant_pass_on(sched *s)
+{
+    if (s->dormant.called_count > 0 && s->driven == DRIVEN_BY_THREADS)
+        call_node_loop(s);
+}
+
+void dormant_bring_to(runner *r)
+{
+    int failed = 0;
+    (void)bring_some_called(r->sched, r, &failed);
 }
 
 /* ---- Due ones ---- */
@@ -405,7 +503,7 @@ static void bring_back_due(sched *s)
         page.count = 0;
         failed = read_page(s, &page, now_ms, &err) != PAWL_OK;
         if (!failed)
-            bring_back(s, page.list, page.count, &failed);
+            bring_back(s, NULL, page.list, page.count, &failed);
     }
     if (failed) {
         end_look(s, &begun, now_ms, FAILED_MS);

@@ -8,12 +8,14 @@
  *   when it is due        dormant_turn() reads pages of the rows of this node by wake_at
  *   when it is called     something was sent to it, it is cancelled or held: dormant_call()
  *
- * by reading its row and its journal; there is no claim, and no commit.
+ * by reading its row and its journal; there is no claim, and no commit. A runner that waits brings
+ * a called run back itself, so that one thread has to wake for it and not two.
  *
  * Which rows of this node are those of dormant runs? Those of runs that are neither in memory nor
- * about to come there: a place is reserved under the run's key before a claim or a start is handed
- * in (run_queue_reserve()). A row is read again after that was found, since a run that was in
- * memory may have ended meanwhile.
+ * about to come there: a place is reserved under the run's key (`coming`) before a claim or a start
+ * is handed in (run_queue_reserve()), and before the row of a dormant run is read. A row is read
+ * again after that was found, since a run that was in memory may have ended meanwhile. A run that
+ * is called while its row is being read is read again, since the row may be older than the call.
  *
  * No run is passed over. Steps of a look, and of a run that leaves:
  *   1. The look notes how far it is going to read, then reads the rows behind its last position.
@@ -30,10 +32,12 @@
 #include "run/run.h"
 
 struct sched;
+struct runner;
 
 enum { DORMANT_FEW = 256 };
 
-/* Guarded by the lock of the scheduler. Only the thread that runs the node loop looks. */
+/* Guarded by the lock of the scheduler. Only the thread that runs the node loop looks for runs that
+ * are due. */
 typedef struct dormant {
     int64_t count;            /* dormant runs; some may have been deleted */
     int many;                 /* 1: there were more dormant runs than fit into `few`, since the node
@@ -61,7 +65,8 @@ void dormant_free(struct sched *s);
  * it. 0: it stays in memory. */
 int dormant_leave(struct sched *s, pawl_run *run, int64_t until_ms);
 
-/* The run, which is this node's and not in memory, is to come back. */
+/* The run, which is this node's and not in memory, is to come back: calls a runner that waits, or
+ * else the thread of the node loop. */
 void dormant_call(struct sched *s, int64_t run);
 
 /* Some dormant run is due, and is perhaps before the position of the last look. */
@@ -76,6 +81,13 @@ int64_t dormant_next_ns(struct sched *s);
 /* A runner has few ready runs left. Calls the thread of the node loop if dormant runs are due. */
 void dormant_need_more(struct sched *s);
 
+/* Are there called runs, and has this runner, a thread, little else to do? */
+int dormant_has_for(const struct runner *r);
+
+/* A runner has other things to do: the thread of the node loop is called if there are called
+ * runs. */
+void dormant_pass_on(struct sched *s);
+
 /* Adds the keys of all dormant runs to the list. 0: they are too many. */
 int dormant_list(const struct sched *s, int64_t *out, int *count);
 
@@ -83,6 +95,9 @@ int dormant_list(const struct sched *s, int64_t *out, int *count);
 void dormant_forget(struct sched *s);
 
 /* ---- Without the lock ---- */
+
+/* Brings some of the called runs back, to this runner. */
+void dormant_bring_to(struct runner *r);
 
 /* For the thread that runs the node loop: brings dormant runs back that were called or are due.
  * Gives the time of the next look; 0: runs were brought back by this one. */

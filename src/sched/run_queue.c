@@ -128,19 +128,20 @@ void run_queue_nudge(sched *s, pawl_run *run)
         run_queue_ready(s, run);
 }
 
-void run_queue_call_one(sched *s)
+int run_queue_call_one(sched *s)
 {
     sched_assert_locked(s);
     for (int i = 0; i < s->thread_count; i++) {
         if (!s->runners[i].waits)
             continue;
         pthread_cond_signal(&s->runners[i].cond);
-        return;
+        return 1;
     }
     if (work_threads_are_there(s))
         pthread_cond_signal(&s->work_cond);
     if (s->driven != DRIVEN_BY_THREADS)
         call(s, &s->runners[SCHED_HAND]);
+    return 0;
 }
 
 /* Each claim and each start on its way has room reserved already. */
@@ -162,13 +163,18 @@ int run_queue_knows(const sched *s, int64_t key)
            map_get(&s->locked_claims, (uint64_t)key);
 }
 
-void run_queue_enter(sched *s, pawl_run *run)
+void run_queue_enter_on(sched *s, runner *r, pawl_run *run)
 {
     sched_assert_locked(s);
     int entered = map_put(&s->runs, (uint64_t)run->lease.run, run) == 0;
     assert(entered);
     (void)entered;
-    run_queue_ready(s, run);
+    run_queue_ready_on(s, r ? r : shortest(s), run);
+}
+
+void run_queue_enter(sched *s, pawl_run *run)
+{
+    run_queue_enter_on(s, NULL, run);
 }
 
 void run_queue_forget(sched *s, pawl_run *run)

@@ -101,7 +101,8 @@ struct sched {
     int ticks;                  /* `ticking` in the last round of the node loop */
     int64_t worked_ns;          /* when the node loop last saw a worker in a work function */
     int64_t claiming;           /* number of claims on their way */
-    map coming;                 /* row key -> this scheduler: claims and starts on their way */
+    map coming;                 /* row key -> this scheduler: claims and starts on their way,
+                                   and dormant runs that are being read */
     int claims_succeed;         /* not all of the claims that were answered since the node loop was
                                    called have failed */
     map locked_claims;          /* row key -> claim that waits for a row lock of a foreign
@@ -180,7 +181,8 @@ void sched_assert_locked(const sched *s);
  * counted, and the key is in `coming`. run_queue_enter() then makes the run ready. */
 int run_queue_reserve(sched *s, int64_t key);
 void run_queue_enter(sched *s, pawl_run *run);
-int run_queue_has_room(sched *s);                 /* reserves room for one run more */
+void run_queue_enter_on(sched *s, runner *r, pawl_run *run); /* to this runner; NULL: any */
+int run_queue_has_room(sched *s);                            /* reserves room for one run more */
 int run_queue_knows(const sched *s, int64_t key); /* the run is in memory, or about to come there */
 int64_t run_queue_ready_count(const sched *s);
 
@@ -202,8 +204,8 @@ void run_queue_tell_end(sched *s, const pawl_run *run); /* wakes the waiters of 
 /* The run has an arrival or a result: wakes it, or keeps it from going to sleep. */
 void run_queue_nudge(sched *s, pawl_run *run);
 
-/* There is a job, or a quarantined run, for any runner: wakes one that waits. */
-void run_queue_call_one(sched *s);
+/* There is something for any runner: wakes one that waits. 0: no thread waits. */
+int run_queue_call_one(sched *s);
 
 /* ---- Trouble with the storage (storage_backoff.c); with the lock held ---- */
 

@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "handle/handle.h"
 #include "sched/sched.h"
-#include "support/engine_fixture.h"
+#include "support/served_fixture.h"
 
 /* More than are given back one by one, than a page has, and than become ready at a time. */
 enum { SLEEPERS = 3000, SLEEP_MS = 60000 };
@@ -362,9 +363,77 @@ static void one_that_became_due_in_the_past_is_found(conf *c)
     fixture_free(s);
 }
 
+/* ---- Threads ---- */
+
+enum { LISTENERS = 24, LETTERS = 12, SENDERS = 4 };
+
+/* The letters have come in the order in which each sender has sent them, each of them once. */
+static const char *counting(pawl_run *run, const char *input)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < LETTERS * SENDERS; i++) {
+        const char *message = NULL;
+        pawl_receive(run, "box", PAWL_FOREVER, &message);
+        sum += pawl_get_int(message, "", 0);
+        pawl_drop(run, message);
+    }
+    return sum == pawl_get_int(input, "", 0) ? input : pawl_fail(run, "sum", "%d", (int)sum);
+}
+
+typedef struct sender {
+    engine_fixture *s;
+    pawl *p;
+    int number;
+} sender;
+
+static void *send_letters(void *arg)
+{
+    const sender *me = arg;
+    for (int i = 0; i < LETTERS * LISTENERS; i++) {
+        char id[32], message[32];
+        snprintf(id, sizeof id, "run-%d", (i + 7 * me->number) % LISTENERS);
+        snprintf(message, sizeof message, "%d", me->number + 1);
+        FIXTURE_CODE(me->s, me->p, pawl_send(me->p, id, "box", message, NULL), PAWL_OK);
+    }
+    return NULL;
+}
+
+/* Runs leave memory all the time while messages come for them from several threads, and several
+ * runners bring them back: each message is received once, and no run waits for ever. */
+static void messages_of_many_threads_wake_dormant_runs(conf *c)
+{
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 4, .warm_bytes = 1));
+    engine_fixture *s = v.fixture;
+    sender senders[SENDERS];
+    pthread_t threads[SENDERS];
+    FIXTURE_REGISTER(s, v.p, counting);
+    served_begin(&v);
+    for (int i = 0; i < LISTENERS; i++) {
+        char id[32], sum[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        snprintf(sum, sizeof sum, "%d", LETTERS * SENDERS * (SENDERS + 1) / 2);
+        fixture_start(s, v.p, "counting", id, sum);
+    }
+    TMP_AWAIT(in_memory(v.p) == 0);
+    for (int i = 0; i < SENDERS; i++) {
+        senders[i] = (sender){s, v.p, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, send_letters, &senders[i]), 0);
+    }
+    for (int i = 0; i < SENDERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < LISTENERS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        FIXTURE_CODE(s, v.p, pawl_wait(v.p, id, PAWL_FOREVER, NULL), PAWL_OK);
+    }
+    served_end(&v);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
+        {"messages of many threads wake dormant runs", messages_of_many_threads_wake_dormant_runs,
+         0},
         {"sleepers take no memory", sleepers_take_no_memory, 0},
         {"each wakes at its time", each_wakes_at_its_time, 0},
         {"a message brings one back", a_message_brings_one_back, 0},
