@@ -210,7 +210,8 @@ static void begin_nothing(pawl_run *run)
  * it could learn that the storage works. begin_nothing() comes before it. */
 static void probe_storage(pawl_run *run)
 {
-    unit *u = asks_storage(run) ? small_unit(run) : NULL;
+    int asks = asks_storage(run);
+    unit *u = asks ? small_unit(run) : NULL;
     if (u)
         node_add_probe(u);
     if (!u || u->broken_build) {
