@@ -1,9 +1,9 @@
 /* Bringing the tables up to date.
  *
  * What is there is looked at first, and refused if it is not ours or newer than we are; nothing
- * has been changed then. Each migration is one transaction that looks at the version again
- * before it begins: of several processes that start at once, one does it and the others find it
- * done. */
+ * has been changed then. In a new database all migrations are one transaction, and otherwise each
+ * is. It looks at the version again before it begins: of several processes that start at once, one
+ * does it and the others find it done. */
 #include "db/migrate.h"
 
 #include "base/id.h"
@@ -100,24 +100,37 @@ static pawl_code record(db_conn *c, const struct migration *m, error *err)
 
 static pawl_code apply(db_conn *c, const struct migration *m, error *err)
 {
-    int64_t version;
-    pawl_code rc = begin(c, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = read_version(c, &version, err);
-    if (rc == PAWL_OK && version >= m->number) { /* RULE migrations-look-again-under-the-lock */
-        db_rollback(c);
-        return PAWL_OK;
-    }
     buf text;
     buf_init(&text, 1024 * 1024);
-    if (rc == PAWL_OK)
-        rc = db_expand(c->driver, m->sql, &text, err);
+    pawl_code rc = db_expand(c->driver, m->sql, &text, err);
     if (rc == PAWL_OK)
         rc = c->driver->script(c, buf_str(&text), err);
     buf_free(&text);
-    if (rc == PAWL_OK)
-        rc = record(c, m, err);
+    return rc;
+}
+
+/* Applies the migrations that are missing, in the transaction that is open. */
+static pawl_code apply_missing(db_conn *c, const struct migration *list, size_t count_, error *err)
+{
+    int64_t version;
+    const struct migration *last = NULL;
+    pawl_code rc = read_version(c, &version, err);
+    for (size_t i = 0; rc == PAWL_OK && i < count_; i++) {
+        if (version >= list[i].number) /* RULE migrations-look-again-under-the-lock */
+            continue;
+        last = &list[i];
+        rc = apply(c, last, err);
+    }
+    return rc == PAWL_OK && last ? record(c, last, err) : rc;
+}
+
+/* Applies some migrations, as one transaction. */
+static pawl_code apply_together(db_conn *c, const struct migration *list, size_t count_, error *err)
+{
+    pawl_code rc = begin(c, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = apply_missing(c, list, count_, err);
     if (rc != PAWL_OK) {
         db_rollback(c);
         return rc;
@@ -160,9 +173,10 @@ pawl_code migrate_with(db *d, const struct migration *list, size_t count_, error
     if (rc != PAWL_OK || version == newest)
         return rc;
     rc = db_connect(d, DB_WRITER, &c, err);
-    for (size_t i = 0; rc == PAWL_OK && i < count_; i++)
-        if (list[i].number > version)
-            rc = apply(c, &list[i], err);
+    /* A new database is not to wait for a sync of the disk for each migration. */
+    size_t at_once = version == 0 ? count_ : 1;
+    for (size_t i = 0; rc == PAWL_OK && i < count_; i += at_once)
+        rc = apply_together(c, list + i, at_once, err);
     if (rc == PAWL_OK) /* a newer library may have migrated further meanwhile */
         rc = read_version_alone(c, newest, &version, err);
     if (c)
