@@ -237,7 +237,7 @@ typedef struct growth_task {
 } growth_task;
 
 typedef struct growth_result {
-    int64_t ns, rss, starts_ns;
+    int64_t ns, rss, peak, starts_ns;
 } growth_result;
 
 static const char *sleeper(pawl_run *run, const char *input)
@@ -270,7 +270,8 @@ static void child_growth(const void *arg, int number, void *result)
     rig_await_rest(r);
     out->starts_ns = bench_now_ns() - start;
     bench_sleep_ns(REST_NS);
-    out->rss = bench_rss_max();
+    out->rss = bench_rss();
+    out->peak = bench_rss_max();
     t->db.backend->settle(&t->db);
     start = bench_now_ns();
     rig_start(r, 0, t->fans ? FAN_RUNS : 0);
@@ -303,7 +304,9 @@ void case_growth(const bench_case *c, const backend *on)
         report_set(&r, i, "floor", steps * 1e9 / (double)none.ns, 0);
         report_set(&r, i, "ratio", (double)none.ns / (double)all.ns, 3);
         report_set(&r, i, "rss", (double)all.rss, 0);
+        report_set(&r, i, "peak", (double)all.peak, 0);
         report_set(&r, i, "small_rss", (double)small.rss, 0);
+        report_set(&r, i, "small_peak", (double)small.peak, 0);
         report_set(&r, i, "starts_ms", (double)all.starts_ns / 1e6, 0);
     }
     on->remove(&t.db);
