@@ -127,7 +127,7 @@ pawl_code outbox_read_options(start_ask *out, arena *a, slice options, error *er
 /* The answer of a query, whose rows are compared with the entry while they are read. */
 typedef struct found {
     const entry *e;
-    const letter *l;
+    const inbox_message *l;
     int any;
     int same;
     int64_t run, phase, seq;
@@ -173,8 +173,8 @@ static pawl_code see_receipt(void *arg, db_stmt *row, error *err)
     (void)err;
     f->any = 1;
     f->seq = read_pool_int(row, 1);
-    f->same =
-        read_pool_int(row, 0) == RECEIPT_MESSAGE && letter_has_answer(f->l, read_pool_text(row, 2));
+    f->same = read_pool_int(row, 0) == RECEIPT_MESSAGE &&
+              inbox_message_has_answer(f->l, read_pool_text(row, 2));
     return PAWL_OK;
 }
 
@@ -314,7 +314,7 @@ pawl_code pawl_start_in(pawl *p, void *native, const char *name, const char *id,
 static pawl_code judge_key(const entry *e, const found *run, send_ask *ask, int *settled,
                            error *err)
 {
-    found f = {.l = &ask->letter};
+    found f = {.l = &ask->message};
     pawl_code rc = PAWL_OK;
     const db_value key[] = {db_int(run->run), db_text(e->key)};
     if (!e->key.at)
@@ -353,14 +353,14 @@ static pawl_code judge_message(const entry *e, void *arg, int *needed, error *er
 
 static pawl_code put_message(pawl *p, void *native, send_ask *ask, arena *memory, error *err)
 {
-    const run_inbox_row *m = &ask->letter.row;
+    const run_inbox_row *m = &ask->message.row;
     entry e = {.p = p,
                .kind = OUTBOX_MESSAGE,
                .target = ask->id,
                .name = m->name,
                .key = m->key,
                .data = m->data};
-    if (letter_seal(&ask->letter) != PAWL_OK)
+    if (inbox_message_seal(&ask->message) != PAWL_OK)
         return error_nomem(err);
     if (ask->starts && !(e.options = write_options(memory, &ask->start, 1)))
         return error_nomem(err);
@@ -380,7 +380,7 @@ pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbo
     if (rc == PAWL_OK)
         rc = options_read(&o, sizeof o, options, &err);
     if (rc == PAWL_OK)
-        rc = send_read(&ask.letter, &ask.id, id, mailbox, message, &o, &err);
+        rc = send_read(&ask.message, &ask.id, id, mailbox, message, &o, &err);
     if (rc == PAWL_OK)
         rc = send_read_start(&ask, &o, id, memory, &err);
     if (rc == PAWL_OK)

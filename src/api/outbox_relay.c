@@ -283,12 +283,12 @@ static pawl_code move_message(sched *s, const sight *v, arena *memory, outbox_ro
                               int64_t now_ms, error *err)
 {
     send_ask ask = {
-        .letter.row = {.kind = INBOX_MESSAGE,
-                       .name = r->name,
-                       .key = r->key,
-                       .by = r->by,
-                       .at_ms = now_ms,
-                       .data = r->data},
+        .message.row = {.kind = INBOX_MESSAGE,
+                        .name = r->name,
+                        .key = r->key,
+                        .by = r->by,
+                        .at_ms = now_ms,
+                        .data = r->data},
         .id = r->target,
         .outbox = r->pos,
     };

@@ -73,7 +73,7 @@ static const pawl_code AGAIN = PAWL_SUSPENDED;
 
 static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
 {
-    int has_key = ask->letter.row.key.at != NULL;
+    int has_key = ask->message.row.key.at != NULL;
     if (is_refused(u, rc, "moved")) {
         ask->moved = 1;
         return PAWL_OK;
@@ -81,7 +81,7 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
     if (is_refused(u, rc, "key")) {
         if (!u->found)
             return AGAIN;
-        if (letter_is_same(&ask->letter, u->found)) {
+        if (inbox_message_is_same(&ask->message, u->found)) {
             ask->seq = u->found->values[RECEIPT_SEQ].i;
             return PAWL_OK;
         }
@@ -99,8 +99,8 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
 
 static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
 {
-    int64_t run = ask->letter.row.run;
-    int live = letter_write(u, &ask->letter);
+    int64_t run = ask->message.row.run;
+    int live = inbox_message_write(u, &ask->message);
     u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
     pawl_code rc = commit(s, u, run);
     if (rc != PAWL_OK)
@@ -115,7 +115,7 @@ static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
 /* Starts the run with the message in its inbox, in one unit. */
 static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 {
-    run_inbox_row *m = &ask->letter.row;
+    run_inbox_row *m = &ask->message.row;
     run_insert b;
     pawl_code rc = start_birth(s, &ask->start, m->at_ms, m->by, &b, err);
     if (rc != PAWL_OK)
@@ -123,7 +123,7 @@ static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
     m->run = b.run;
     b.mail = 1;
     run_insert_write(u, &b, 1);
-    letter_write_first(u, &ask->letter);
+    inbox_message_write_first(u, &ask->message);
     u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
     rc = commit(s, u, b.run);
     if (rc != PAWL_OK)
@@ -136,7 +136,7 @@ static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
 static pawl_code send_once(sched *s, const sight *v, send_ask *ask, error *err)
 {
     error absent = {0};
-    pawl_code rc = find_run(s, v, ask->id, &ask->letter.row.run, &absent);
+    pawl_code rc = find_run(s, v, ask->id, &ask->message.row.run, &absent);
     if (rc != PAWL_OK && !(rc == PAWL_NOTFOUND && ask->starts)) {
         *err = absent;
         return rc;
@@ -156,7 +156,7 @@ static pawl_code send_once(sched *s, const sight *v, send_ask *ask, error *err)
 
 pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err)
 {
-    if (letter_seal(&ask->letter) != PAWL_OK)
+    if (inbox_message_seal(&ask->message) != PAWL_OK)
         return error_nomem(err);
     pawl_code rc = AGAIN;
     for (int i = 0; rc == AGAIN && i < LAPS_MAX; i++)
@@ -170,8 +170,8 @@ pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err)
 static pawl_code send(pawl *p, send_ask *ask, error *err)
 {
     sight v = {.shared = handle_read_pool(p)};
-    ask->letter.row.by = slice_of(handle_name(p));
-    pawl_code rc = handle_time(p, &ask->letter.row.at_ms, err);
+    ask->message.row.by = slice_of(handle_name(p));
+    pawl_code rc = handle_time(p, &ask->message.row.at_ms, err);
     return rc == PAWL_OK ? send_carry(handle_sched(p), &v, ask, err) : rc;
 }
 
@@ -186,7 +186,7 @@ pawl_code send_read_start(send_ask *ask, const pawl_send_options *o, const char 
     return start_read(&ask->start, memory, o->start, id, o->start_input, o->start_options, err);
 }
 
-pawl_code send_read(letter *out, slice *id, const char *to, const char *mailbox,
+pawl_code send_read(inbox_message *out, slice *id, const char *to, const char *mailbox,
                     const char *message, const pawl_send_options *o, error *err)
 {
     run_inbox_row *m = &out->row;
@@ -212,7 +212,7 @@ pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *me
     if (rc == PAWL_OK)
         rc = options_read(&o, sizeof o, options, &err);
     if (rc == PAWL_OK)
-        rc = send_read(&ask.letter, &ask.id, id, mailbox, message, &o, &err);
+        rc = send_read(&ask.message, &ask.id, id, mailbox, message, &o, &err);
     arena *memory = rc == PAWL_OK && o.start ? arena_new(0) : NULL;
     if (rc == PAWL_OK && o.start && !memory)
         rc = error_nomem(&err);

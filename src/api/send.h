@@ -18,7 +18,7 @@ void sight_end(const sight *v, db_conn *c);
 
 /* A request to send a message, and its results. */
 typedef struct send_ask {
-    letter letter; /* send_carry() fills in the run */
+    inbox_message message; /* send_carry() fills in the run */
     slice id;
     start_ask start;
     int starts;      /* 1: `start` starts the run if there is none */
@@ -31,9 +31,9 @@ typedef struct send_ask {
                   through */
 } send_ask;
 
-/* Checks the arguments of a message and fills in the letter. The texts belong to the caller. The
+/* Checks the arguments and fills in the message. The texts belong to the caller. The
  * run is not looked up yet. */
-pawl_code send_read(letter *out, slice *id, const char *to, const char *mailbox,
+pawl_code send_read(inbox_message *out, slice *id, const char *to, const char *mailbox,
                     const char *message, const pawl_send_options *o, error *err);
 
 /* Checks the start that comes with a message. Its attributes are allocated in the arena. */

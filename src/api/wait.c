@@ -147,7 +147,7 @@ static int ask_to_be_told(sched *s, int64_t run)
         unit_guard(u, &WATCH, "live", unit_key("runs", run), key, 1);
         u->class = UNIT_OF_CLIENT;
         committer_commit(sched_committer_of(s, run), u);
-        sched_hear_others(s);
+        sched_listen(s);
     }
     arena_free(a);
     return here;

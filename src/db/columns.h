@@ -42,7 +42,7 @@
  * is held, PAWL_RUN_HELD. */
 #define COLUMN_JOURNAL_KINDS(X)                                                                    \
     X(OP_STARTED, 1)                                                                               \
-    X(OP_ABANDON, 25)
+    X(OP_FUTURE_CANCEL, 25)
 
 #define COLUMN_SHOWN(X) X(SHOWN_HELD, 5)
 

@@ -63,9 +63,9 @@ typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
 /* What a connection is for. A writer is alone among the writers of the database until the end of
  * its transaction: migrations, tests. A committer's connection is the one for which settle() can
  * find out what became of a commit whose answer was lost; on a database with one writer at a time
- * it is a writer like any other. A waker's connection belongs to a notifier: it only listens and
+ * it is a writer like any other. The connection of a notifier only listens and
  * notifies. */
-typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_WAKER } db_role;
+typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_NOTIFIER } db_role;
 
 /* What a driver can promise beyond the rest (C1: memory cannot promise any of it). */
 enum {

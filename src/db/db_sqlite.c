@@ -16,11 +16,11 @@
 #include "db/batch.h"
 #include "db/sqlite_guest.h"
 #include "db/sqlite_look.h"
+#include "db/sqlite_notify.h"
 #include "db/sqlite_open.h"
 #include "db/sqlite_returning.h"
 #include "db/sqlite_ring.h"
 #include "db/sqlite_value.h"
-#include "db/sqlite_wake.h"
 #include "db/turnstile.h"
 
 typedef struct sqlite_db {
@@ -44,13 +44,13 @@ typedef struct sqlite_conn {
     sqlite3_stmt *rollback;
     turnstile *turn;
     _Atomic(wal_checkpointer *) checkpointer; /* figures are asked for by any thread */
-    sqlite_watch watch; /* of a writer: are the files still the ones it opened? */
-    sqlite_wake *wake;  /* of a notifier's connection: all it has; NULL in memory */
-    int locked;         /* memory: we hold the mutex */
-    int borrowed;       /* the handle is the application's */
-    int rings;          /* it checks by the ring that the file was not rewound: */
-    int before;         /* rows changed on this handle when the transaction began */
-    sqlite_mark mark;   /* what it proves */
+    sqlite_watch watch;  /* of a writer: are the files still the ones it opened? */
+    sqlite_notify *wake; /* of a notifier's connection: all it has; NULL in memory */
+    int locked;          /* memory: we hold the mutex */
+    int borrowed;        /* the handle is the application's */
+    int rings;           /* it checks by the ring that the file was not rewound: */
+    int before;          /* rows changed on this handle when the transaction began */
+    sqlite_mark mark;    /* what it proves */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -114,7 +114,7 @@ static void disconnect(db_conn *base)
         sqlite3_close(c->native);
     turnstile_free(c->turn);
     sqlite_watch_free(&c->watch);
-    sqlite_wake_close(c->wake);
+    sqlite_notify_close(c->wake);
     free(c);
 }
 
@@ -166,11 +166,11 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
         return error_nomem(err);
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
     pawl_code rc = PAWL_OK;
-    if (role != DB_WAKER)
+    if (role != DB_NOTIFIER)
         rc = open_connection(c, d, err);
     else if (d->path)
-        rc = sqlite_wake_open(&c->wake, d->path, err);
-    if (rc == PAWL_OK && role != DB_WAKER)
+        rc = sqlite_notify_open(&c->wake, d->path, err);
+    if (rc == PAWL_OK && role != DB_NOTIFIER)
         rc = prepare_transaction_stmts(c, err);
     c->rings = rc == PAWL_OK && role == DB_COMMITTER && d->path;
     atomic_fetch_add(&d->committers, c->rings);
@@ -398,23 +398,23 @@ static pawl_code now_ms(db_conn *base, int64_t *out, error *err)
 /* All users of a memory database are in this process, where no file is needed to notify them. */
 static pawl_code listen(db_conn *base, int64_t node, int *fd, error *err)
 {
-    sqlite_wake *w = ((sqlite_conn *)base)->wake;
+    sqlite_notify *w = ((sqlite_conn *)base)->wake;
     (void)node; /* every process on the file is notified, whichever node was meant */
     *fd = -1;
-    return w ? sqlite_wake_listen(w, fd, err) : PAWL_OK;
+    return w ? sqlite_notify_listen(w, fd, err) : PAWL_OK;
 }
 
 static int heard(db_conn *base)
 {
-    sqlite_wake *w = ((sqlite_conn *)base)->wake;
-    return w ? sqlite_wake_heard(w) : 0;
+    sqlite_notify *w = ((sqlite_conn *)base)->wake;
+    return w ? sqlite_notify_heard(w) : 0;
 }
 
 static pawl_code notify(db_conn *base, const int64_t *targets, size_t count, error *err)
 {
-    sqlite_wake *w = ((sqlite_conn *)base)->wake;
+    sqlite_notify *w = ((sqlite_conn *)base)->wake;
     (void)targets;
-    return w && count > 0 ? sqlite_wake_tell(w, err) : PAWL_OK;
+    return w && count > 0 ? sqlite_notify_tell(w, err) : PAWL_OK;
 }
 
 /* ---- Statements ---- */

@@ -115,7 +115,7 @@ void notifier_tell(notifier *w, int64_t node)
     static const uint64_t ONE = 1;
     pthread_mutex_lock(&w->lock);
     w->stats.told++;
-    int own = node != WAKER_EVERYBODY && node == w->options.node;
+    int own = node != NOTIFY_ALL_NODES && node == w->options.node;
     int ring = !own && mark_pending(w, node);
     pthread_mutex_unlock(&w->lock);
     if (ring)
@@ -230,7 +230,7 @@ static pawl_code take_lock(notifier *w, int fd, error *err)
 static pawl_code connect_and_listen(notifier *w, error *err)
 {
     int fd = -1;
-    pawl_code rc = db_connect(w->db, DB_WAKER, &w->conn, err);
+    pawl_code rc = db_connect(w->db, DB_NOTIFIER, &w->conn, err);
     if (rc == PAWL_OK)
         rc = w->conn->driver->channel.listen(w->conn, w->options.node, &fd, err);
     if (rc == PAWL_OK)
@@ -257,7 +257,7 @@ static void schedule_reconnect(notifier *w)
 static void drop_connection(notifier *w, const error *err)
 {
     disconnect(w);
-    LOG(&w->db->options.log, LOG_WARNING, "waker-lost",
+    LOG(&w->db->options.log, LOG_WARNING, "notifier-lost",
         LOG_TEXT("code", pawl_code_name(err->code)));
     schedule_reconnect(w);
 }
@@ -271,7 +271,7 @@ static void reconnect_if_due(notifier *w)
         schedule_reconnect(w);
         return;
     }
-    LOG(&w->db->options.log, LOG_INFO, "waker-back", LOG_NUM("node", w->options.node));
+    LOG(&w->db->options.log, LOG_INFO, "notifier-back", LOG_NUM("node", w->options.node));
     pthread_mutex_lock(&w->lock);
     w->stats.reconnects++;
     pthread_mutex_unlock(&w->lock);
@@ -297,7 +297,8 @@ static void send_due(notifier *w, int64_t until)
         drop_connection(w, &err);
     } else if (!w->complained) {
         w->complained = 1;
-        LOG(&w->db->options.log, LOG_WARNING, "waker-failed", LOG_TEXT("code", pawl_code_name(rc)));
+        LOG(&w->db->options.log, LOG_WARNING, "notifier-failed",
+            LOG_TEXT("code", pawl_code_name(rc)));
     }
 }
 
@@ -473,7 +474,7 @@ static pawl_code set_up(notifier *w, error *err)
     if (w->options.by_hand)
         return PAWL_OK;
     w->thread_runs = thread_start(&w->thread, serve_notifications, w);
-    return w->thread_runs ? PAWL_OK : error_set(err, PAWL_NOMEM, "no thread for the waker");
+    return w->thread_runs ? PAWL_OK : error_set(err, PAWL_NOMEM, "no thread for the notifier");
 }
 
 pawl_code notifier_open(notifier **out, db *d, const notifier_options *options, error *err)

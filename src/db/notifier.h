@@ -19,7 +19,7 @@
 typedef struct notifier notifier;
 
 /* The target for all nodes: a due run without an owner. */
-enum { WAKER_EVERYBODY = 0 };
+enum { NOTIFY_ALL_NODES = 0 };
 
 typedef struct notifier_options {
     int64_t node; /* the node that listens; 0: not a node, hears only what is for all nodes */
@@ -53,7 +53,7 @@ pawl_code notifier_open(notifier **out, db *d, const notifier_options *options, 
  * it. In a child of fork() it only frees: the connection is the parent's. */
 void notifier_close(notifier *w);
 
-/* Something was committed that concerns `target`: a node, or WAKER_EVERYBODY. Any thread may call
+/* Something was committed that concerns `target`: a node, or NOTIFY_ALL_NODES. Any thread may call
  * it at any time, a unit's `done` too: it only marks the target. A node need not notify itself. */
 void notifier_tell(notifier *w, int64_t target);
 

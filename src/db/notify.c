@@ -59,7 +59,7 @@ static void open_notifier(notify *n, int64_t node)
     if (rc == PAWL_OK && n->loop && !loop_fds_add(n->loop, notifier_fd(n->notifier)))
         rc = PAWL_NOMEM;
     if (rc != PAWL_OK)
-        LOG(&n->db->options.log, LOG_WARNING, "no-waker", LOG_TEXT("code", pawl_code_name(rc)));
+        LOG(&n->db->options.log, LOG_WARNING, "no-notifier", LOG_TEXT("code", pawl_code_name(rc)));
     n->node = node;
 }
 
@@ -95,7 +95,7 @@ void notify_tell(notify *n)
 {
     pthread_mutex_lock(&n->lock);
     if (n->notifier)
-        notifier_tell(n->notifier, WAKER_EVERYBODY);
+        notifier_tell(n->notifier, NOTIFY_ALL_NODES);
     if (n->notifier && n->loop && n->node == 0)
         notifier_flush(n->notifier); /* RULE H1-a-client-without-threads-tells-others */
     pthread_mutex_unlock(&n->lock);

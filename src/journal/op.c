@@ -81,7 +81,7 @@ int op_fits(op_kind arrival, op_kind op)
     case OP_CHILD:
     case OP_RECEIVE:
     case OP_TELL:
-    case OP_ABANDON:
+    case OP_FUTURE_CANCEL:
     case OP_UNDO_OF:
     case OP_ENDING:
     case OP_CLEAN_UP:

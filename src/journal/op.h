@@ -55,8 +55,8 @@ typedef enum op_shape {
     X(STATE_OF, 22, VALUE, "state-of")               /* of another run: "ID/KEY" */                \
     X(RECEIVE, 23, OPEN, "receive")                  /* of a mailbox; data: until when, ms */      \
     X(TELL, 24, OPEN, "tell")                        /* a mailbox; data: the target */             \
-    X(ABANDON, 25, VALUE, "abandon")  /* data: the ops whose futures were cancelled */             \
-    X(UNDO_OF, 26, VALUE, "undo-of")  /* of the op behind it; data: its input */                   \
+    X(FUTURE_CANCEL, 25, VALUE, "future-cancel") /* data: the ops whose futures were cancelled */  \
+    X(UNDO_OF, 26, VALUE, "undo-of")             /* of the op behind it; data: its input */        \
     X(ENDING, 27, VALUE, "ending")    /* name: how; data: the error or value. Clean-ups follow */  \
     X(CLEAN_UP, 28, OPEN, "clean-up") /* a work function; data: for which row */                   \
     X(TRANSACT_AGAIN, 29, VALUE, "transact-again") /* data: the error, and when next */            \

@@ -292,7 +292,7 @@ PGresult *pg_borrowed_result(pg_conn *c, const pg_stmt *s, const pg_params *p, e
 pawl_code pg_lend(db_conn *c, void **native, error *err);
 pawl_code pg_take_back(db_conn *c, error *err);
 
-/* ---- Batches (pg_batch.c), notifications (pg_wake.c), the node's lock (pg_node_lock.c) ---- */
+/* ---- Batches (pg_batch.c), notifications (pg_notify.c), the node's lock (pg_node_lock.c) ---- */
 
 batch_result pg_apply(db_conn *c, unit **units, size_t count, uint64_t *passes, error *err);
 

@@ -409,7 +409,7 @@ static int is_stale(const pg_conn *c)
 {
     struct pollfd p = {PQsocket(c->native), POLLIN, 0};
     /* RULE an-idle-connection-that-ended-costs-nothing */
-    return PQtransactionStatus(c->native) == PQTRANS_IDLE && c->base.role != DB_WAKER &&
+    return PQtransactionStatus(c->native) == PQTRANS_IDLE && c->base.role != DB_NOTIFIER &&
            poll(&p, 1, 0) != 0;
 }
 

@@ -21,7 +21,7 @@ static const db_sql RUN = {
     "tt"};
 
 static const db_sql ROWS = {"SELECT seq, kind, op, name,"
-                            " CASE WHEN kind = {OP_ABANDON} THEN data END"
+                            " CASE WHEN kind = {OP_FUTURE_CANCEL} THEN data END"
                             " FROM {journal}"
                             " WHERE run = $1 AND generation = $2 ORDER BY seq DESC LIMIT $3",
                             "iii"};
@@ -162,7 +162,7 @@ static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *e
 }
 
 /* Reads an array of numbers: the seqs of the ops whose futures were cancelled. */
-static pawl_code note_abandoned(reading *r, slice ops, error *err)
+static pawl_code note_cancelled(reading *r, slice ops, error *err)
 {
     int64_t op = 0;
     for (size_t i = 0; i < ops.size; i++) {
@@ -191,8 +191,8 @@ static pawl_code note_row(void *arg, db_stmt *row, error *err)
         return error_nomem(err);
     if (op->kind == OP_ATTEMPT)
         return note_attempt(r, of, read_pool_int(row, 0), err);
-    if (op->kind == OP_ABANDON)
-        return note_abandoned(r, read_pool_text(row, 4), err);
+    if (op->kind == OP_FUTURE_CANCEL)
+        return note_cancelled(r, read_pool_text(row, 4), err);
     r->left |= op->kind == OP_ENDING;
     return op->shape == OP_SHAPE_OPEN ? note_open(r, op, row, err) : PAWL_OK;
 }

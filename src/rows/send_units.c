@@ -26,14 +26,14 @@ static const db_sql RECEIPT_IF_NEW = {"INSERT INTO {receipts} (run, key, kind, s
                                       " ON CONFLICT (run, key) DO NOTHING",
                                       "itiiib"};
 
-static void begin_seal(digest *d, const letter *l)
+static void begin_seal(digest *d, const inbox_message *l)
 {
     digest_begin(d);
     digest_add(d, l->row.name);
     digest_add(d, (slice){"", 1}); /* no name has a NUL in it */
 }
 
-pawl_code letter_seal(letter *l)
+pawl_code inbox_message_seal(inbox_message *l)
 {
     digest d;
     pawl_code rc = PAWL_OK;
@@ -50,19 +50,19 @@ pawl_code letter_seal(letter *l)
     return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE a-row-that-is-no-json-stops-no-other */
 }
 
-static slice print_of(const letter *l)
+static slice print_of(const inbox_message *l)
 {
     return (slice){(const char *)l->print, sizeof l->print};
 }
 
 /* The same key of two runs gives the same unit key, which only makes their units wait for each
  * other. */
-static uint64_t row_of(const letter *l)
+static uint64_t row_of(const inbox_message *l)
 {
     return unit_key_text("receipts", l->row.key);
 }
 
-static void write_receipt(unit *u, const db_sql *sql, const letter *l, db_value seq)
+static void write_receipt(unit *u, const db_sql *sql, const inbox_message *l, db_value seq)
 {
     if (!l->row.key.at)
         return;
@@ -72,7 +72,7 @@ static void write_receipt(unit *u, const db_sql *sql, const letter *l, db_value 
     unit_write(u, sql, row_of(l), row, DB_COUNT(row));
 }
 
-int letter_write(unit *u, const letter *l)
+int inbox_message_write(unit *u, const inbox_message *l)
 {
     assert(l->row.kind == INBOX_MESSAGE);
     if (l->row.key.at) {
@@ -86,15 +86,15 @@ int letter_write(unit *u, const letter *l)
     return live;
 }
 
-int letter_is_same(const letter *l, const unit_row *receipt)
+int inbox_message_is_same(const inbox_message *l, const unit_row *receipt)
 {
     /* RULE A6-a-receipt-is-of-one-message */
     return receipt && receipt->values[RECEIPT_KIND].i == RECEIPT_MESSAGE &&
-           letter_has_answer(l, receipt->values[RECEIPT_ANSWER].s);
+           inbox_message_has_answer(l, receipt->values[RECEIPT_ANSWER].s);
 }
 
 /* Receipts of older versions have a digest of the message's bytes, and not of its JSON value. */
-int letter_has_answer(const letter *l, slice answer)
+int inbox_message_has_answer(const inbox_message *l, slice answer)
 {
     unsigned char written[DIGEST_SIZE];
     digest d;
@@ -107,13 +107,13 @@ int letter_has_answer(const letter *l, slice answer)
     return slice_equal(answer, (slice){(const char *)written, sizeof written});
 }
 
-void letter_write_first(unit *u, const letter *l)
+void inbox_message_write_first(unit *u, const inbox_message *l)
 {
     run_put_arrival(u, &l->row, db_int(1));
     write_receipt(u, &RECEIPT, l, db_int(1));
 }
 
-int send_try(unit *u, const letter *l)
+int send_try(unit *u, const inbox_message *l)
 {
     int arrives = run_try_send(u, &l->row);
     write_receipt(u, &RECEIPT_IF_NEW, l, db_from(arrives, SEND_SEQ));

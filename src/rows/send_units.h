@@ -1,4 +1,4 @@
-/* Letters: messages with an idempotency key.
+/* Messages for the inbox of a run, with an idempotency key.
  *
  * A receipt, a row of {receipts}, remembers a key. It is written with the message and lives as long
  * as the run. A second send with the key is answered with the number that the message got the first
@@ -14,34 +14,34 @@
 enum { RECEIPT_MESSAGE = 1, RECEIPT_REDRIVE = 2 };
 
 /* A message, and the digest of it that its receipt keeps. */
-typedef struct letter {
+typedef struct inbox_message {
     run_inbox_row row; /* its `key` may be absent */
     unsigned char print[DIGEST_SIZE];
-} letter;
+} inbox_message;
 
-/* Fills in the digest, of the mailbox and the JSON value of the message. Only a letter with a key
+/* Fills in the digest, of the mailbox and the JSON value of the message. Only a message with a key
  * needs it. Errors: NOMEM. */
-pawl_code letter_seal(letter *l);
+pawl_code inbox_message_seal(inbox_message *l);
 
 /* Puts the message into the inbox, once. Guard "key": the key has no receipt; otherwise
  * unit_found() gives the receipt, in the columns below. Guard "live": as of run_send(). Gives the
- * number of the statement of run_send(). The letter must live as long as the unit. */
+ * number of the statement of run_send(). The message must live as long as the unit. */
 enum { RECEIPT_KIND, RECEIPT_SEQ, RECEIPT_ANSWER };
 
-int letter_write(unit *u, const letter *l);
+int inbox_message_write(unit *u, const inbox_message *l);
 
-/* letter_is_same() tells whether a receipt belongs to the same letter; letter_has_answer() tells
- * the same of the receipt's digest. */
-int letter_is_same(const letter *l, const unit_row *receipt);
-int letter_has_answer(const letter *l, slice answer);
+/* inbox_message_is_same() tells whether a receipt belongs to the same message;
+ * inbox_message_has_answer() tells the same of the receipt's digest. */
+int inbox_message_is_same(const inbox_message *l, const unit_row *receipt);
+int inbox_message_has_answer(const inbox_message *l, slice answer);
 
 /* Puts the message in as the first arrival of a run that the same unit inserts (its run_insert has
  * `mail` 1). */
-void letter_write_first(unit *u, const letter *l);
+void inbox_message_write_first(unit *u, const inbox_message *l);
 
 /* Sends the message as part of a unit about something else: if the run does not exist or has ended,
  * nothing arrives and the unit goes on. Gives the number of a try, whose row has SEND_SEQ and
  * SEND_OWNER. The key is not looked up, only recorded: it must be one that is never used twice. */
-int send_try(unit *u, const letter *l);
+int send_try(unit *u, const inbox_message *l);
 
 #endif

@@ -260,7 +260,7 @@ call *call_pop(pawl_run *run, call **list)
         c->listed = 0;
         if (!c->future) {
             free_call(run, c);
-        } else if (c->is_due && !c->future->over && !c->future->lost) {
+        } else if (c->is_due && !c->future->over && !c->future->is_cancelled) {
             c->is_due = 0;
             return c;
         }

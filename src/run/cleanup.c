@@ -259,14 +259,14 @@ static void note_answer(pawl_run *run, story *s, const replay_row *row)
 
 /* Forgets the ops that the row names. They take no answer any more, since at a redrive the code
  * would not know of it. */
-static void note_abandoned(pawl_run *run, story *s, const replay_row *row)
+static void note_cancelled(pawl_run *run, story *s, const replay_row *row)
 {
     const char *text = run_text(run, row->data), *at = text;
     while ((at = strpbrk(at, "0123456789")) != NULL) {
         char *end;
         int64_t op = strtoll(at, &end, 10);
         pawl_future *f = replay_owner_of(run->journal.replay, op);
-        replay_close(run->journal.replay, op); /* RULE A6-what-was-abandoned-has-no-late-answer */
+        replay_close(run->journal.replay, op); /* RULE A6-what-was-cancelled-has-no-late-answer */
         if (f)
             forget(run, s, f);
         at = end;
@@ -287,11 +287,11 @@ static void note_transact(pawl_run *run, story *s, const replay_row *row)
 }
 
 /* Between the row that registers an undo and the call that is undone there may be what was
- * abandoned, and what had returned when the run was given back. */
+ * cancelled, and what had returned when the run was given back. */
 static int may_come_between(op_kind kind)
 {
     /* RULE 2-results-may-come-between-a-deed-and-its-undo */
-    return kind == OP_ABANDON || op_arrives(op_find(kind)->shape);
+    return kind == OP_FUTURE_CANCEL || op_arrives(op_find(kind)->shape);
 }
 
 static void collect_row(pawl_run *run, story *s, const replay_row *row)
@@ -330,8 +330,8 @@ static void collect_row(pawl_run *run, story *s, const replay_row *row)
     case OP_CHILD:
         note_child(run, s, row);
         break;
-    case OP_ABANDON:
-        note_abandoned(run, s, row);
+    case OP_FUTURE_CANCEL:
+        note_cancelled(run, s, row);
         break;
     case OP_DONE:
     case OP_FAILED:

@@ -17,7 +17,7 @@ typedef struct run_draft {
     int parked;    /* number of the statement that parks the run; -1: none */
     int kept;      /* so many of the first statements tell of what was done outside */
     int64_t seq;   /* of the last row that was added; 0: none since the run was warmed */
-    int births;    /* number of children that the unit starts */
+    int children;  /* number of children that the unit starts */
     int executed;  /* executions of work functions that the draft records, for sched/at_risk.h */
 
     run_line *lines; /* for the log, once the unit is committed */

@@ -11,22 +11,22 @@ static const char CANCELLED[] = "{\"name\":\"cancelled\",\"message\":\"the futur
 void future_cancel_add(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
-    if (f->over || f->lost)
+    if (f->over || f->is_cancelled)
         return;
-    f->lost = 1;
+    f->is_cancelled = 1;
     if (f->kind) {
-        f->next = all->losers;
-        all->losers = f;
+        f->next = all->cancelled;
+        all->cancelled = f;
     } else {
-        f->behind = all->lost;
-        all->lost = f;
+        f->behind = all->cancelled_composites;
+        all->cancelled_composites = f;
     }
 }
 
 void future_cancel_remove(const pawl_future *f)
 {
     run_futures *all = &f->run->futures;
-    pawl_future **at = f->kind ? &all->losers : &all->lost;
+    pawl_future **at = f->kind ? &all->cancelled : &all->cancelled_composites;
     while (*at && *at != f)
         at = f->kind ? &(*at)->next : &(*at)->behind;
     if (*at)
@@ -34,12 +34,12 @@ void future_cancel_remove(const pawl_future *f)
 }
 
 /* A composite future is cancelled with all of its parts. */
-static void lose_parts(pawl_run *run)
+static void cancel_parts(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    while (all->lost) {
-        pawl_future *f = all->lost;
-        all->lost = f->behind;
+    while (all->cancelled_composites) {
+        pawl_future *f = all->cancelled_composites;
+        all->cancelled_composites = f->behind;
         if (f->over)
             continue;
         future_answer(f, PAWL_CANCELLED, CANCELLED);
@@ -51,12 +51,12 @@ static void lose_parts(pawl_run *run)
 }
 
 /* A JSON array of the ops of these futures, in the unit's memory; *count: how many they are. */
-static slice ops_of(pawl_run *run, const pawl_future *losers, size_t *count)
+static slice ops_of(pawl_run *run, const pawl_future *cancelled, size_t *count)
 {
     buf ops;
     buf_init(&ops, PAWL_MAX_PAYLOAD);
     *count = 0;
-    for (const pawl_future *f = losers; f; f = f->next)
+    for (const pawl_future *f = cancelled; f; f = f->next)
         if (!f->over)
             buf_printf(&ops, "%s%" PRId64, (*count)++ ? "," : "[", f->op);
     buf_printf(&ops, "]");
@@ -72,20 +72,20 @@ static void give_up(pawl_future *f, int live)
 {
     if (f->over)
         return;
-    replay_close(f->run->journal.replay, f->op); /* RULE A6-what-is-abandoned-takes-no-answer */
-    if (f->kind->abandon)
-        f->kind->abandon(f, live);
+    replay_close(f->run->journal.replay, f->op); /* RULE A6-what-is-cancelled-takes-no-answer */
+    if (f->kind->cancel)
+        f->kind->cancel(f, live);
     future_answer(f, PAWL_CANCELLED, CANCELLED);
 }
 
 /* Is there a future to be cancelled that has no answer? */
-static int has_losers(run_futures *all)
+static int has_cancelled(run_futures *all)
 {
-    while (all->losers && all->losers->over)
-        all->losers = all->losers->next;
-    while (all->lost && all->lost->over)
-        all->lost = all->lost->behind;
-    return all->losers || all->lost;
+    while (all->cancelled && all->cancelled->over)
+        all->cancelled = all->cancelled->next;
+    while (all->cancelled_composites && all->cancelled_composites->over)
+        all->cancelled_composites = all->cancelled_composites->behind;
+    return all->cancelled || all->cancelled_composites;
 }
 
 /* Writes one row for all futures to be cancelled. A future whose answer has arrived before is not
@@ -95,21 +95,21 @@ static int has_losers(run_futures *all)
 void future_cancel_flush(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    while (has_losers(all)) {
+    while (has_cancelled(all)) {
         if (journal_settle_one(run)) /* RULE B12-what-arrived-with-the-winner-has-not-lost */
             continue;
-        lose_parts(run);
-        pawl_future *losers = all->losers;
+        cancel_parts(run);
+        pawl_future *cancelled = all->cancelled;
         size_t count;
-        all->losers = NULL;
-        slice ops = ops_of(run, losers, &count);
+        all->cancelled = NULL;
+        slice ops = ops_of(run, cancelled, &count);
         if (count == 0)
             continue;
         const replay_row *row;
-        int live = journal_ask(run, OP_ABANDON, SLICE_LIT(""), &row) == REPLAY_NEW;
+        int live = journal_ask(run, OP_FUTURE_CANCEL, SLICE_LIT(""), &row) == REPLAY_NEW;
         if (live)
-            journal_record(run, OP_ABANDON, SLICE_LIT(""), ops);
-        for (pawl_future *f = losers, *next; f; f = next) {
+            journal_record(run, OP_FUTURE_CANCEL, SLICE_LIT(""), ops);
+        for (pawl_future *f = cancelled, *next; f; f = next) {
             next = f->next;
             give_up(f, live);
         }
@@ -123,7 +123,7 @@ void future_cancel_all(pawl_run *run)
     void *value;
     while (map_next(&run->futures.all, &cursor, &key, &value)) {
         pawl_future *f = value;
-        if (!f->over && f->kind && f->kind->abandon)
-            f->kind->abandon(f, 1);
+        if (!f->over && f->kind && f->kind->cancel)
+            f->kind->cancel(f, 1);
     }
 }

@@ -72,7 +72,7 @@ int64_t future_rest_ms(const pawl_future *f)
 void future_release(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
-    if (f->lost)
+    if (f->is_cancelled)
         future_cancel_remove(f);
     heap_take(&all->due, &f->timer);
     map_take(&all->all, (uint64_t)(uintptr_t)f);

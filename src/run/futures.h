@@ -22,7 +22,7 @@ typedef struct future_kind {
     void (*arrived)(pawl_future *f, const replay_row *row);
     /* The future was cancelled: leave nothing behind. live 0: in a replay, where what this does to
      * other runs is done already. NULL: there is nothing to do. */
-    void (*abandon)(pawl_future *f, int live);
+    void (*cancel)(pawl_future *f, int live);
     /* The future is freed: release what it has. NULL: it has nothing. */
     void (*release)(pawl_future *f);
 } future_kind;
@@ -50,7 +50,7 @@ struct pawl_future {
     const char *what;        /* for messages: the word of its op */
     int64_t op;
     int over;          /* the future has its answer */
-    int lost;          /* the future will be cancelled */
+    int is_cancelled;  /* the future will be cancelled */
     pawl_code code;    /* OK, FAILED, TIMEOUT, CANCELLED */
     int failed;        /* the answer is an error: that of a receive which timed out is none */
     int64_t order;     /* number of the answer, in the order in which answers come */

@@ -1,6 +1,6 @@
 /* Jobs: work functions that other threads execute beside the workflow function. The fiber creates
  * them and records their results. The lock of the host guards what those threads touch: the struct
- * run_jobs, and run->nudged. */
+ * run_jobs, and run->woken. */
 #include "run/jobs.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void do_not_start(pawl_run *run, job *j)
     int known = map_put(&run->jobs.by_op, (uint64_t)j->op, j) == 0;
     if (known)
         job_list_add(&run->jobs.returned, j);
-    run->nudged = 1;
+    run->woken = 1;
     host_unlock(run->host);
     if (known)
         return;

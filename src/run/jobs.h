@@ -31,8 +31,8 @@ typedef struct job {
     int64_t attempt;
     int64_t began_ms;
     job_state state;
-    int crowded; /* the job waits for a slot of its work function */
-    int at_risk; /* the host counts the execution, whose result is not in a draft yet */
+    int at_limit; /* the job waits for a slot of its work function */
+    int at_risk;  /* the host counts the execution, whose result is not in a draft yet */
 } job;
 
 /* Add a job at the end of a list; take it out; free it. */

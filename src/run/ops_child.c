@@ -124,7 +124,7 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
     s->run_insert = b;
     s->future = f;
     s->statement = run_insert_write(u, b, 0);
-    if (++run->draft.births >= BIRTHS_MAX)
+    if (++run->draft.children >= BIRTHS_MAX)
         run_ask(run, WANT_FLUSH);
 }
 

@@ -70,7 +70,7 @@ static void send_in_unit(pawl_future *f)
 {
     telling *t = f->own;
     pawl_run *run = f->run;
-    letter *l = arena_alloc(run->draft.arena, sizeof *l);
+    inbox_message *l = arena_alloc(run->draft.arena, sizeof *l);
     if (!l)
         run_nomem(run);
     l->row = (run_inbox_row){.run = t->run,
@@ -80,7 +80,7 @@ static void send_in_unit(pawl_future *f)
                              .by = journal_keep(run, slice_of(run->id)),
                              .at_ms = host_now_ms(run->host),
                              .data = journal_keep(run, slice_of(t->message))};
-    if (letter_seal(l) != PAWL_OK)
+    if (inbox_message_seal(l) != PAWL_OK)
         run_nomem(run);
     t->put = 1;
     run_sent *s = cross_run_add(run, 0, t->run);

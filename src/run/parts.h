@@ -15,12 +15,12 @@
 /* What a run has started and not been told the end of, while its function is in memory:
  * futures.h. */
 typedef struct run_futures {
-    map all;             /* by address, since the function may hand in any pointer */
-    heap due;            /* open futures, by the time at which they become due */
-    int64_t answers;     /* number of answers so far */
-    pawl_future *losers; /* futures of ops that are cancelled before the next op */
-    pawl_future *lost;   /* composite futures that are cancelled with them */
-    pawl_future *looks;  /* composite futures that are to be evaluated, since parts of them have
+    map all;                           /* by address, since the function may hand in any pointer */
+    heap due;                          /* open futures, by the time at which they become due */
+    int64_t answers;                   /* number of answers so far */
+    pawl_future *cancelled;            /* futures of ops that are cancelled before the next op */
+    pawl_future *cancelled_composites; /* composite futures that are cancelled with them */
+    pawl_future *looks; /* composite futures that are to be evaluated, since parts of them have
                             ended */
     pawl_future *looks_last;
     int looking;          /* these are being evaluated */

@@ -60,7 +60,7 @@ struct pawl_run {
     int64_t finallys;        /* number of finallys among them */
 
     /* What other threads tell the run. */
-    int nudged;                  /* something is there for the run: it does not go to sleep */
+    int woken;                   /* something is there for the run: it does not go to sleep */
     atomic_int quarantine_level; /* not 0: processes have died at it (sched/quarantine.h) */
     atomic_int hold_requested;   /* the run was held by hand, and is to be given back */
 };

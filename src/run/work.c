@@ -131,7 +131,7 @@ int work_is_kept(const pawl_run *run, int64_t op)
 {
     for (const pawl_work *w = run->attempt.saved; w; w = w->next) {
         const pawl_future *f = op ? NULL : replay_owner_of(run->journal.replay, w->op);
-        if (op ? w->op == op : f && !f->over && !f->lost)
+        if (op ? w->op == op : f && !f->over && !f->is_cancelled)
             return 1;
     }
     return 0;

@@ -20,7 +20,7 @@ static pawl_run *has_arrived(sched *s, int64_t key)
     pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
         run->inbox.has_more = 1;
-        run_queue_nudge(s, run);
+        run_queue_wake(s, run);
     } else if (s->dormant.count > 0) {
         dormant_call(s, key); /* RULE A2-a-message-wakes-a-dormant-run */
     }
@@ -54,8 +54,8 @@ void arrival_sent(sched *s, int64_t run, int64_t owner)
     pthread_mutex_lock(&s->lock);
     run_queue_call_node_loop(s);
     pthread_mutex_unlock(&s->lock);
-    sched_hear_others(s);
-    sched_tell_others(s);
+    sched_listen(s);
+    sched_notify_others(s);
 }
 
 /* ---- From other processes ---- */

@@ -59,7 +59,7 @@ void dormant_free(sched *s)
 static void call_node_loop(sched *s)
 {
     if (!s->dormant.asks)
-        sched_call(s, 'd');
+        sched_call(s);
     s->dormant.asks = 1;
 }
 
@@ -69,9 +69,9 @@ static void call_node_loop(sched *s)
 static int is_all_recorded(const pawl_run *run)
 {
     const run_slot *slot = run->slot;
-    return !run->code.fiber && !run->nudged && !run->quarantine_level && !slot->put_off &&
+    return !run->code.fiber && !run->woken && !run->quarantine_level && !slot->put_off &&
            !atomic_load(&run->hold_requested) && !slot->keeps && !slot->starved && !slot->marked &&
-           !atomic_load(&slot->cleared) && slot->trouble_ms == 0 && !slot->queued_work &&
+           !atomic_load(&slot->cleared) && slot->backoff_ms == 0 && !slot->queued_work &&
            !slot->asked_in && !run->draft.unit && !run->attempt.saved && !run->attempt.work &&
            run->code.told.number == 0 && run->jobs.by_op.count == 0 &&
            run->jobs.not_queued_count == 0 && run->untils.count == 0;

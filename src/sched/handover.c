@@ -61,14 +61,14 @@ void handover_offer(sched *s)
     pthread_mutex_lock(&s->lock);
     run_queue_call_node_loop(s);
     pthread_mutex_unlock(&s->lock);
-    sched_hear_others(s);
-    sched_tell_others(s);
+    sched_listen(s);
+    sched_notify_others(s);
 }
 
 /* Something was committed: runs that wait for the storage need not wait any longer. */
 static void tell_committed(sched *s)
 {
-    if (atomic_load(&s->trouble_ms) == 0)
+    if (atomic_load(&s->backoff_ms) == 0)
         return;
     pthread_mutex_lock(&s->lock);
     storage_backoff_committed(s);

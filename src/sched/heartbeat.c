@@ -80,7 +80,7 @@ static void *beat(void *arg)
         if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
             continue;
         atomic_store(&s->fenced, 1);
-        sched_call(s, 'k');
+        sched_call(s);
         break;
     }
     return NULL;

@@ -379,8 +379,8 @@ static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
     rc = unit_shut_out(u, rc);
     if (rc == PAWL_OK) {
         handle_wake(p);
-        sched_hear_others(s);
-        sched_tell_others(s);
+        sched_listen(s);
+        sched_notify_others(s);
     } else if (rc == PAWL_REFUSED) {
         rc = refused(u, err);
     } else {

@@ -17,7 +17,7 @@ static int enter_limit(job *j)
         return 1;
     }
     j->state = JOB_QUEUED;
-    j->crowded = 1;
+    j->at_limit = 1;
     job_list_add(&w->jobs, j);
     return 0;
 }

@@ -34,10 +34,10 @@ void job_queue_add(pawl_run *run)
 void job_queue_remove(sched *s, job *j)
 {
     work_entry *entry = j->work ? j->work->entry : NULL;
-    job_list_remove(j->crowded && entry ? &entry->jobs : &s->jobs, j);
-    if (!j->crowded)
+    job_list_remove(j->at_limit && entry ? &entry->jobs : &s->jobs, j);
+    if (!j->at_limit)
         work_limit_ask_in(s, entry);
-    j->crowded = 0;
+    j->at_limit = 0;
 }
 
 int job_queue_await(pawl_run *run)
@@ -74,7 +74,7 @@ void job_queue_ask_in(sched *s, work_entry *w)
     if (!j || w->inside >= w->at_most)
         return;
     job_list_remove(&w->jobs, j);
-    j->crowded = 0;
+    j->at_limit = 0;
     job_list_add(&s->jobs, j);
     run_queue_call_one(s);
 }
@@ -88,5 +88,5 @@ void job_queue_give_back(sched *s, job *j, job_state state)
     }
     j->state = state;
     job_list_add(&run->jobs.returned, j);
-    run_queue_nudge(s, run);
+    run_queue_wake(s, run);
 }

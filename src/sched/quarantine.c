@@ -152,7 +152,7 @@ static pawl_run *let_out(struct sched *s, int64_t now)
         return NULL;
     pawl_run *run = q->out = pop(&q->alone);
     q->until_ns = clock_deadline(now, ALONE_MS);
-    LOG(&s->log, LOG_WARNING, "suspect", LOG_TEXT("run", run->id),
+    LOG(&s->log, LOG_WARNING, "quarantined", LOG_TEXT("run", run->id),
         LOG_NUM("claims", run->slot->claims));
     return run;
 }

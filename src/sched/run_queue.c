@@ -1,5 +1,5 @@
 /* The run queue of a node: lists of ready runs, answers on their way back, timers. All functions
- * are called with the lock held, except run_queue_answered() and run_queue_heard(). */
+ * are called with the lock held, except run_queue_answered() and run_queue_notified(). */
 #include <assert.h>
 
 #include "sched/sched_internal.h"
@@ -31,7 +31,7 @@ static void call(sched *s, runner *r)
         pthread_cond_signal(&r->cond);
     else if (s->driven == DRIVEN_NOT ||
              (s->driven == DRIVEN_BY_HAND && !pthread_equal(s->driver, pthread_self())))
-        sched_call(s, 'k');
+        sched_call(s);
 }
 
 void run_queue_ready_on(sched *s, runner *r, pawl_run *run)
@@ -120,10 +120,10 @@ void run_queue_sleep(sched *s, pawl_run *run, int64_t due_ms)
     }
 }
 
-void run_queue_nudge(sched *s, pawl_run *run)
+void run_queue_wake(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
-    run->nudged = 1;
+    run->woken = 1;
     if (run->slot->place == PLACE_SLEEPS && !run->slot->put_off)
         run_queue_ready(s, run);
 }
@@ -190,7 +190,7 @@ void run_queue_call_node_loop(sched *s)
 {
     sched_assert_locked(s);
     if (!s->node_loop_called)
-        sched_call(s, 'k');
+        sched_call(s);
     s->node_loop_called = 1;
 }
 
@@ -199,7 +199,7 @@ void run_queue_tell_end(sched *s, const pawl_run *run)
     watches_tell(s->options.watches, slice_of(run->id));
 }
 
-void run_queue_heard(void *arg)
+void run_queue_notified(void *arg)
 {
     sched *s = arg;
     atomic_store(&s->inbox_due, 1);

@@ -66,11 +66,11 @@ typedef struct run_slot {
 
     /* Storage (storage_backoff.c). */
     int unread;           /* its rows could not be read: run_failure.h */
-    int64_t trouble_ms;   /* the back-off of the run after its last failure; 0: the storage has not
+    int64_t backoff_ms;   /* the back-off of the run after its last failure; 0: the storage has not
                              failed it */
-    int64_t trouble_seen; /* sched.commits at its last failure */
-    pawl_run *trouble_next;
-    pawl_run **trouble_at; /* its link in the list of runs that wait for the storage; NULL: not in
+    int64_t backoff_seen; /* sched.commits at its last failure */
+    pawl_run *backoff_next;
+    pawl_run **backoff_link; /* its link in the list of runs that wait for the storage; NULL: not in
                               the list */
 
     /* Work at risk (at_risk.h). */

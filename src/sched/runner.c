@@ -199,20 +199,20 @@ static int do_transact(runner *r, pawl_run *run)
     return runner_hand_in(run);
 }
 
-static void nudge(pawl_run *run)
+static void wake_again(pawl_run *run)
 {
     pthread_mutex_lock(&run->host->sched->lock);
-    run->nudged = 1;
+    run->woken = 1;
     pthread_mutex_unlock(&run->host->sched->lock);
 }
 
 /* Has something come for the run since it looked last? */
-static int is_nudged(pawl_run *run)
+static int was_woken(pawl_run *run)
 {
     sched *s = run->host->sched;
     pthread_mutex_lock(&s->lock);
-    int nudged = run->nudged;
-    run->nudged = 0;
+    int nudged = run->woken;
+    run->woken = 0;
     pthread_mutex_unlock(&s->lock);
     return nudged;
 }
@@ -291,7 +291,7 @@ static int serve_want(runner *r, pawl_run *run)
         /* RULE a-hold-by-hand-is-heard-before-the-next-step */
         if (atomic_load(&run->hold_requested))
             return runner_leave(run);
-        if (run->code.until_ms <= sched_now_ms(run->host->sched) || is_nudged(run))
+        if (run->code.until_ms <= sched_now_ms(run->host->sched) || was_woken(run))
             return 1;
         park(run);
         return 0;
@@ -347,7 +347,7 @@ static void take_back(pawl_run *run)
     run_forget_status(run);
     state_forget(run);
     run->draft.kept = 0;
-    run->draft.births = 0;
+    run->draft.children = 0;
     arena_reset(run->draft.arena);
 }
 
@@ -360,7 +360,7 @@ static int ended(pawl_run *run)
     const unit_row *row =
         run->code.end.phase != PHASE_LIVE ? unit_rows(run->draft.unit, run->draft.parked) : NULL;
     if (row && row->values[FINISH_WATCHED].i)
-        sched_tell_others(s);
+        sched_notify_others(s);
     int goes_on = run->code.end.phase == PHASE_FAILING;
     if (run->code.end.again && run->code.end.phase == PHASE_DONE)
         goes_on = run->code.end.next && generation_begun(run);
@@ -390,8 +390,8 @@ static void fall_asleep(pawl_run *run)
     sched *s = run->host->sched;
     work_forget_kept(run); /* the function has not asked for it: it has gone another way */
     pthread_mutex_lock(&s->lock);
-    int leaves = !run->nudged && dormant_leave(s, run, run->code.until_ms);
-    if (run->nudged)
+    int leaves = !run->woken && dormant_leave(s, run, run->code.until_ms);
+    if (run->woken)
         run_queue_ready(s, run);
     else if (!leaves)
         run_queue_sleep(s, run, run->code.until_ms);
@@ -408,7 +408,7 @@ static int committed(pawl_run *run)
     unit_retry_committed(run);
     runner_was_unread(run);
     run->slot->noted = run->slot->starves;
-    run->slot->trouble_ms = 0;
+    run->slot->backoff_ms = 0;
     cross_run_committed(run, 1);
     if (run->slot->starves) {
         runner_starved(run);
@@ -446,7 +446,7 @@ static int committed(pawl_run *run)
     take_back(run);
     job_queue_add(run);
     if (arrived)
-        nudge(run);
+        wake_again(run);
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
     int waits = run->code.want == WANT_WAIT && run->code.until_ms > sched_now_ms(s) && !arrived &&
                 !atomic_load(&run->hold_requested);

@@ -144,7 +144,7 @@ void runner_lost(pawl_run *run, const unit *u)
     LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
         LOG_TEXT("code", pawl_code_name(u->code)));
     if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&s->fenced, 1))
-        sched_call(s, 'k');
+        sched_call(s);
     cross_run_committed(run, 0);
     if (unit_shut_out(u, u->code) != PAWL_REWOUND)
         /* RULE what-a-deleted-run-leaves-is-noted */

@@ -140,7 +140,7 @@ static pawl_code join_as_node(sched *s, error *err)
     s->node_loop_ns = 0; /* the first round of the node loop is due now */
     atomic_store(&s->open_node, s->node.id);
     pthread_mutex_unlock(&s->lock);
-    sched_hear_others(s);
+    sched_listen(s);
     heartbeat_start(s);
     return PAWL_OK;
 }
@@ -195,7 +195,7 @@ void sched_stop(sched *s)
 {
     atomic_fetch_add(&s->stops, 1); /* RULE a-stop-is-kept */
     watches_stop(s->options.watches);
-    sched_call(s, 's');
+    sched_call(s);
 }
 
 /* ---- Which thread drives ---- */
@@ -387,7 +387,7 @@ static void listen_to_others(sched *s)
     int by_hand = o->threads == 0;
     if (o->ignores_notifications || (by_hand && !o->has_heartbeat))
         return;
-    notify_listen(o->notify, by_hand ? &s->fds : NULL, run_queue_heard, heartbeat_locked, s);
+    notify_listen(o->notify, by_hand ? &s->fds : NULL, run_queue_notified, heartbeat_locked, s);
 }
 
 pawl_code sched_open(sched **out, const sched_options *options, error *err)
@@ -457,8 +457,8 @@ static pawl_run *clear_places(sched *s)
     s->heap.count = 0;
     work_limit_clear(s);
     at_risk_clear(s);
-    s->troubled = NULL;
-    s->trouble_ms = s->trouble_at_ms = 0;
+    s->backoff_runs = NULL;
+    s->backoff_ms = s->backoff_until_ms = 0;
     s->unit_retry_held = 0;
     run_failure_forget_all(s);
     atomic_store(&s->doubts, 0);

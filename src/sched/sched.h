@@ -116,11 +116,11 @@ void sched_wake(sched *s);
 
 /* The engine listens for notifications of other processes from now on: as this node, or as none in
  * particular. */
-void sched_hear_others(sched *s);
+void sched_listen(sched *s);
 
 /* Notifies all processes: a run has no owner, something has arrived for a run that another node
  * owns, or a run has ended that they wait for. */
-void sched_tell_others(sched *s);
+void sched_notify_others(sched *s);
 
 /* ---- For tests, and for the test kit ---- */
 

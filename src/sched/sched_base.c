@@ -136,27 +136,27 @@ void sched_assert_locked(const sched *s)
 
 /* ---- Calling ---- */
 
-void sched_hear_others(sched *s)
+void sched_listen(sched *s)
 {
     notify_open(s->options.notify, atomic_load(&s->open_node));
 }
 
-void sched_tell_others(sched *s)
+void sched_notify_others(sched *s)
 {
     notify_tell(s->options.notify);
 }
 
 /* A full pipe needs no further byte: those in it are read before the next wait. */
-void sched_call(sched *s, char what)
+void sched_call(sched *s)
 {
-    ssize_t ignored = write(s->fds.pipe[1], &what, 1);
+    ssize_t ignored = write(s->fds.pipe[1], "", 1);
     (void)ignored;
 }
 
 void sched_watch_workers(sched *s)
 {
     if (s->driven == DRIVEN_BY_THREADS && !atomic_exchange(&s->ticking, 1))
-        sched_call(s, 'c');
+        sched_call(s);
 }
 
 int64_t sched_look_ns(const sched *s)

@@ -135,9 +135,9 @@ struct sched {
     dormant dormant;
     quarantine quarantine;
     int64_t commits;            /* units of runs, and claims, that were committed so far */
-    pawl_run *troubled;         /* runs that wait for the next commit (storage_backoff.c) */
-    _Atomic int64_t trouble_ms; /* their common back-off; 0: the storage works */
-    int64_t trouble_at_ms;      /* when that back-off is over, and they try again */
+    pawl_run *backoff_runs;     /* runs that wait for the next commit (storage_backoff.c) */
+    _Atomic int64_t backoff_ms; /* their common back-off; 0: the storage works */
+    int64_t backoff_until_ms;   /* when that back-off is over, and they try again */
     atomic_int failing;         /* number of runs whose units wait for the storage (unit_retry.h) */
     atomic_int doubts;          /* number of runs whose units are undecided */
     int64_t unit_retry_held;    /* number of runs that are held because their record is refused */
@@ -202,7 +202,7 @@ void run_queue_call_node_loop(sched *s); /* the node loop is to look at once */
 void run_queue_tell_end(sched *s, const pawl_run *run); /* wakes the waiters of the run */
 
 /* The run has an arrival or a result: wakes it, or keeps it from going to sleep. */
-void run_queue_nudge(sched *s, pawl_run *run);
+void run_queue_wake(sched *s, pawl_run *run);
 
 /* There is something for any runner: wakes one that waits. 0: no thread waits. */
 int run_queue_call_one(sched *s);
@@ -225,7 +225,7 @@ void storage_backoff_committed(sched *s);  /* something was committed: the stora
 /* ---- Without the lock ---- */
 
 /* Calls the driving thread by one byte into its pipe. Async-signal-safe. */
-void sched_call(sched *s, char what);
+void sched_call(sched *s);
 
 /* 0: the node was closed, or the database was rewound: this node may not record anything any
  * more. */
@@ -243,7 +243,7 @@ void sched_watch_workers(sched *s);
 /* ---- Notifications between processes; without the lock ---- */
 
 /* A notification of another process: the node loop and all waiters look. `arg` is the sched. */
-void run_queue_heard(void *arg);
+void run_queue_notified(void *arg);
 
 /* ---- Work functions (workers.c); without the lock ---- */
 

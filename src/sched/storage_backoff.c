@@ -21,21 +21,21 @@ static int64_t twice(int64_t ms)
 static int64_t next_try(sched *s)
 {
     int64_t now = sched_now_ms(s);
-    if (now >= s->trouble_at_ms) {
-        s->trouble_ms = twice(s->trouble_ms);
-        s->trouble_at_ms = now + s->trouble_ms;
+    if (now >= s->backoff_until_ms) {
+        s->backoff_ms = twice(s->backoff_ms);
+        s->backoff_until_ms = now + s->backoff_ms;
     }
-    return s->trouble_at_ms;
+    return s->backoff_until_ms;
 }
 
 void storage_backoff_wait(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
-    run->slot->trouble_next = s->troubled;
-    run->slot->trouble_at = &s->troubled;
-    if (s->troubled)
-        s->troubled->slot->trouble_at = &run->slot->trouble_next;
-    s->troubled = run;
+    run->slot->backoff_next = s->backoff_runs;
+    run->slot->backoff_link = &s->backoff_runs;
+    if (s->backoff_runs)
+        s->backoff_runs->slot->backoff_link = &run->slot->backoff_next;
+    s->backoff_runs = run;
     run_queue_sleep(s, run, next_try(s));
 }
 
@@ -46,21 +46,21 @@ void storage_backoff_asks(sched *s)
 
 static void note_failure(const sched *s, pawl_run *run)
 {
-    run->slot->trouble_ms = twice(run->slot->trouble_ms);
-    run->slot->trouble_seen = s->commits;
+    run->slot->backoff_ms = twice(run->slot->backoff_ms);
+    run->slot->backoff_seen = s->commits;
 }
 
 void storage_backoff_alone(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
     note_failure(s, run);
-    run_queue_sleep(s, run, sched_now_ms(s) + run->slot->trouble_ms);
+    run_queue_sleep(s, run, sched_now_ms(s) + run->slot->backoff_ms);
 }
 
 void storage_backoff(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
-    if (run->slot->trouble_ms > 0 && run->slot->trouble_seen != s->commits) {
+    if (run->slot->backoff_ms > 0 && run->slot->backoff_seen != s->commits) {
         storage_backoff_alone(s, run);
         return;
     }
@@ -70,13 +70,13 @@ void storage_backoff(sched *s, pawl_run *run)
 
 void storage_backoff_end(pawl_run *run)
 {
-    if (!run->slot->trouble_at)
+    if (!run->slot->backoff_link)
         return;
-    *run->slot->trouble_at = run->slot->trouble_next;
-    if (run->slot->trouble_next)
-        run->slot->trouble_next->slot->trouble_at = run->slot->trouble_at;
-    run->slot->trouble_next = NULL;
-    run->slot->trouble_at = NULL;
+    *run->slot->backoff_link = run->slot->backoff_next;
+    if (run->slot->backoff_next)
+        run->slot->backoff_next->slot->backoff_link = run->slot->backoff_link;
+    run->slot->backoff_next = NULL;
+    run->slot->backoff_link = NULL;
 }
 
 /* A run that sleeps until a time which it has named keeps that time when the clock is set. But a
@@ -88,7 +88,7 @@ void storage_backoff_clock_back(sched *s)
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    s->trouble_ms = s->trouble_at_ms = 0;
+    s->backoff_ms = s->backoff_until_ms = 0;
     while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         if (run->slot->place == PLACE_SLEEPS && run->slot->put_off)
@@ -99,13 +99,13 @@ void storage_backoff_clock_back(sched *s)
 void storage_backoff_committed(sched *s)
 {
     sched_assert_locked(s);
-    int failed = s->trouble_ms > 0;
+    int failed = s->backoff_ms > 0;
     s->commits++;
-    s->trouble_at_ms = 0;
+    s->backoff_until_ms = 0;
     if (failed) /* a store to shared memory costs time, and this function is called for each unit */
-        s->trouble_ms = 0;
-    while (s->troubled) /* RULE 6-the-first-commit-lets-all-go-on */
-        run_queue_ready(s, s->troubled);
+        s->backoff_ms = 0;
+    while (s->backoff_runs) /* RULE 6-the-first-commit-lets-all-go-on */
+        run_queue_ready(s, s->backoff_runs);
     for (int i = 0; failed && s->jobs.first && i < s->thread_count; i++)
         run_queue_call_one(s); /* jobs have waited for the storage too */
     if (failed)

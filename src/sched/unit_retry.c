@@ -48,7 +48,7 @@ int unit_retry_waits(const sched *s)
 {
     /* RULE L5-nor-while-they-are-undecided */
     return atomic_load(&s->doubts) > 0 ||
-           (atomic_load(&s->failing) > 0 && atomic_load(&s->trouble_ms) > 0);
+           (atomic_load(&s->failing) > 0 && atomic_load(&s->backoff_ms) > 0);
 }
 
 /* ---- What is known of a failure ---- */

@@ -36,7 +36,7 @@ static int64_t now_ns(sched *s)
 static void call_hand(runner *r)
 {
     if (r->works)
-        sched_call(r->sched, 'c');
+        sched_call(r->sched);
 }
 
 static void end_by(runner *r, int64_t end_ns)

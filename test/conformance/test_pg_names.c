@@ -121,7 +121,7 @@ static void use_everything(const conf *c, const char *url)
     assert_int_equal(
         pgserver_number(c->server, c->database, "SELECT count(*) FROM pawl.journal WHERE run < 3"),
         5);
-    db_conn *conn = conf_connect(d, DB_WAKER);
+    db_conn *conn = conf_connect(d, DB_NOTIFIER);
     CONF_OK(conn->driver->now_ms(conn, &now, &err), &err);
     assert_true(now > INT64_C(1600000000000));
     CONF_OK(conn->driver->channel.notify(conn, (int64_t[]){0, 7}, 2, &err), &err);

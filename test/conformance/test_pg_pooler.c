@@ -361,8 +361,8 @@ static void notifications_go_through(conf *c)
     url_through(c, b, "&pooler=transaction", url);
     db *d = open_url(url, CLAIM_MS);
     db *direct = conf_open(c, NULL);
-    db_conn *teller = conf_connect(d, DB_WAKER);
-    db_conn *listener = conf_connect(direct, DB_WAKER);
+    db_conn *teller = conf_connect(d, DB_NOTIFIER);
+    db_conn *listener = conf_connect(direct, DB_NOTIFIER);
     CONF_OK(teller->driver->channel.listen(teller, 7, &fd, &err), &err);
     assert_int_equal(fd, -1);
     CONF_OK(listener->driver->channel.listen(listener, 7, &fd, &err), &err);

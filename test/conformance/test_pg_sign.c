@@ -335,19 +335,19 @@ static void a_lock_that_is_taken_is_not_waited_for(conf *c)
     engine e;
     error err = {0};
     engine_open(&e, c, clock);
-    db_conn *app = conf_connect(e.db, DB_READER), *waker = conf_connect(e.db, DB_WAKER);
+    db_conn *app = conf_connect(e.db, DB_READER), *listener = conf_connect(e.db, DB_NOTIFIER);
     conf_begin(app);
     const db_value id = db_int(e.node.id);
     CONF_OK(db_run(app, &TAKE, &id, 1, &err), &err);
     int64_t server = 1;
-    const db_channel *channel = &waker->driver->channel;
-    CONF_OK(channel->lock_for_life(waker, e.node.id, &server, &err), &err);
+    const db_channel *channel = &listener->driver->channel;
+    CONF_OK(channel->lock_for_life(listener, e.node.id, &server, &err), &err);
     assert_int_equal(server, 0);
     db_rollback(app);
-    CONF_OK(channel->lock_for_life(waker, e.node.id, &server, &err), &err);
+    CONF_OK(channel->lock_for_life(listener, e.node.id, &server, &err), &err);
     assert_true(server > 0);
     db_disconnect(app);
-    db_disconnect(waker);
+    db_disconnect(listener);
     engine_close(&e);
     clock_fake_free(clock);
 }
@@ -365,17 +365,17 @@ static void an_idle_session_keeps_its_lock(conf *c)
     int64_t server = 0;
     snprintf(sql, sizeof sql, "ALTER DATABASE %s SET idle_session_timeout = 44000", c->database);
     pgserver_exec(c->server, NULL, sql);
-    db_conn *waker = conf_connect(d, DB_WAKER), *other = conf_connect(d, DB_READER);
-    CONF_OK(waker->driver->channel.lock_for_life(waker, 77, &server, &err), &err);
+    db_conn *listener = conf_connect(d, DB_NOTIFIER), *other = conf_connect(d, DB_READER);
+    CONF_OK(listener->driver->channel.lock_for_life(listener, 77, &server, &err), &err);
     assert_true(server > 0);
-    conf_begin(waker);
-    assert_int_equal(conf_number_on(waker, &SETTING, NULL, 0), 0);
-    db_rollback(waker);
+    conf_begin(listener);
+    assert_int_equal(conf_number_on(listener, &SETTING, NULL, 0), 0);
+    db_rollback(listener);
     conf_begin(other);
     assert_int_equal(conf_number_on(other, &SETTING, NULL, 0), 44000);
     db_rollback(other);
     db_disconnect(other);
-    db_disconnect(waker);
+    db_disconnect(listener);
     db_close(d);
 }
 
@@ -506,11 +506,11 @@ static void behind_a_pooler_no_lock_is_taken(conf *c)
     size_t used = strlen(url);
     snprintf(url + used, sizeof url - used, "&pooler=transaction");
     CONF_OK(db_open(&d, &(db_options){.url = url}, &err), &err);
-    db_conn *waker = conf_connect(d, DB_WAKER);
+    db_conn *listener = conf_connect(d, DB_NOTIFIER);
     int64_t server = 1;
-    CONF_OK(waker->driver->channel.lock_for_life(waker, 77, &server, &err), &err);
+    CONF_OK(listener->driver->channel.lock_for_life(listener, 77, &server, &err), &err);
     assert_int_equal(server, 0);
-    db_disconnect(waker);
+    db_disconnect(listener);
     db_close(d);
     pgbouncer_free(b);
 }

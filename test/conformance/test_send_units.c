@@ -119,17 +119,17 @@ static void a_birth_may_be_demanded(conf *c)
     committer_fixture_close(&b);
 }
 
-/* ---- Letters ---- */
+/* ---- Messages ---- */
 
-static letter letter_to(int64_t run, slice key, slice data)
+static inbox_message letter_to(int64_t run, slice key, slice data)
 {
-    letter l = {.row = {.run = run,
-                        .kind = INBOX_MESSAGE,
-                        .name = SLICE_LIT("box"),
-                        .key = key,
-                        .at_ms = NOW,
-                        .data = data}};
-    letter_seal(&l);
+    inbox_message l = {.row = {.run = run,
+                               .kind = INBOX_MESSAGE,
+                               .name = SLICE_LIT("box"),
+                               .key = key,
+                               .at_ms = NOW,
+                               .data = data}};
+    inbox_message_seal(&l);
     return l;
 }
 
@@ -137,7 +137,7 @@ static letter letter_to(int64_t run, slice key, slice data)
 static void telling_the_dead(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
-    letter list[3];
+    inbox_message list[3];
     int tries[3];
     conf_ticket t;
     for (int64_t run = 1; run <= 2; run++)
@@ -167,7 +167,7 @@ static void keys_in_one_batch(conf *c)
     enum { COUNT = 40, KEYS = 10 };
     committer_fixture b = committer_fixture_open(c);
     conf_ticket t[COUNT];
-    letter list[COUNT];
+    inbox_message list[COUNT];
     char names[KEYS][8];
     conf_make_run(b.db, 1, 0);
     for (int i = 0; i < COUNT; i++) {
@@ -175,7 +175,7 @@ static void keys_in_one_batch(conf *c)
         snprintf(key, sizeof names[0], "k%d", i % KEYS);
         list[i] = letter_to(1, slice_of(key), i < 3 * KEYS ? SLICE_LIT("1") : SLICE_LIT("2"));
         conf_ticket_open(&t[i], 0);
-        letter_write(t[i].unit, &list[i]);
+        inbox_message_write(t[i].unit, &list[i]);
     }
     apply(&b, t, COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -184,7 +184,7 @@ static void keys_in_one_batch(conf *c)
             continue;
         }
         expect_refused(&t[i], "key");
-        assert_int_equal(letter_is_same(&list[i], t[i].unit->found), i < 3 * KEYS);
+        assert_int_equal(inbox_message_is_same(&list[i], t[i].unit->found), i < 3 * KEYS);
         assert_int_equal(t[i].unit->found->values[RECEIPT_SEQ].i, i % KEYS + 1);
     }
     assert_int_equal(count(&b, "{inbox}"), KEYS);
@@ -198,7 +198,7 @@ static void a_row_goes_with_its_letter(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
-    letter list[3];
+    inbox_message list[3];
     conf_make_run(b.db, 1, 0);
     conf_script(b.db, "INSERT INTO {outbox} (pos, tenant, kind, target, name, at)"
                       " VALUES (7, '', 2, 'a', 'b', 0), (8, '', 2, 'a', 'b', 0)");
@@ -207,7 +207,7 @@ static void a_row_goes_with_its_letter(conf *c)
         list[i].row.key = i == 1 ? (slice){0} : list[i].row.key;
         conf_ticket_open(&t[i], 0);
         outbox_relay_take(t[i].unit, i < 2 ? 7 : 8);
-        letter_write(t[i].unit, &list[i]);
+        inbox_message_write(t[i].unit, &list[i]);
     }
     apply(&b, t, 3);
     CONF_ANSWER(&t[0], UNIT_COMMITTED);
@@ -252,7 +252,7 @@ int main(void)
         {"a run_insert may be demanded", a_birth_may_be_demanded, 0},
         {"telling the dead", telling_the_dead, 0},
         {"keys in one batch", keys_in_one_batch, 0},
-        {"a row goes with its letter", a_row_goes_with_its_letter, 0},
+        {"a row goes with its message", a_row_goes_with_its_letter, 0},
         {"one cancel of many", one_cancel_of_many, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -257,7 +257,8 @@ static void the_one_for_reading_is_lost(conf *c)
     assert_int_equal(open_node(&v, url, SHORT_CLAIM_MS, &h), PAWL_OK);
     assert_int_equal(pawl_start(client, "hear", "run", "1", NULL), PAWL_OK);
     TMP_AWAIT(app_number(a, "SELECT count(*) FROM pawl.runs WHERE owner <> 0 AND wake_at IS NULL"));
-    TMP_AWAIT(sessions(c) == 6); /* two committers, signs of life, looks, one reader; the waker */
+    TMP_AWAIT(sessions(c) ==
+              6); /* two committers, signs of life, looks, one reader; the notifier */
     limit(c, 5);
     pgserver_exec(c->server, NULL,
                   "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity"

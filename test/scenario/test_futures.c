@@ -260,7 +260,7 @@ static const char *recovering(pawl_run *run, const char *input)
 
 static void a_failure_is_dealt_with(conf *c)
 {
-    one_run(c, recovering, "\"rejected\"", "call:fail sleep failed abandon step:after");
+    one_run(c, recovering, "\"rejected\"", "call:fail sleep failed future-cancel step:after");
 }
 
 /* A future that was answered together with the winner has not lost: its answer is there, and
@@ -280,7 +280,8 @@ static const char *dead_heat(pawl_run *run, const char *input)
 
 static void a_future_answered_with_the_winner_stays(conf *c)
 {
-    one_run(c, dead_heat, "1", "sleep sleep sleep woken woken abandon sleep sleep woken woken");
+    one_run(c, dead_heat, "1",
+            "sleep sleep sleep woken woken future-cancel sleep sleep woken woken");
 }
 
 static const char *lost_child(pawl_run *run, const char *input)
@@ -306,7 +307,7 @@ static void what_a_loser_says_is_not_recorded(conf *c)
     fixture_start(s, p, "lost_child", "run", "1");
     FIXTURE_DONE(s, p, "run", "1");
     assert_int_equal(fixture_phase(s, p, "run/1.2"), PAWL_RUN_CANCELLED);
-    FIXTURE_HISTORY(s, p, "run", "child:sleeper sleep woken abandon sleep woken");
+    FIXTURE_HISTORY(s, p, "run", "child:sleeper sleep woken future-cancel sleep woken");
     pawl_close(p);
     fixture_free(s);
 }
@@ -340,7 +341,8 @@ static void a_loser_leaves_nothing(conf *c)
     assert_null(strstr(why, "fail-late"));
     pawl_free(why);
     FIXTURE_DONE(s, p, "run", "\"timeout\"");
-    FIXTURE_HISTORY(s, p, "run", "call:fail-late sleep attempt woken abandon now sleep woken now");
+    FIXTURE_HISTORY(s, p, "run",
+                    "call:fail-late sleep attempt woken future-cancel now sleep woken now");
     pawl_close(p);
     fixture_free(s);
 }
@@ -374,7 +376,7 @@ static const char *sharing(pawl_run *run, const char *input)
 
 static void one_may_be_in_many(conf *c)
 {
-    one_run(c, sharing, "10", "sleep sleep sleep woken abandon woken");
+    one_run(c, sharing, "10", "sleep sleep sleep woken future-cancel woken");
 }
 
 /* What was made of others goes before they do, and after. */
@@ -401,7 +403,7 @@ static const char *dropping(pawl_run *run, const char *input)
 
 static void they_go_in_any_order(conf *c)
 {
-    one_run(c, dropping, "1", "sleep call:fail failed woken sleep abandon");
+    one_run(c, dropping, "1", "sleep call:fail failed woken sleep future-cancel");
 }
 
 /* A future that was given back is still there for the composites that are made of it. */
@@ -471,7 +473,7 @@ static void a_future_that_is_not_asked_for_holds_up_no_other(conf *c)
     int64_t began = fixture_now(s);
     FIXTURE_DONE(s, p, "run", "1");
     assert_int_equal(fixture_now(s), began);
-    FIXTURE_HISTORY(s, p, "run", "sleep call:echo done abandon sleep call:echo");
+    FIXTURE_HISTORY(s, p, "run", "sleep call:echo done future-cancel sleep call:echo");
     fixture_advance(s, PAWL_DAYS(2));
     fixture_poll(s, p);
     FIXTURE_NOTES(s, "echo"); /* the second was never called */
@@ -483,7 +485,7 @@ static const char *glancing(pawl_run *run, const char *input)
 {
     pawl_future *two[] = {pawl_sleep_later(run, 10), pawl_sleep_later(run, 10)};
     pawl_future *message = pawl_receive_later(run, "box", PAWL_FOREVER);
-    pawl_any(run, two, 2, 0); /* both are there: none is abandoned, and there is no row of it */
+    pawl_any(run, two, 2, 0); /* both are there: none is cancelled, and there is no row of it */
     int there = pawl_value(message) != NULL;
     pawl_await(run, message);
     pawl_sleep(run, 1000);

@@ -148,7 +148,7 @@ static const char *fan_out(pawl_run *run, const char *input)
         all[i] = i % 2 ? pawl_sleep_later(run, 1 + (i * 7919) % 100)
                        : pawl_receive_later(run, "box", 1 + (i * 7919) % 100);
     pawl_future *both[] = {pawl_all_later(run, all, (size_t)count), pawl_sleep_later(run, 50)};
-    pawl_any(run, both, 2, 0); /* half of them are abandoned */
+    pawl_any(run, both, 2, 0); /* half of them are cancelled */
     for (int64_t i = 0; i < count; i++)
         pawl_drop(run, all[i]);
     return input;

@@ -211,8 +211,8 @@ static const char *losing(pawl_run *run, const char *input)
 }
 
 /* Start a run that waits for a slow function and for a message, and send the message. The function
- * that is being called is told, and the journal says that its future was abandoned. */
-static void expect_abandoned_by_message(served_fixture *v, const char *workflow)
+ * that is being called is told, and the journal says that its future was cancelled. */
+static void expect_cancelled_by_message(served_fixture *v, const char *workflow)
 {
     engine_fixture *s = v->fixture;
     atomic_store(fixture_number(s, TOLD), -1);
@@ -222,7 +222,7 @@ static void expect_abandoned_by_message(served_fixture *v, const char *workflow)
     FIXTURE_CODE(s, v->p, pawl_send(v->p, "run", "go", "1", NULL), PAWL_OK);
     FIXTURE_CODE(s, v->p, pawl_wait(v->p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     TMP_AWAIT(fixture_count(s, "slow-told") == 1);
-    FIXTURE_HISTORY(s, v->p, "run", "step-later:slow receive:go message abandon step:after");
+    FIXTURE_HISTORY(s, v->p, "run", "step-later:slow receive:go message future-cancel step:after");
 }
 
 /* To a message, and to a timer: the function is told, and what it gives is in no journal. */
@@ -231,17 +231,17 @@ static void a_loser_is_told(conf *c)
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
     engine_fixture *s = v.fixture;
     FIXTURE_REGISTER(s, v.p, losing);
-    expect_abandoned_by_message(&v, "losing");
+    expect_cancelled_by_message(&v, "losing");
     fixture_start(s, v.p, "losing", "late", "\"timer\"");
     TMP_AWAIT(number(s, INSIDE) == 1);
     fixture_advance(s, PAWL_HOURS(1));
     FIXTURE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_OK);
     TMP_AWAIT(fixture_count(s, "slow-told") == 2);
-    FIXTURE_HISTORY(s, v.p, "late", "step-later:slow sleep woken abandon step:after");
+    FIXTURE_HISTORY(s, v.p, "late", "step-later:slow sleep woken future-cancel step:after");
     served_end(&v);
 }
 
-static const char *abandons(pawl_run *run, const char *input)
+static const char *cancels(pawl_run *run, const char *input)
 {
     pawl_future *slow = LATER("slow", stand, "1", .attempts = 3);
     pawl_await(run, pawl_receive_later(run, "go", PAWL_FOREVER));
@@ -250,12 +250,12 @@ static const char *abandons(pawl_run *run, const char *input)
 }
 
 /* A workflow that gives a future up by itself: the function that is being called is told. */
-static void what_is_abandoned_is_told(conf *c)
+static void what_is_cancelled_is_told(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
     engine_fixture *s = v.fixture;
-    FIXTURE_REGISTER(s, v.p, abandons);
-    expect_abandoned_by_message(&v, "abandons");
+    FIXTURE_REGISTER(s, v.p, cancels);
+    expect_cancelled_by_message(&v, "cancels");
     served_end(&v);
 }
 
@@ -569,7 +569,7 @@ static void until_beside_others(conf *c)
     int64_t began = fixture_now(s);
     FIXTURE_DONE(s, p, "run", "\"there\"");
     assert_int_equal(fixture_now(s) - began, 200);
-    FIXTURE_HISTORY(s, p, "run", "until:look until:look sleep done done abandon");
+    FIXTURE_HISTORY(s, p, "run", "until:look until:look sleep done done future-cancel");
     pawl_close(p);
     fixture_free(s);
 }
@@ -581,7 +581,7 @@ static const conf_case CASES[] = {
     {"dx-retry what is too late is not begun", what_is_too_late_is_not_begun, 0},
     {"dx-retry an attempt has a limit", an_attempt_has_a_limit, 0},
     {"dx-X5 dx-Y7 dx-Y8 a loser is told", a_loser_is_told, 0},
-    {"dx-Y14 what is abandoned is told", what_is_abandoned_is_told, 0},
+    {"dx-Y14 what is cancelled is told", what_is_cancelled_is_told, 0},
     {"a call that waits for a slot is not made", a_call_that_waits_for_a_slot_is_not_made, 0},
     {"dx-Y9 what is queued goes with its run", what_is_queued_goes_with_its_run, 0},
     {"a place is passed on", a_place_is_passed_on, 0},

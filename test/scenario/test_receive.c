@@ -143,7 +143,7 @@ static void a_future_that_has_lost_takes_nothing(conf *c)
     FIXTURE_DONE(s, p, "one", "[[[0,1],false],2]");
     FIXTURE_DONE(s, p, "two", "[[[0,1],false],2]");
     FIXTURE_HISTORY(s, p, "one",
-                    "sleep woken receive:a receive:b message abandon receive:a message");
+                    "sleep woken receive:a receive:b message future-cancel receive:a message");
     pawl_close(p);
     fixture_free(s);
 }

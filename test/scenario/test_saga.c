@@ -193,7 +193,7 @@ static void the_option(conf *c)
     fixture_free(s);
 }
 
-/* A future that has lost is abandoned between the row of the undo and that of its op. */
+/* A future that has lost is cancelled between the row of the undo and that of its op. */
 static const char *crossed(pawl_run *run, const char *input)
 {
     pawl_future *c = pawl_sleep_later(run, 10);
@@ -213,7 +213,7 @@ static void a_row_in_between(conf *c)
     FIXTURE_FAILED(s, p, "run", "over", "");
     FIXTURE_NOTES(s, "a un-a:{\"input\":7,\"result\":7}");
     FIXTURE_HISTORY(s, p, "run",
-                    "sleep sleep sleep woken woken undo-of:un-a abandon step-later:a done "
+                    "sleep sleep sleep woken woken undo-of:un-a future-cancel step-later:a done "
                     "ending:failed clean-up:un-a done");
     pawl_close(p);
     fixture_free(s);

@@ -164,7 +164,7 @@ static void it_is_not_waited_for_for_ever(conf *c)
     served_end(&v);
 }
 
-static void nor_is_one_that_was_abandoned_forgotten(conf *c)
+static void nor_is_one_that_was_cancelled_forgotten(conf *c)
 {
     served_fixture v = serve(c, 60000);
     engine_fixture *s = v.fixture;
@@ -175,7 +175,7 @@ static void nor_is_one_that_was_abandoned_forgotten(conf *c)
     FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_FAILED);
     FIXTURE_NOTES(s, "hotel " UNDONE("unhotel", "null"));
     FIXTURE_HISTORY(s, v.p, "run",
-                    "undo-of:unhotel call:hotel receive:begun message abandon ending:failed "
+                    "undo-of:unhotel call:hotel receive:begun message future-cancel ending:failed "
                     "clean-up:unhotel done");
     served_end(&v);
 }
@@ -215,7 +215,7 @@ static const conf_case CASES[] = {
     {"what is undone has returned", what_is_undone_has_returned, 0},
     {"it is told", it_is_told, 0},
     {"it is not waited for for ever", it_is_not_waited_for_for_ever, 0},
-    {"one that was abandoned", nor_is_one_that_was_abandoned_forgotten, 0},
+    {"one that was cancelled", nor_is_one_that_was_cancelled_forgotten, 0},
     {"a finally comes after all", a_finally_comes_after_all, 0},
     {"what it gave outlives the process", what_it_gave_outlives_the_process, DB_DURABLE},
 };

@@ -193,7 +193,7 @@ static const char *leaving(pawl_run *run, const char *input)
     return pawl_json(run, "%s", pawl_code_name(code));
 }
 
-static void a_child_is_abandoned(conf *c)
+static void a_child_is_cancelled(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -221,7 +221,7 @@ int main(void)
         {"dx-X28 settings arrive", settings_arrive, 0},
         {"dx-X33 dx-X34 dx-KV state is counted and read", state_is_counted_and_read, 0},
         {"ys-Y50 a failure is dealt with", a_failure_is_dealt_with, 0},
-        {"dx-Y15 dx-Y16 a child is abandoned", a_child_is_abandoned, 0},
+        {"dx-Y15 dx-Y16 a child is cancelled", a_child_is_cancelled, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

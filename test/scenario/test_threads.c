@@ -155,7 +155,7 @@ static void more_threads_than_there_can_be(conf *c)
 
 /* ---- A limit of its own ---- */
 
-static const char *crowded(pawl_run *run, const char *input)
+static const char *at_limit(pawl_run *run, const char *input)
 {
     return pawl_call(run, "stand", input, NULL);
 }
@@ -171,7 +171,7 @@ static const char *hurried(pawl_run *run, const char *input)
 static void register_crowd(served_fixture *v, int64_t at_most)
 {
     fixture_register_limited(v->fixture, v->p, "stand", standing, at_most);
-    FIXTURE_REGISTER(v->fixture, v->p, crowded);
+    FIXTURE_REGISTER(v->fixture, v->p, at_limit);
     FIXTURE_REGISTER(v->fixture, v->p, hurried);
     FIXTURE_REGISTER(v->fixture, v->p, timed);
 }
@@ -198,7 +198,7 @@ static void no_more_than_may_be(conf *c)
     engine_fixture *s = v.fixture;
     register_crowd(&v, AT_MOST);
     served_begin(&v);
-    start_many(s, v.p, "crowded", RUNS);
+    start_many(s, v.p, "at_limit", RUNS);
     TMP_AWAIT(number(s, INSIDE) == AT_MOST);
     fixture_start(s, v.p, "timed", "run", "7"); /* there is a thread for this */
     TMP_AWAIT(fixture_wake_at(s, v.p, "run") > fixture_now(s));
@@ -206,7 +206,7 @@ static void no_more_than_may_be(conf *c)
     FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     assert_int_equal(number(s, INSIDE), AT_MOST);
     atomic_store(fixture_number(s, LET_GO), 1);
-    finish_many(s, v.p, "crowded", RUNS);
+    finish_many(s, v.p, "at_limit", RUNS);
     assert_int_equal(number(s, MOST), AT_MOST);
     served_end(&v);
 }
@@ -221,10 +221,10 @@ static void a_long_line(conf *c)
     v.p = fixture_open(s, PAWL_OPTIONS(.threads = 2, .warm_bytes = 1));
     register_crowd(&v, 1);
     served_begin(&v);
-    start_many(s, v.p, "crowded", RUNS);
+    start_many(s, v.p, "at_limit", RUNS);
     TMP_AWAIT(number(s, INSIDE) == 1);
     atomic_store(fixture_number(s, LET_GO), 1);
-    finish_many(s, v.p, "crowded", RUNS);
+    finish_many(s, v.p, "at_limit", RUNS);
     assert_int_equal(number(s, MOST), 1);
     served_end(&v);
 }
@@ -240,7 +240,7 @@ static void the_next_one_is_asked_in(conf *c)
     for (int i = 0; i < 3; i++) {
         char id[32];
         snprintf(id, sizeof id, "run-%d", i);
-        fixture_start(s, v.p, "crowded", id, "1");
+        fixture_start(s, v.p, "at_limit", id, "1");
         TMP_AWAIT(is_in_line(s, v.p, id));
         TMP_AWAIT(number(s, INSIDE) == 1);
     }
@@ -266,7 +266,7 @@ static void a_late_function_keeps_its_slot(conf *c)
     fixture_advance(s, LIMIT_MS);
     FIXTURE_CODE(s, v.p, pawl_wait(v.p, "late", PAWL_FOREVER, NULL), PAWL_FAILED);
     assert_int_equal(number(s, INSIDE), 1);
-    fixture_start(s, v.p, "crowded", "next", "1");
+    fixture_start(s, v.p, "at_limit", "next", "1");
     TMP_AWAIT(is_in_line(s, v.p, "next"));
     atomic_store(fixture_number(s, LET_GO), 1);
     FIXTURE_CODE(s, v.p, pawl_wait(v.p, "next", PAWL_FOREVER, NULL), PAWL_OK);

@@ -158,7 +158,7 @@ enum {
     DIALOG_ROW_CONTINUED = 62
 };
 
-/* 1 if the data of an ABANDON row names this op. */
+/* 1 if the data of an FUTURE_CANCEL row names this op. */
 int dialog_abandons(const char *data, int64_t op);
 
 #endif

@@ -2,7 +2,7 @@
  * meddled. It knows pawl.h and docs/format.md, and nothing of src.
  *
  * Its ops are those of the dialog, in this order, and none besides; only where it was left there
- * may be fewer. Each has one answer at most, and none once it was abandoned. What was to be undone
+ * may be fewer. Each has one answer at most, and none once it was cancelled. What was to be undone
  * was, last first, and nothing else; finallys at every end. */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -258,16 +258,16 @@ static void see_fired(reader *r, const program_row *row, const program_row *abou
         wrong(r, "row %" PRId64 ": a message for what does not receive", row->seq);
 }
 
-/* A future that has an answer is not abandoned any more. */
-static void see_abandon(reader *r, size_t at)
+/* A future that has an answer is not cancelled any more. */
+static void see_cancel(reader *r, size_t at)
 {
     const program_row *row = &r->s->rows[at];
     for (size_t i = 0; i < at; i++)
         if (is_answer(&r->s->rows[i]) && dialog_abandons(row->data, r->s->rows[i].op))
-            wrong(r, "op %" PRId64 " is abandoned, and had its answer", r->s->rows[i].op);
+            wrong(r, "op %" PRId64 " is cancelled, and had its answer", r->s->rows[i].op);
 }
 
-/* One answer each, and none for what was abandoned before. */
+/* One answer each, and none for what was cancelled before. */
 static void see_answers(reader *r)
 {
     for (size_t i = 0; i < r->s->count; i++) {
@@ -276,7 +276,7 @@ static void see_answers(reader *r)
             wrong(r, "it ends twice");
         r->s->heard += row->kind == DIALOG_ROW_MESSAGE;
         if (row->kind == DIALOG_ROW_ABANDON)
-            see_abandon(r, i);
+            see_cancel(r, i);
         if (!is_answer(row))
             continue;
         const program_row *about = row_at(r, row->op);
@@ -290,7 +290,7 @@ static void see_answers(reader *r)
             if (is_answer(old) && old->op == row->op)
                 wrong(r, "op %" PRId64 " has two answers", row->op);
             if (old->kind == DIALOG_ROW_ABANDON && dialog_abandons(old->data, row->op))
-                wrong(r, "op %" PRId64 " was abandoned, and has an answer", row->op);
+                wrong(r, "op %" PRId64 " was cancelled, and has an answer", row->op);
         }
     }
 }

@@ -17,7 +17,7 @@
 static pawl_code count_connect(db *d, db_role role, db_conn **out, error *err)
 {
     notifier_fixture *p = (notifier_fixture *)d;
-    assert_int_equal(role, DB_WAKER);
+    assert_int_equal(role, DB_NOTIFIER);
     atomic_fetch_add(&p->connects, 1);
     if (p->connect_code)
         return error_set(err, p->connect_code, "no connection, on purpose");

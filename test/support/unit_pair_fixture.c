@@ -40,14 +40,14 @@ static void send_to(pair_side *d, unit *u, int64_t run)
 
 static void send_once(pair_side *d, unit *u)
 {
-    d->letter = (letter){.row = {.run = RUN,
-                                 .kind = INBOX_MESSAGE,
-                                 .name = SLICE_LIT("box"),
-                                 .key = SLICE_LIT("k"),
-                                 .at_ms = d->now_ms,
-                                 .data = SLICE_LIT("1")}};
-    letter_seal(&d->letter);
-    letter_write(u, &d->letter);
+    d->message = (inbox_message){.row = {.run = RUN,
+                                         .kind = INBOX_MESSAGE,
+                                         .name = SLICE_LIT("box"),
+                                         .key = SLICE_LIT("k"),
+                                         .at_ms = d->now_ms,
+                                         .data = SLICE_LIT("1")}};
+    inbox_message_seal(&d->message);
+    inbox_message_write(u, &d->message);
 }
 
 static void cancel(pair_side *d, unit *u)

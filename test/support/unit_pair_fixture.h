@@ -41,7 +41,7 @@ typedef struct pair_side {
     arena *arenas[UNITS];
     unit *units[UNITS];
     int count;
-    letter letter;
+    inbox_message message;
     int64_t read; /* rows of the journal that a new owner has read; -1: none */
 } pair_side;
 

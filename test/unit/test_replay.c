@@ -278,7 +278,7 @@ static void settling_and_closing(void **state)
 {
     (void)state;
     static const journal_case CASES[] = {
-        {"all before the next row", "started call:a sleep fired@3 done@2 abandon",
+        {"all before the next row", "started call:a sleep fired@3 done@2 future-cancel",
          "call:a=2 sleep=3 first=4 settle=6 saw:4,5 settle=6 saw: abandon=6 settle+", NULL},
         {"all that there is", "started call:a sleep",
          "call:a=2 sleep=3 settle+ first+ <done@2,fired@3 settle+ saw:4,5 open=0", NULL},
@@ -286,7 +286,7 @@ static void settling_and_closing(void **state)
          "call:a=2 sleep=3 first+ close@2 open=1 <done@2?,attempt@2?,fired@3 first=4 open=0", NULL},
         {"closed twice, answered, or never there", "started call:a done@2",
          "call:a=2 wait@2= close@2 close@2 close@99 open=0 seq=3", NULL},
-        {"closed at a replay", "started call:a sleep fired@3 abandon now",
+        {"closed at a replay", "started call:a sleep fired@3 future-cancel now",
          "call:a=2 sleep=3 first=4 settle=5 abandon=5 close@2 open=0 now=6 new?", NULL},
         {"its number is not used again", "started call:a",
          "call:a=2 first+ close@2 call:b+ <done@2?,done@3 wait@3= open=0", NULL},
@@ -299,7 +299,7 @@ static void row_by_row(void **state)
 {
     (void)state;
     static const journal_case CASES[] = {
-        {"whatever it is", "started call:a sleep fired@3 undo:x step:b abandon ended",
+        {"whatever it is", "started call:a sleep fired@3 undo:x step:b future-cancel ended",
          "next=2 next=3 next=4 saw:4 next=5 next=6 next=7 next=8 open=1", NULL},
         {"and then it goes on", "started undo:x cancel ending:cancelled",
          "next=2 next=3 cancelled? next=4 next+ clean-up:x+ wait@5+ <done@5 wait@5= open=0", NULL},

@@ -145,7 +145,7 @@ static job *add_job(fixture *w, work_entry *entry)
 {
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
-    j->crowded = 1;
+    j->at_limit = 1;
     pthread_mutex_lock(&w->s->lock);
     job_list_add(&entry->jobs, j);
     pthread_mutex_unlock(&w->s->lock);
@@ -245,7 +245,7 @@ static void jobs_come_after_the_runs_that_wait(void **state)
     work_limit_leave(w->s, w->one);
     assert_ptr_equal(w->s->jobs.first, first);
     assert_ptr_equal(w->s->jobs.last, first);
-    assert_int_equal(first->crowded, 0);
+    assert_int_equal(first->at_limit, 0);
     pthread_mutex_lock(&w->s->lock); /* it is not executed: its slot goes to the next */
     work_limit_ask_in(w->s, w->one);
     work_limit_ask_in(w->s, w->open_);

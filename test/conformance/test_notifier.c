@@ -3,7 +3,7 @@
  * the connection was lost. What is not promised is not asked for: a notification may come twice, or
  * for nothing.
  *
- * How often and in which order is in test_waker_rules.c, without a database. */
+ * How often and in which order is in test_notifier_rules.c, without a database. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 /* A node that listens, with a database of its own, as another process would have. */
 typedef struct listener {
     db *db;
-    notifier *waker;
+    notifier *notifier;
     atomic_int calls; /* of on_heard */
 } listener;
 
@@ -35,7 +35,7 @@ static void count_call(void *arg)
     atomic_fetch_add(&((listener *)arg)->calls, 1);
 }
 
-static notifier *open_waker(db *d, listener *e, int64_t node, int by_hand)
+static notifier *open_notifier(db *d, listener *e, int64_t node, int by_hand)
 {
     error err = {0};
     notifier *w = NULL;
@@ -52,22 +52,22 @@ static void listener_open(listener *e, const conf *c, const db_options *options,
 {
     memset(e, 0, sizeof *e);
     e->db = conf_open(c, options);
-    e->waker = open_waker(e->db, e, node, by_hand);
+    e->notifier = open_notifier(e->db, e, node, by_hand);
     if (by_hand)
-        assert_int_equal(notifier_poll(e->waker), 1);
+        assert_int_equal(notifier_poll(e->notifier), 1);
     else
         TMP_AWAIT(atomic_load(&e->calls) >= 1);
 }
 
 static void listener_close(listener *e)
 {
-    notifier_close(e->waker);
+    notifier_close(e->notifier);
     db_close(e->db);
 }
 
 static int64_t heard(const listener *e)
 {
-    return notifier_stats_now(e->waker).heard;
+    return notifier_stats_now(e->notifier).heard;
 }
 
 static int readable(int fd, int ms)
@@ -83,10 +83,10 @@ static void anyone_may_tell(conf *c)
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         listener one;
         listener_open(&one, c, NULL, 2, by_hand);
-        notifier_tell(one.waker, WAKER_EVERYBODY);
-        notifier_tell(one.waker, 3);
-        notifier_tell(one.waker, 2);
-        assert_int_equal(notifier_stats_now(one.waker).told, 3);
+        notifier_tell(one.notifier, NOTIFY_ALL_NODES);
+        notifier_tell(one.notifier, 3);
+        notifier_tell(one.notifier, 2);
+        assert_int_equal(notifier_stats_now(one.notifier).told, 3);
         listener_close(&one);
     }
 }
@@ -98,10 +98,10 @@ static void the_target_hears(conf *c)
     listener_open(&two, c, NULL, 3, 0);
     for (int i = 0; i < 3; i++) {
         int64_t before = heard(&two);
-        notifier_tell(one.waker, 3);
+        notifier_tell(one.notifier, 3);
         TMP_AWAIT(heard(&two) > before);
         before = heard(&one);
-        notifier_tell(two.waker, 2);
+        notifier_tell(two.notifier, 2);
         TMP_AWAIT(heard(&one) > before);
     }
     assert_true(atomic_load(&two.calls) >= 4);
@@ -117,7 +117,7 @@ static void all_listeners_hear(conf *c)
     listener_open(&one, c, NULL, 2, 0);
     listener_open(&two, c, NULL, 3, 0);
     listener_open(&nobody, c, NULL, 0, 0);
-    notifier_tell(one.waker, WAKER_EVERYBODY);
+    notifier_tell(one.notifier, NOTIFY_ALL_NODES);
     TMP_AWAIT(heard(&two) > 0);
     TMP_AWAIT(heard(&nobody) > 0);
     listener_close(&nobody);
@@ -135,18 +135,18 @@ static void others_are_left_alone(conf *c)
     listener_open(&one, c, NULL, 2, 0);
     listener_open(&two, c, NULL, 3, 0);
     listener_open(&three, c, NULL, 4, 1);
-    notifier_tell(one.waker, 3);
+    notifier_tell(one.notifier, 3);
     TMP_AWAIT(heard(&two) == 1);
-    notifier_tell(three.waker, 3);
-    assert_int_equal(notifier_poll(three.waker), 0);
-    assert_int_equal(notifier_stats_now(three.waker).sent, 1);
-    notifier_tell(three.waker, WAKER_EVERYBODY); /* what one says oneself is not news either */
-    assert_int_equal(notifier_poll(three.waker), 0);
-    assert_int_equal(notifier_stats_now(three.waker).sent, 2);
+    notifier_tell(three.notifier, 3);
+    assert_int_equal(notifier_poll(three.notifier), 0);
+    assert_int_equal(notifier_stats_now(three.notifier).sent, 1);
+    notifier_tell(three.notifier, NOTIFY_ALL_NODES); /* what one says oneself is not news either */
+    assert_int_equal(notifier_poll(three.notifier), 0);
+    assert_int_equal(notifier_stats_now(three.notifier).sent, 2);
     TMP_AWAIT(heard(&one) == 1);
-    notifier_tell(one.waker, 4);
-    assert_true(readable(notifier_fd(three.waker), tmp_patience() * 1000));
-    assert_int_equal(notifier_poll(three.waker), 1);
+    notifier_tell(one.notifier, 4);
+    assert_true(readable(notifier_fd(three.notifier), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(three.notifier), 1);
     listener_close(&three);
     listener_close(&two);
     listener_close(&one);
@@ -158,14 +158,14 @@ static void by_hand_there_is_a_descriptor(conf *c)
     listener_open(&one, c, NULL, 2, 1);
     listener_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 3; i++) {
-        assert_false(readable(notifier_fd(two.waker), 0));
-        assert_int_equal(notifier_next_ns(two.waker), INT64_MAX);
-        assert_int_equal(notifier_poll(two.waker), 0);
-        notifier_tell(one.waker, 3);
-        int64_t sent = notifier_stats_now(one.waker).sent;
-        TMP_AWAIT((notifier_poll(one.waker), notifier_stats_now(one.waker).sent > sent));
-        assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
-        assert_int_equal(notifier_poll(two.waker), 1);
+        assert_false(readable(notifier_fd(two.notifier), 0));
+        assert_int_equal(notifier_next_ns(two.notifier), INT64_MAX);
+        assert_int_equal(notifier_poll(two.notifier), 0);
+        notifier_tell(one.notifier, 3);
+        int64_t sent = notifier_stats_now(one.notifier).sent;
+        TMP_AWAIT((notifier_poll(one.notifier), notifier_stats_now(one.notifier).sent > sent));
+        assert_true(readable(notifier_fd(two.notifier), tmp_patience() * 1000));
+        assert_int_equal(notifier_poll(two.notifier), 1);
     }
     assert_int_equal(atomic_load(&two.calls), 4);
     listener_close(&two);
@@ -181,22 +181,22 @@ static void many_are_one(conf *c)
     listener_open(&one, c, &o, 2, 1);
     listener_open(&two, c, NULL, 3, 1);
     for (int i = 0; i < 1000; i++)
-        notifier_tell(one.waker, 3);
-    notifier_poll(one.waker);
+        notifier_tell(one.notifier, 3);
+    notifier_poll(one.notifier);
     for (int i = 0; i < 1000; i++) {
-        notifier_tell(one.waker, 3);
-        notifier_poll(one.waker);
+        notifier_tell(one.notifier, 3);
+        notifier_poll(one.notifier);
     }
-    assert_int_equal(notifier_stats_now(one.waker).told, 2000);
-    assert_int_equal(notifier_stats_now(one.waker).sent, 1);
-    assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
-    assert_int_equal(notifier_poll(two.waker), 1);
-    assert_false(readable(notifier_fd(two.waker), 0));
+    assert_int_equal(notifier_stats_now(one.notifier).told, 2000);
+    assert_int_equal(notifier_stats_now(one.notifier).sent, 1);
+    assert_true(readable(notifier_fd(two.notifier), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(two.notifier), 1);
+    assert_false(readable(notifier_fd(two.notifier), 0));
     clock_fake_advance(clock, 5);
-    notifier_poll(one.waker);
-    assert_int_equal(notifier_stats_now(one.waker).sent, 2);
-    assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
-    assert_int_equal(notifier_poll(two.waker), 1);
+    notifier_poll(one.notifier);
+    assert_int_equal(notifier_stats_now(one.notifier).sent, 2);
+    assert_true(readable(notifier_fd(two.notifier), tmp_patience() * 1000));
+    assert_int_equal(notifier_poll(two.notifier), 1);
     listener_close(&two);
     listener_close(&one);
     clock_fake_free(clock);
@@ -222,7 +222,7 @@ static void a_listener_that_hears_finds_it(conf *c)
         conf_ticket t;
         conf_ticket_append(&t, 1, i, NULL);
         t.unit->done = tell_three;
-        t.unit->done_arg = one.waker;
+        t.unit->done_arg = one.notifier;
         assert_int_equal(committer_commit(k, t.unit), PAWL_OK);
         TMP_AWAIT(heard(&two) > before);
         assert_int_equal(conf_rows(two.db, 1), i + 1);
@@ -245,14 +245,14 @@ static void no_transaction_is_waited_for(conf *c)
     db_value v[] = {db_int(1), db_int(1), db_text(SLICE_LIT("row")), db_null()};
     conf_begin(w);
     CONF_OK(db_run(w, &CONF_APPEND, v, 4, &err), &err);
-    notifier_tell(one.waker, 3);
+    notifier_tell(one.notifier, 3);
     TMP_AWAIT(heard(&two) > 0);
     listener three; /* and one may begin to listen */
     memset(&three, 0, sizeof three);
-    three.waker = open_waker(two.db, &three, 4, 0);
-    notifier_tell(one.waker, 4);
+    three.notifier = open_notifier(two.db, &three, 4, 0);
+    notifier_tell(one.notifier, 4);
     TMP_AWAIT(heard(&three) > 0);
-    notifier_close(three.waker);
+    notifier_close(three.notifier);
     db_rollback(w);
     db_disconnect(w);
     listener_close(&two);
@@ -261,7 +261,8 @@ static void no_transaction_is_waited_for(conf *c)
 
 /* ---- Lost connections ---- */
 
-/* Take the ground from under all wakers of the database: end their sessions, or delete the file. */
+/* Take the ground from under all notifiers of the database: end their sessions, or delete the
+ * file. */
 static void cut(const conf *c, db *d)
 {
     static const char TERMINATE[] =
@@ -283,14 +284,14 @@ static void it_goes_on_after_a_loss(conf *c)
     for (int i = 1; i <= 3; i++) {
         int calls = atomic_load(&two.calls);
         cut(c, one.db);
-        TMP_AWAIT(notifier_stats_now(one.waker).reconnects >= i);
-        TMP_AWAIT(notifier_stats_now(two.waker).reconnects >= i);
+        TMP_AWAIT(notifier_stats_now(one.notifier).reconnects >= i);
+        TMP_AWAIT(notifier_stats_now(two.notifier).reconnects >= i);
         TMP_AWAIT(atomic_load(&two.calls) > calls); /* it is unknown what was missed */
         int64_t before = heard(&two);
-        notifier_tell(one.waker, 3);
+        notifier_tell(one.notifier, 3);
         TMP_AWAIT(heard(&two) > before);
         before = heard(&one);
-        notifier_tell(two.waker, 2);
+        notifier_tell(two.notifier, 2);
         TMP_AWAIT(heard(&one) > before);
     }
     listener_close(&two);
@@ -308,13 +309,13 @@ static void a_server_may_go_and_come(conf *c)
     listener_open(&two, c, NULL, 3, 0);
     int calls = atomic_load(&two.calls);
     pgserver_stop(c->server, PGSERVER_FAST);
-    notifier_tell(one.waker, 3);
+    notifier_tell(one.notifier, 3);
     pgserver_restart(c->server);
-    TMP_AWAIT(notifier_stats_now(one.waker).sent == 1);
+    TMP_AWAIT(notifier_stats_now(one.notifier).sent == 1);
     TMP_AWAIT(atomic_load(&two.calls) > calls);
-    TMP_AWAIT(notifier_stats_now(two.waker).reconnects >= 1);
+    TMP_AWAIT(notifier_stats_now(two.notifier).reconnects >= 1);
     int64_t before = heard(&two);
-    notifier_tell(one.waker, 3);
+    notifier_tell(one.notifier, 3);
     TMP_AWAIT(heard(&two) > before);
     listener_close(&two);
     listener_close(&one);
@@ -332,12 +333,12 @@ static void behind_a_pooler_one_can_tell(conf *c)
     listener one, two;
     listener_open(&one, &behind, NULL, 2, 1);
     listener_open(&two, c, NULL, 3, 0);
-    notifier_tell(one.waker, 3);
-    notifier_poll(one.waker);
+    notifier_tell(one.notifier, 3);
+    notifier_poll(one.notifier);
     TMP_AWAIT(heard(&two) == 1);
-    notifier_tell(two.waker, 2);
-    TMP_AWAIT(notifier_stats_now(two.waker).sent == 1);
-    assert_int_equal(notifier_poll(one.waker), 0);
+    notifier_tell(two.notifier, 2);
+    TMP_AWAIT(notifier_stats_now(two.notifier).sent == 1);
+    assert_int_equal(notifier_poll(one.notifier), 0);
     listener_close(&two);
     listener_close(&one);
 }
@@ -382,10 +383,10 @@ static void processes_wake_each_other(conf *c)
     tmp_expect(&other, 'r');
     listener one;
     listener_open(&one, c, NULL, 2, 0);
-    notifier_tell(one.waker, 3);
+    notifier_tell(one.notifier, 3);
     tmp_tell(other.to, 'l');
     tmp_expect(&other, 'l');
-    TMP_AWAIT(notifier_stats_now(one.waker).sent == 1);
+    TMP_AWAIT(notifier_stats_now(one.notifier).sent == 1);
     int64_t before = heard(&one);
     tmp_tell(other.to, 't');
     tmp_expect(&other, 't');
@@ -404,13 +405,13 @@ static void a_forked_child_disturbs_no_listener(conf *c)
         listener_open(&one, c, NULL, 2, 0);
         listener_open(&two, c, NULL, 3, by_hand);
         if (by_hand) { /* what has come must not be read by the child */
-            notifier_tell(one.waker, 3);
-            assert_true(readable(notifier_fd(two.waker), tmp_patience() * 1000));
+            notifier_tell(one.notifier, 3);
+            assert_true(readable(notifier_fd(two.notifier), tmp_patience() * 1000));
         }
         pid_t pid = fork();
         if (pid == 0) {
-            TMP_CHECK(notifier_poll(two.waker) == 0);
-            notifier_close(two.waker);
+            TMP_CHECK(notifier_poll(two.notifier) == 0);
+            notifier_close(two.notifier);
             execl("/bin/true", "true", (char *)NULL); /* what it has inherited is no leak */
             _exit(1);
         }
@@ -418,12 +419,12 @@ static void a_forked_child_disturbs_no_listener(conf *c)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         if (by_hand) {
-            assert_int_equal(notifier_poll(two.waker), 1);
+            assert_int_equal(notifier_poll(two.notifier), 1);
         } else {
-            notifier_tell(one.waker, 3);
+            notifier_tell(one.notifier, 3);
             TMP_AWAIT(heard(&two) > 0);
         }
-        assert_int_equal(notifier_stats_now(two.waker).reconnects, 0);
+        assert_int_equal(notifier_stats_now(two.notifier).reconnects, 0);
         listener_close(&two);
         listener_close(&one);
     }
@@ -448,7 +449,7 @@ static void a_waker_opens_no_database(conf *c)
     db *d = conf_open(c, &o);
     int before = connects;
     listener e = {0};
-    notifier *w = open_waker(d, &e, 2, 1);
+    notifier *w = open_notifier(d, &e, 2, 1);
     notifier_tell(w, 3);
     notifier_poll(w);
     assert_int_equal(connects, before);
@@ -468,7 +469,7 @@ static void the_file_is_small_and_ours(conf *c)
                      -1); /* made by the notifying process, not by the one that opens */
     assert_int_equal(chmod(path, 0640), 0);
     listener e = {0};
-    notifier *w = open_waker(d, &e, 2, 0);
+    notifier *w = open_notifier(d, &e, 2, 0);
     for (int64_t node = 3; node < 40; node++)
         notifier_tell(w, node);
     notifier_close(w);
@@ -505,7 +506,7 @@ int main(void)
         {"behind a pooler one can tell", behind_a_pooler_one_can_tell, DB_SHARED},
         {"processes wake each other", processes_wake_each_other, DB_SHARED},
         {"a forked child disturbs no listener", a_forked_child_disturbs_no_listener, DB_SHARED},
-        {"a waker opens no database", a_waker_opens_no_database, DB_SHARED},
+        {"a notifier opens no database", a_waker_opens_no_database, DB_SHARED},
         {"the file is small and ours", the_file_is_small_and_ours, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -1,8 +1,8 @@
-/* The rules of the waker, on a clock that stands still and a driver that only writes down: what is
- * told goes out at once but at most once in 5 ms for each target, and a lost connection is made
+/* The rules of the notifier, on a clock that stands still and a driver that only writes down: what
+ * is told goes out at once but at most once in 5 ms for each target, and a lost connection is made
  * anew, with patience, and loses nothing that was told (B5).
  *
- * No database: what drivers do with it is in test_waker.c. */
+ * No database: what drivers do with it is in test_notifier.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,11 +26,11 @@ static int readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-/* ---- One waker on it, by hand ---- */
+/* ---- One notifier on it, by hand ---- */
 
 typedef struct fixture {
     notifier_fixture driver;
-    notifier *waker;
+    notifier *notifier;
     atomic_int calls; /* of on_heard */
 } fixture;
 
@@ -43,7 +43,7 @@ static pawl_code try_open(fixture *r, int by_hand)
 {
     error err = {0};
     notifier_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
-    pawl_code rc = notifier_open(&r->waker, &r->driver.base, &o, &err);
+    pawl_code rc = notifier_open(&r->notifier, &r->driver.base, &o, &err);
     assert_true(rc == PAWL_OK || err.message[0]);
     return rc;
 }
@@ -54,22 +54,22 @@ static void fixture_open(fixture *r)
     memset(r, 0, sizeof *r);
     notifier_fixture_open(&r->driver);
     assert_int_equal(try_open(r, 1), PAWL_OK);
-    assert_int_equal(notifier_next_ns(r->waker), 0);
-    assert_int_equal(notifier_poll(r->waker), 1);
+    assert_int_equal(notifier_next_ns(r->notifier), 0);
+    assert_int_equal(notifier_poll(r->notifier), 1);
     assert_int_equal(r->calls, 1);
-    assert_int_equal(notifier_next_ns(r->waker), INT64_MAX);
+    assert_int_equal(notifier_next_ns(r->notifier), INT64_MAX);
 }
 
 static void fixture_close(fixture *r)
 {
-    notifier_close(r->waker);
+    notifier_close(r->notifier);
     notifier_fixture_close(&r->driver);
 }
 
 static void pass_ms(fixture *r, int64_t ms)
 {
     clock_fake_advance(r->driver.clock, ms);
-    notifier_poll(r->waker);
+    notifier_poll(r->notifier);
 }
 
 /* What went out since the last look: exactly these. */
@@ -92,13 +92,13 @@ static void what_is_told_goes_out_at_once(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    notifier_tell(r.waker, 3);
+    notifier_tell(r.notifier, 3);
     EXPECT_NOTHING(&r); /* telling does not send */
-    assert_int_equal(notifier_next_ns(r.waker), 0);
-    notifier_poll(r.waker);
+    assert_int_equal(notifier_next_ns(r.notifier), 0);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
-    assert_int_equal(notifier_next_ns(r.waker), INT64_MAX);
-    notifier_poll(r.waker);
+    assert_int_equal(notifier_next_ns(r.notifier), INT64_MAX);
+    notifier_poll(r.notifier);
     EXPECT_NOTHING(&r);
     fixture_close(&r);
 }
@@ -109,12 +109,12 @@ static void a_thousand_are_one(void **state)
     fixture r;
     fixture_open(&r);
     for (int i = 0; i < 1000; i++)
-        notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+        notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 100);
     EXPECT_NOTHING(&r);
-    notifier_stats s = notifier_stats_now(r.waker);
+    notifier_stats s = notifier_stats_now(r.notifier);
     assert_int_equal(s.told, 1000);
     assert_int_equal(s.sent, 1);
     fixture_close(&r);
@@ -129,22 +129,22 @@ static void five_milliseconds_lie_between_two(void **state)
     for (int round = 0; round < 20; round++) {
         for (int ms = 0; ms < 5; ms++) {
             for (int i = 0; i < 50; i++)
-                notifier_tell(r.waker, 3);
-            notifier_poll(r.waker);
+                notifier_tell(r.notifier, 3);
+            notifier_poll(r.notifier);
             if (ms > 0) {
                 EXPECT_NOTHING(&r);
-                assert_int_equal(notifier_next_ns(r.waker), (round * 5 + 5) * INT64_C(1000000));
+                assert_int_equal(notifier_next_ns(r.notifier), (round * 5 + 5) * INT64_C(1000000));
             } else {
                 EXPECT_SENT(&r, 3);
             }
             clock_fake_advance(r.driver.clock, 1);
         }
     }
-    notifier_poll(r.waker);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3); /* what was told since the last one */
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(notifier_stats_now(r.waker).sent, 21);
+    assert_int_equal(notifier_stats_now(r.notifier).sent, 21);
     fixture_close(&r);
 }
 
@@ -153,14 +153,14 @@ static void every_target_has_its_own_time(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 2);
-    notifier_tell(r.waker, 3);
-    notifier_tell(r.waker, 4);
-    notifier_tell(r.waker, 5);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_tell(r.notifier, 4);
+    notifier_tell(r.notifier, 5);
+    notifier_poll(r.notifier);
     assert_int_equal(r.driver.trips, 1);
     EXPECT_SENT(&r, 4, 5);
     pass_ms(&r, 3);
@@ -173,21 +173,21 @@ static void a_notification_for_all_covers_each_node(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    notifier_tell(r.waker, 3);
-    notifier_tell(r.waker, WAKER_EVERYBODY);
-    notifier_tell(r.waker, 4);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_tell(r.notifier, NOTIFY_ALL_NODES);
+    notifier_tell(r.notifier, 4);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 0);
     pass_ms(&r, 10);
     EXPECT_NOTHING(&r); /* 3 and 4 have heard it */
 
     /* A notification for all may have to wait; one for a named node does not. */
-    notifier_tell(r.waker, WAKER_EVERYBODY);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, NOTIFY_ALL_NODES);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 0);
-    notifier_tell(r.waker, WAKER_EVERYBODY);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, NOTIFY_ALL_NODES);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
     pass_ms(&r, 5);
     EXPECT_SENT(&r, 0);
@@ -199,11 +199,11 @@ static void a_node_does_not_wake_itself(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    notifier_tell(r.waker, 7);
-    assert_false(readable(notifier_fd(r.waker)));
+    notifier_tell(r.notifier, 7);
+    assert_false(readable(notifier_fd(r.notifier)));
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(notifier_stats_now(r.waker).told, 1);
+    assert_int_equal(notifier_stats_now(r.notifier).told, 1);
     fixture_close(&r);
 }
 
@@ -215,8 +215,8 @@ static void too_many_targets_become_one_for_all(void **state)
     fixture r;
     fixture_open(&r);
     for (int64_t node = 100; node < 100 + LINES - 1; node++)
-        notifier_tell(r.waker, node);
-    notifier_poll(r.waker);
+        notifier_tell(r.notifier, node);
+    notifier_poll(r.notifier);
     assert_int_equal(r.driver.trips, 1);
     assert_int_equal(r.driver.count, LINES - 1);
     for (int i = 0; i < LINES - 1; i++)
@@ -224,16 +224,16 @@ static void too_many_targets_become_one_for_all(void **state)
     notifier_fixture_clear(&r.driver);
 
     /* All lines are in use for 5 ms: forgetting one would let it be told too often. */
-    notifier_tell(r.waker, 1000);
-    notifier_tell(r.waker, 1001);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 1000);
+    notifier_tell(r.notifier, 1001);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 0);
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
 
-    notifier_tell(r.waker, 1000);
-    notifier_tell(r.waker, 1001);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 1000);
+    notifier_tell(r.notifier, 1001);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 1000, 1001);
     fixture_close(&r);
 }
@@ -243,14 +243,14 @@ static void the_last_words_are_sent(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
-    notifier_tell(r.waker, 3);
-    notifier_tell(r.waker, 4);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
+    notifier_tell(r.notifier, 3);
+    notifier_tell(r.notifier, 4);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3, 4);
-    notifier_tell(r.waker, 4);
-    notifier_close(r.waker);
+    notifier_tell(r.notifier, 4);
+    notifier_close(r.notifier);
     EXPECT_SENT(&r, 3, 4);
     notifier_fixture_close(&r.driver);
 }
@@ -262,16 +262,16 @@ static void what_is_said_is_heard_once(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    assert_false(readable(notifier_fd(r.waker)));
-    assert_int_equal(notifier_poll(r.waker), 0);
+    assert_false(readable(notifier_fd(r.notifier)));
+    assert_int_equal(notifier_poll(r.notifier), 0);
     tmp_tell(r.driver.pipe[1], 'x');
     tmp_tell(r.driver.pipe[1], 'x');
-    assert_true(readable(notifier_fd(r.waker)));
-    assert_int_equal(notifier_poll(r.waker), 1);
-    assert_false(readable(notifier_fd(r.waker)));
-    assert_int_equal(notifier_poll(r.waker), 0);
+    assert_true(readable(notifier_fd(r.notifier)));
+    assert_int_equal(notifier_poll(r.notifier), 1);
+    assert_false(readable(notifier_fd(r.notifier)));
+    assert_int_equal(notifier_poll(r.notifier), 0);
     assert_int_equal(r.calls, 2);
-    assert_int_equal(notifier_stats_now(r.waker).heard, 1);
+    assert_int_equal(notifier_stats_now(r.notifier).heard, 1);
     fixture_close(&r);
 }
 
@@ -281,12 +281,12 @@ static void who_tells_makes_the_descriptor_readable(void **state)
     fixture r;
     fixture_open(&r);
     for (int round = 0; round < 3; round++) {
-        assert_false(readable(notifier_fd(r.waker)));
-        notifier_tell(r.waker, 3);
-        notifier_tell(r.waker, 4);
-        assert_true(readable(notifier_fd(r.waker)));
-        notifier_poll(r.waker);
-        assert_false(readable(notifier_fd(r.waker)));
+        assert_false(readable(notifier_fd(r.notifier)));
+        notifier_tell(r.notifier, 3);
+        notifier_tell(r.notifier, 4);
+        assert_true(readable(notifier_fd(r.notifier)));
+        notifier_poll(r.notifier);
+        assert_false(readable(notifier_fd(r.notifier)));
         EXPECT_SENT(&r, 3, 4);
         clock_fake_advance(r.driver.clock, 5);
     }
@@ -300,9 +300,9 @@ static void where_nothing_can_be_heard_one_can_tell(void **state)
     notifier_fixture_open(&r.driver);
     r.driver.deaf = 1;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
-    notifier_poll(r.waker);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_poll(r.notifier);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
     assert_int_equal(r.calls, 1);
     fixture_close(&r);
@@ -317,26 +317,26 @@ static void a_lost_connection_is_made_anew(void **state)
     (void)state;
     fixture r;
     fixture_open(&r);
-    int fd = notifier_fd(r.waker);
+    int fd = notifier_fd(r.notifier);
     r.driver.lost = 1;
     tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(fd));
-    assert_int_equal(notifier_poll(r.waker), 0);
+    assert_int_equal(notifier_poll(r.notifier), 0);
     assert_int_equal(atomic_load(&r.driver.open), 0);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker); /* not yet */
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier); /* not yet */
     assert_int_equal(atomic_load(&r.driver.connects), 1);
-    assert_int_equal(notifier_next_ns(r.waker), 10 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.notifier), 10 * INT64_C(1000000));
 
     clock_fake_advance(r.driver.clock, 10);
-    assert_int_equal(notifier_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.notifier), 1);
     assert_int_equal(atomic_load(&r.driver.connects), 2);
-    assert_int_equal(notifier_stats_now(r.waker).reconnects, 1);
+    assert_int_equal(notifier_stats_now(r.notifier).reconnects, 1);
     EXPECT_SENT(&r, 3);
-    assert_int_equal(notifier_fd(r.waker), fd);
+    assert_int_equal(notifier_fd(r.notifier), fd);
     tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(fd));
-    assert_int_equal(notifier_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.notifier), 1);
     fixture_close(&r);
 }
 
@@ -347,14 +347,14 @@ static void patience_grows(void **state)
     fixture_open(&r);
     r.driver.notify_code = PAWL_UNREACHABLE;
     r.driver.connect_code = PAWL_UNREACHABLE;
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     assert_int_equal(atomic_load(&r.driver.open), 0);
     clock_source *clock = clock_fake_source(r.driver.clock);
     for (int64_t ms = 10; ms < 100000; ms *= 2) {
-        int64_t next = notifier_next_ns(r.waker);
+        int64_t next = notifier_next_ns(r.notifier);
         assert_int_equal(next - clock->mono_ns(clock), (ms < 1000 ? ms : 1000) * 1000000);
-        assert_false(readable(notifier_fd(r.waker)));
+        assert_false(readable(notifier_fd(r.notifier)));
         pass_ms(&r, (next - clock->mono_ns(clock)) / 1000000);
     }
     int connects = atomic_load(&r.driver.connects);
@@ -365,13 +365,13 @@ static void patience_grows(void **state)
     r.driver.connect_code = PAWL_OK;
     pass_ms(&r, 1);
     assert_int_equal(atomic_load(&r.driver.connects), connects + 1);
-    assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.notifier) - clock->mono_ns(clock), 1000 * INT64_C(1000000));
     r.driver.notify_code = PAWL_OK;
     pass_ms(&r, 1000);
     EXPECT_SENT(&r, 3);
     r.driver.lost = 1;
     pass_ms(&r, 1);
-    assert_int_equal(notifier_next_ns(r.waker) - clock->mono_ns(clock), 10 * INT64_C(1000000));
+    assert_int_equal(notifier_next_ns(r.notifier) - clock->mono_ns(clock), 10 * INT64_C(1000000));
     fixture_close(&r);
 }
 
@@ -382,11 +382,11 @@ static void a_server_may_come_later(void **state)
     notifier_fixture_open(&r.driver);
     r.driver.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
-    notifier_tell(r.waker, 3);
-    assert_int_equal(notifier_poll(r.waker), 0);
+    notifier_tell(r.notifier, 3);
+    assert_int_equal(notifier_poll(r.notifier), 0);
     r.driver.connect_code = PAWL_OK;
     clock_fake_advance(r.driver.clock, 10);
-    assert_int_equal(notifier_poll(r.waker), 1);
+    assert_int_equal(notifier_poll(r.notifier), 1);
     EXPECT_SENT(&r, 3);
     fixture_close(&r);
 }
@@ -398,11 +398,11 @@ static void what_cannot_get_better_is_refused(void **state)
     notifier_fixture_open(&r.driver);
     r.driver.connect_code = PAWL_DENIED;
     assert_int_equal(try_open(&r, 1), PAWL_DENIED);
-    assert_null(r.waker);
+    assert_null(r.notifier);
     r.driver.connect_code = PAWL_OK;
     r.driver.listen_code = PAWL_CANTOPEN;
     assert_int_equal(try_open(&r, 0), PAWL_CANTOPEN);
-    assert_null(r.waker);
+    assert_null(r.notifier);
     notifier_fixture_close(&r.driver);
 }
 
@@ -413,15 +413,15 @@ static void a_word_that_is_refused_is_dropped(void **state)
     fixture r;
     fixture_open(&r);
     r.driver.notify_code = PAWL_FULL;
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     r.driver.notify_code = PAWL_OK;
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
-    assert_int_equal(notifier_stats_now(r.waker).sent, 0);
+    assert_int_equal(notifier_stats_now(r.notifier).sent, 0);
     assert_int_equal(atomic_load(&r.driver.connects), 1);
-    notifier_tell(r.waker, 3);
-    notifier_poll(r.waker);
+    notifier_tell(r.notifier, 3);
+    notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
     fixture_close(&r);
 }
@@ -439,8 +439,8 @@ static void *tell_often(void *arg)
 {
     teller *t = arg;
     for (int i = 0; i < ROUNDS; i++) {
-        notifier_tell(t->fixture->waker, t->node);
-        notifier_tell(t->fixture->waker, 50);
+        notifier_tell(t->fixture->notifier, t->node);
+        notifier_tell(t->fixture->notifier, 50);
     }
     return NULL;
 }
@@ -465,12 +465,12 @@ static void nothing_that_was_told_is_lost(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     notifier_fixture_clear(&r.driver);
     for (int i = 0; i < TELLERS; i++)
-        notifier_tell(r.waker, 10 + i);
+        notifier_tell(r.notifier, 10 + i);
     for (int i = 0; i < TELLERS; i++)
         TMP_AWAIT(notifier_fixture_has(&r.driver, 10 + i));
     tmp_tell(r.driver.pipe[1], 'x');
     TMP_AWAIT(atomic_load(&r.calls) == 2);
-    notifier_stats s = notifier_stats_now(r.waker);
+    notifier_stats s = notifier_stats_now(r.notifier);
     assert_int_equal(s.told, TELLERS * ROUNDS * 2 + TELLERS);
     assert_true(s.sent <= s.told);
     assert_int_equal(s.heard, 1);
@@ -485,9 +485,9 @@ static void the_thread_comes_back_by_itself(void **state)
     r.driver.base.options.clock = clock_system();
     r.driver.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 0), PAWL_OK);
-    notifier_tell(r.waker, 3);
+    notifier_tell(r.notifier, 3);
     TMP_AWAIT(atomic_load(&r.driver.connects) > 2);
-    notifier_close(r.waker); /* it does not wait for the server */
+    notifier_close(r.notifier); /* it does not wait for the server */
     assert_int_equal(r.calls, 0);
     EXPECT_NOTHING(&r);
     notifier_fixture_close(&r.driver);

@@ -8,7 +8,7 @@
  * A child made by fork() shares the watch with its parent, which would miss the events that the
  * child has read: so the child reads nothing. */
 #define _GNU_SOURCE
-#include "db/sqlite_wake.h"
+#include "db/sqlite_notify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-struct sqlite_wake {
+struct sqlite_notify {
     int fd;
     int watch; /* -1: does not listen */
     pid_t pid;
@@ -32,12 +32,12 @@ struct sqlite_wake {
 
 /* ---- Opening ---- */
 
-static pawl_code file_error(const sqlite_wake *w, const char *what, error *err)
+static pawl_code file_error(const sqlite_notify *w, const char *what, error *err)
 {
     return sidecar_error(w->path, what, err);
 }
 
-static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err)
+static pawl_code open_descriptor(sqlite_notify *w, const char *db_path, error *err)
 {
     buf path;
     buf_init_fixed(&path, w->path, sizeof w->path);
@@ -49,24 +49,24 @@ static pawl_code open_descriptor(sqlite_wake *w, const char *db_path, error *err
     return w->fd >= 0 ? PAWL_OK : file_error(w, "that wakes others cannot be opened", err);
 }
 
-pawl_code sqlite_wake_open(sqlite_wake **out, const char *db_path, error *err)
+pawl_code sqlite_notify_open(sqlite_notify **out, const char *db_path, error *err)
 {
     *out = NULL;
-    sqlite_wake *w = calloc(1, sizeof *w);
+    sqlite_notify *w = calloc(1, sizeof *w);
     if (!w)
         return error_nomem(err);
     w->fd = w->watch = -1;
     w->pid = getpid();
     pawl_code rc = open_descriptor(w, db_path, err);
     if (rc != PAWL_OK) {
-        sqlite_wake_close(w);
+        sqlite_notify_close(w);
         return rc;
     }
     *out = w;
     return PAWL_OK;
 }
 
-void sqlite_wake_close(sqlite_wake *w)
+void sqlite_notify_close(sqlite_notify *w)
 {
     if (!w)
         return;
@@ -80,14 +80,14 @@ void sqlite_wake_close(sqlite_wake *w)
 /* ---- Hearing ---- */
 
 /* Is the file under this name still the one that is open here? */
-static int is_still_there(const sqlite_wake *w)
+static int is_still_there(const sqlite_notify *w)
 {
     struct stat here, there;
     return fstat(w->fd, &here) == 0 && lstat(w->path, &there) == 0 && here.st_dev == there.st_dev &&
            here.st_ino == there.st_ino;
 }
 
-static int watch_file(const sqlite_wake *w)
+static int watch_file(const sqlite_notify *w)
 {
     /* IN_ATTRIB comes when the last name goes while the file is open. */
     const uint32_t what = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW;
@@ -100,7 +100,7 @@ static int watch_file(const sqlite_wake *w)
 }
 
 /* A user has a limited number of inotify watches; without one the notifier's users still poll. */
-pawl_code sqlite_wake_listen(sqlite_wake *w, int *fd, error *err)
+pawl_code sqlite_notify_listen(sqlite_notify *w, int *fd, error *err)
 {
     if (w->watch < 0)
         w->watch = watch_file(w);
@@ -124,7 +124,7 @@ static uint32_t masks_of(const char *events, size_t size)
     return masks;
 }
 
-int sqlite_wake_heard(sqlite_wake *w)
+int sqlite_notify_heard(sqlite_notify *w)
 {
     char events[1024];
     uint32_t masks = 0;
@@ -140,7 +140,7 @@ int sqlite_wake_heard(sqlite_wake *w)
 
 /* ---- Telling ---- */
 
-pawl_code sqlite_wake_tell(sqlite_wake *w, error *err)
+pawl_code sqlite_notify_tell(sqlite_notify *w, error *err)
 {
     static const char BYTE = '\n';
     ssize_t n;
