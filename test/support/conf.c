@@ -223,6 +223,7 @@ db *conf_open(const conf *c, const db_options *options)
 {
     db_options o = options ? *options : (db_options){0};
     o.url = c->url;
+    o.claim_ms = o.claim_ms ? o.claim_ms : CONF_CLAIM_MS;
     error err = {0};
     db *d = NULL;
     CONF_OK(db_open(&d, &o, &err), &err);

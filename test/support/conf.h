@@ -49,7 +49,9 @@ int conf_run_reused(const conf_case *cases, size_t count);
 
 /* ---- Databases. Each of these fails the test when it cannot do what it says. ---- */
 
-/* Open the database of c->url. `options` NULL: the defaults; its url is not looked at. */
+/* Open the database of c->url. `options` NULL: the defaults; its url is not looked at. A claim_ms
+ * of 0 is a long one, since a server's time-outs are parts of a claim. */
+enum { CONF_CLAIM_MS = 30000 };
 db *conf_open(const conf *c, const db_options *options);
 
 /* The same, with a plan of faults around it; the plan has to outlive it. */
