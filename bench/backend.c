@@ -30,7 +30,7 @@ static void remove_files(const bench_db *d)
 
 static void settle(const bench_db *d)
 {
-    (void)d; /* who closes last copies the log back */
+    (void)d; /* the connection that closes last copies the log back */
 }
 
 static int64_t server_cpu_ns(const bench_db *d)

@@ -195,8 +195,8 @@ static int64_t units_of_a_round(flight_options o)
     return units < COMMITS ? COMMITS : units - units % 2;
 }
 
-/* Who goes first alternates. A floor that goes first writes again what the round before left:
- * as many rows, of the same kind. */
+/* Pawl and floor take turns in going first. A floor that goes first writes again what the round
+ * before left: as many rows, of the same kind. */
 static void case_ratio(const bench_case *c, const backend *on)
 {
     static figures f;

@@ -319,7 +319,7 @@ static void child_run(bench_child fn, const void *arg, int number, int out, size
         bench_die("out of memory");
     fn(arg, number, result);
     if (gate_ready >= 0)
-        close(gate_ready); /* it needed no gate: nobody waits for it there */
+        close(gate_ready); /* it needed no gate: the parent does not wait for it there */
     write_all(out, result, size);
     exit(0);
 }

@@ -156,7 +156,7 @@ static const db_sql ROWS = {
 static void look_at_run(const sheet *s, long run, int64_t rows, crash_look *out)
 {
     if (run < 0 || run >= RUNS)
-        bench_die("there is a run that nobody has started");
+        bench_die("there is a run that was not started");
     for (int64_t i = 0; i < STEPS; i++) {
         int executed = atomic_load(&s->counts[run * STEPS + i]) > 0;
         if (i < rows && !executed)

@@ -130,7 +130,8 @@ static int rounds_of(const engine_load *l)
     return l->rounds_max && l->rounds_max < rounds ? l->rounds_max : rounds;
 }
 
-/* Who goes first alternates. A floor that goes first writes again what the round before left. */
+/* Pawl and floor take turns in going first. A floor that goes first writes again what the round
+ * before left. */
 static void case_rate(const bench_case *c, const backend *on)
 {
     const engine_load *l = c->load;

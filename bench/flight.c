@@ -73,7 +73,7 @@ struct flier {
     bench_hist wait;
     int64_t stalls;
     int64_t collected;
-    _Atomic(slot *) back;    /* answered, pushed by whoever leads … */
+    _Atomic(slot *) back;    /* answered, pushed by the leader … */
     atomic_llong back_count; /* … so many since the beginning */
     atomic_llong wake_at;    /* it sleeps until back_count is this */
     atomic_llong done;
@@ -170,7 +170,7 @@ static void slots_collect(flier *f)
 
 /* Sleep until a quarter of the share has come back: a thread that is woken for each unit costs
  * more than what it is woken for. The deadline is no part of the protocol: it makes a committer
- * that forgets somebody visible instead of hanging the benchmark. */
+ * that forgets a unit visible instead of hanging the benchmark. */
 static void slots_await(flier *f)
 {
     clock_source *c = clock_system();
@@ -193,7 +193,7 @@ static committer *committer_of(const flight *g, const unit *u)
     return committers_of(g->committers, u->first->key);
 }
 
-/* Lead one that nobody leads, from another one on for each thread. */
+/* Lead a committer that has no leader, from another one on for each thread. */
 static int drive(flier *f)
 {
     committers *all = f->flight->committers;

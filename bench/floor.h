@@ -31,7 +31,7 @@ typedef struct floor_result {
 
 /* What a backend's floor can do. */
 typedef struct floor_kind {
-    /* All rows of a database's journal, and its runs, in memory. Nobody may be writing it. */
+    /* All rows of a database's journal, and its runs, in memory. No writer may have it open. */
     floor_rows *(*read)(const bench_db *source);
 
     /* The same, and the beginning and the end of each run among them, and the application's own

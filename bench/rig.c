@@ -1,4 +1,4 @@
-/* The engine under load. Who waits for the end of all runs must not slow them down: the functions
+/* The engine under load. Waiting for the end of all runs must not slow them down: the functions
  * count themselves, and only when the last one has come to its end is the database asked whether
  * all of that is durable. */
 #include "rig.h"

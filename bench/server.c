@@ -143,7 +143,7 @@ static int make_folders(void)
            (!user || chown(server.place, user->pw_uid, user->pw_gid) == 0);
 }
 
-/* The options that Debian gives its clusters, but for who may connect. */
+/* The options that Debian gives its clusters, but for the users that may connect. */
 static int make_cluster(void)
 {
     char program[PATH_SIZE + 16];
@@ -201,7 +201,7 @@ static int answers(void)
     return 0;
 }
 
-/* At once: nobody needs the data any more. */
+/* At once: the data is not needed any more. */
 static void stop(void)
 {
     if (server.pid <= 0 || getpid() != server.owner)

@@ -78,7 +78,7 @@ static int readable(int fd, int ms)
 
 /* ---- The target hears ---- */
 
-static void anyone_may_tell(conf *c)
+static void any_process_may_tell(conf *c)
 {
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         listener one;
@@ -493,7 +493,7 @@ static void the_file_is_small_and_ours(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"anyone may tell", anyone_may_tell, 0},
+        {"any process may tell", any_process_may_tell, 0},
         {"the target hears", the_target_hears, DB_SHARED},
         {"all listeners hear", all_listeners_hear, DB_SHARED},
         {"others are left alone", others_are_left_alone, DB_SHARED},

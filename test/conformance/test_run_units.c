@@ -47,7 +47,7 @@ static int64_t number(committer_fixture *b, const char *what)
     for (size_t i = 0; i < sizeof ASK / sizeof *ASK; i++)
         if (strcmp(ASK[i].name, what) == 0)
             return conf_number(b->db, &ASK[i].sql, VALUES(db_int(RUN)));
-    fail_msg("nobody knows what %s is", what);
+    fail_msg("there is no statement for %s", what);
     return 0;
 }
 

@@ -188,7 +188,7 @@ static const char *stand_once(pawl_work *work, const char *input)
     while (!atomic_load(fixture_number(s, LET_GO)))
         poll(NULL, 0, 1);
     atomic_store(fixture_number(s, LATE), pawl_work_cancelled(work) ? 2 : 1);
-    return "\"nobody hears this\"";
+    return "\"this is not heard\"";
 }
 
 static const char *once(pawl_run *run, const char *input)

@@ -204,7 +204,7 @@ static void carries(conf *c, engine_fixture *s, pawl *p)
     FIXTURE_DONE(s, p, "carried", "1");
     FIXTURE_CODE(s, p, pawl_changes(p, 0, see, &seen, &position), PAWL_OK);
     assert_true(seen > 0);
-    expect_few("what others have written, and who is told");
+    expect_few("what others have written, and the feed that tells it");
     app_close(a);
 }
 

@@ -215,7 +215,7 @@ void affairs_give_back(fleet *f)
                  run->id, (long long)run->stolen);
         if (!change(f, sql))
             continue;
-        fleet_tell(f, "%s is nobody's now", run->id);
+        fleet_tell(f, "%s has no owner now", run->id);
         run->stolen_owner = 0;
     }
 }

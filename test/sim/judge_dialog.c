@@ -122,7 +122,7 @@ static void read_run(fleet *f, sqlite3_stmt *s, judged_run *t)
                       .error = copy(s, 10),
                       .input = copy(s, 11)};
     if (sqlite3_column_int64(s, 12) != 0 || sqlite3_column_type(s, 13) != SQLITE_NULL)
-        fleet_wrong(f, "%s has ended and is still somebody's, or is to wake", t->id);
+        fleet_wrong(f, "%s has ended and still has an owner, or is to wake", t->id);
 }
 
 static void read_all(judge *b)
@@ -518,7 +518,7 @@ static void judge_cancel(fleet *f, const judged_run *t)
         fleet_count(f, t->cancelled ? TALLY_CANCELLED : TALLY_DEADLINES);
         int asked = run ? run->cancel > 0 : t->cancelled;
         if (!asked && t->deadline_ms > f->latest_ms)
-            fleet_wrong(f, "%s is cancelled, and nobody has asked for that", t->id);
+            fleet_wrong(f, "%s is cancelled, and no cancel was asked for", t->id);
     } else if (run && run->cancel == 2 && sleeps_after(f, t, run->cancel_pos) > 0) {
         fleet_wrong(f, "%s was cancelled, and goes to sleep", t->id);
     }

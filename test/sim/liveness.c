@@ -324,7 +324,7 @@ int liveness_orphan(fleet *f, fleet_node *n)
     }
     int64_t most = f->orphan_cancelled ? CANCEL_MS : ORPHAN_MS;
     if (phase == 0 && counted_ms(f) - f->orphan_ms > most)
-        fleet_wrong(f, "nobody has the workflow of the orphan, which is not %s",
+        fleet_wrong(f, "no node has the workflow of the orphan, which is not %s",
                     f->orphan_cancelled ? "cancelled" : "held");
     return phase == 0 && !f->wrong[0];
 }

@@ -234,7 +234,7 @@ static void play_others(const sim_thread *p)
             continue;
         int64_t next = threads_next_ns();
         if (next == INT64_MAX)
-            give_up("somebody waits for ever");
+            give_up("a thread waits for ever");
         fleet_pass(sched.world, next);
     }
 }

@@ -68,9 +68,9 @@ static void see_hold(fleet *f, fleet_run *run, const watch_row *r)
     if ((run->cancel || run->deadline_ms) && run->hold == HOLD_YES)
         run->hold = HOLD_PERHAPS;
     if (held && run->hold == HOLD_NO)
-        fleet_wrong(f, "%s is held, and nobody has done that", run->id);
+        fleet_wrong(f, "%s is held, and no hold was asked for", run->id);
     if (!held && run->hold == HOLD_YES)
-        fleet_wrong(f, "%s was held, and nobody has released it", run->id);
+        fleet_wrong(f, "%s was held, and goes on without a release", run->id);
     if (run->hold == HOLD_PERHAPS) {
         run->hold = held ? HOLD_YES : HOLD_NO;
         run->hold_fence = r->fence;
@@ -105,10 +105,10 @@ static void see_poison(fleet *f, fleet_run *run, const watch_row *r)
         run->poisoned = 0;
         run->deaths = run->sure = (fleet_deaths){0};
         if (f->builds < 2 && r->held != HELD_BY_HAND)
-            fleet_wrong(f, "%s was poison, and nobody has released it", run->id);
+            fleet_wrong(f, "%s was poison, and goes on without a release", run->id);
     }
     if (r->held == HELD_VERSION && f->odds.lack)
-        fleet_tell(f, "%s finds nobody to do its work", run->id);
+        fleet_tell(f, "%s finds no node that can do its work", run->id);
     else if (r->held != 0 && r->held != HELD_POISON && r->held != HELD_BY_HAND)
         fleet_wrong(f, "%s is held: %s", run->id, r->reason ? r->reason : "");
 }
@@ -162,7 +162,7 @@ static void see_theft(fleet *f, fleet_run *run, const watch_row *r)
         run->stolen = 0;
     else if (r->phase != 0 || watch_rows(f, r->key) != run->stolen_rows ||
              (r->owner != run->stolen_owner && fleet_is_open(f, run->stolen_owner)))
-        fleet_wrong(f, "%s goes on in the hands of somebody who has lost it", run->id);
+        fleet_wrong(f, "%s is driven by a node that has lost it", run->id);
 }
 
 static void see_owner(fleet *f, fleet_run *run, const watch_row *r)
@@ -255,7 +255,7 @@ void watch_quiet(fleet *f)
                   !watch_is_suspect(f, run);
         run->due_rounds = due ? run->due_rounds + 1 : 0;
         if (run->due_rounds > ROUNDS_MAX)
-            fleet_wrong(f, "%s is due, and nobody sees to it", run->id);
+            fleet_wrong(f, "%s is due, and no node drives it", run->id);
     }
 }
 

@@ -185,7 +185,7 @@ static fleet_note *note_execution(fleet_node *n, pawl_work *work, int number, co
 
 static const char *killed(pawl_work *work)
 {
-    return pawl_work_fail(work, PAWL_TRANSIENT, "killed", "there is nobody to do it");
+    return pawl_work_fail(work, PAWL_TRANSIENT, "killed", "there is no process to do it");
 }
 
 /* Is it deadly, the n-th time? */

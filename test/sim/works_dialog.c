@@ -130,7 +130,7 @@ static void told(void *arg, const char *id, uint64_t number, pawl_code code)
 
 static const char *killed(pawl_work *work)
 {
-    return pawl_work_fail(work, PAWL_TRANSIENT, "killed", "there is nobody to do it");
+    return pawl_work_fail(work, PAWL_TRANSIENT, "killed", "there is no process to do it");
 }
 
 /* 0: an engine that is shut out and cannot know that it is of no use. */

@@ -287,7 +287,7 @@ static int serve_want(fake *f, pawl_run *run)
     case WANT_END:
         return end(f, run);
     default:
-        fail_msg("nobody should want that here");
+        fail_msg("no run should want that here");
         return 1;
     }
 }
