@@ -29,20 +29,20 @@ static pawl_run *has_arrived(sched *s, int64_t key)
 
 static void wake_for_arrival(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     has_arrived(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void arrival_cancel(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     pawl_run *run = has_arrived(s, key);
     if (run) {
         workers_ask_to_stop(s, run);
         unit_retry_release(s, run); /* RULE L5-a-cancel-tries-to-record */
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void arrival_sent(sched *s, int64_t run, int64_t owner)
@@ -51,9 +51,9 @@ void arrival_sent(sched *s, int64_t run, int64_t owner)
         wake_for_arrival(s, run);
         return;
     }
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     sched_listen(s);
     sched_notify_others(s);
 }
@@ -62,7 +62,7 @@ void arrival_sent(sched *s, int64_t run, int64_t owner)
 
 static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     const pawl_run *run = map_get(&s->runs, (uint64_t)key);
     int news = run && atomic_load(&run->inbox.seen) < mail;
     /* RULE A2-a-message-of-another-process-wakes-a-dormant-run */
@@ -71,7 +71,7 @@ static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
                             it */
     else if (!run && map_get(&s->coming, (uint64_t)key))
         dormant_call(s, key); /* its row may have been read before this arrival */
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (news && cancel)
         arrival_cancel(s, key);
     else if (news)

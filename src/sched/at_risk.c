@@ -77,9 +77,9 @@ static void count_down(sched *s, int64_t by)
     atomic_fetch_sub(&s->at_risk.count, by);
     if (!opens(s))
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     open_gate(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static void count_down_locked(sched *s, int64_t by)
@@ -107,11 +107,11 @@ int at_risk_enter(sched *s, pawl_run *run)
 {
     int enters = has_room(s);
     if (!enters) {
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         enters = !is_closed(s);
         if (!enters)
             wait_at_gate(&s->at_risk, run);
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
     }
     if (enters)
         atomic_fetch_add(&s->at_risk.count, 1);
@@ -134,7 +134,7 @@ void at_risk_leave_jobs(pawl_run *run)
     int64_t count = 0;
     if (run->jobs.by_op.count == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     for (job *j = run->jobs.returned.first; j; j = j->next) {
         count += j->at_risk;
         j->at_risk = 0;
@@ -143,7 +143,7 @@ void at_risk_leave_jobs(pawl_run *run)
     run->slot->collects_not = 1;
     if (count > 0)
         count_down_locked(s, count);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void at_risk_collects(pawl_run *run)
@@ -151,13 +151,13 @@ void at_risk_collects(pawl_run *run)
     sched *s = run->host->sched;
     if (!run->slot->collects_not)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run->slot->collects_not = 0;
     for (job *j = run->jobs.returned.first; j; j = j->next) {
         atomic_fetch_add(&s->at_risk.count, !j->at_risk && j->state == JOB_DONE);
         j->at_risk |= j->state == JOB_DONE;
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Drafts ---- */

@@ -81,19 +81,19 @@ claim *claim_read(sched *s, db_stmt *row)
 
 int claim_is_here(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int here = run_queue_knows(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return here;
 }
 
 int claim_waits(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int waits = run_queue_knows(s, run)     ? CLAIM_IS_HERE
                 : run_failure_waits(s, run) ? CLAIM_BACKS_OFF
                                             : 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return waits;
 }
 
@@ -131,12 +131,12 @@ static void begins_to_wait(unit *u, void *arg)
     (void)u;
     claim *c = arg;
     sched *s = c->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     c->is_locked = map_put(&s->locked_claims, (uint64_t)c->found.run, c) == 0;
     s->claiming -= c->is_locked; /* RULE L4-a-claim-that-waits-for-a-lock-stops-no-other */
     if (s->claiming == 0)
         run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* A claim that has failed is noted before it is counted as answered: otherwise the node loop could
@@ -158,7 +158,7 @@ static void finish_claim(unit *u, void *arg)
     if (u->answer == UNIT_UNDECIDED)
         return;
     note_answer(c);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (c->is_locked)
         map_take(&s->locked_claims, (uint64_t)c->found.run);
     else
@@ -177,7 +177,7 @@ static void finish_claim(unit *u, void *arg)
         s->claims_succeed = 0;
         run_queue_call_node_loop(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     claim_free(c);
 }
 
@@ -222,10 +222,10 @@ int claim_reserve(claim *c)
     if (c->run)
         return 1;
     pawl_run *run = claim_make_run(c);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int has = run && run_queue_reserve(s, c->found.run);
     s->claiming += has;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (has)
         c->run = run;
     else
@@ -263,8 +263,8 @@ void claim_hold(claim *c)
     LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
         LOG_TEXT("why", text.at));
     run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(s));
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->claiming++;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     hand_in(c);
 }

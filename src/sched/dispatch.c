@@ -40,22 +40,22 @@ int dispatch_one(runner *r)
     run_queue_fire(s);
     run_queue_collect(r);
     if (dormant_has_for(r)) {
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
         dormant_bring_to(r);
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         return 1;
     }
     dormant_pass_on(s);
     job *j = take_job(r);
     pawl_run *run = j ? NULL : take_run(r);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (j)
         job_call(r, j);
     else if (run)
         runner_take(r, run);
     else
         did = committers_drive(s->options.committers);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     return did;
 }
 

@@ -189,12 +189,12 @@ void dormant_need_more(sched *s)
 static size_t reserve_keys(sched *s, int64_t *list, size_t count)
 {
     size_t kept = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     for (size_t i = 0; i < count; i++)
         /* RULE A1-a-dormant-run-is-brought-back-once */
         if (!run_queue_knows(s, list[i]) && map_put(&s->coming, (uint64_t)list[i], s) == 0)
             list[kept++] = list[i];
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return kept;
 }
 
@@ -332,11 +332,11 @@ static void bring_back(sched *s, runner *r, int64_t *list, size_t count, int *fa
     } else {
         *failed = 1;
     }
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     enter_runs(s, r, runs, failed);
     for (size_t i = 0; i < count; i++) /* those that were not found, or could not be read */
         (void)end_reservation(s, list[i]);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Called ones ---- */
@@ -346,19 +346,19 @@ static size_t bring_some_called(sched *s, runner *r, int *failed)
 {
     int64_t list[AT_ONCE];
     dormant *all = &s->dormant;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     size_t count = all->called_count < AT_ONCE ? all->called_count : AT_ONCE;
     for (size_t i = 0; i < count; i++)
         list[i] = all->called[--all->called_count];
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     bring_back(s, r, list, count, failed);
     if (!*failed)
         return count;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     all->anew = 1; /* the rows of these runs are due, so the next look finds them */
     all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
     call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return count;
 }
 
@@ -443,7 +443,7 @@ static int begin_look(sched *s, due_page *p, int64_t now_ms)
 {
     dormant *all = &s->dormant;
     int64_t now_ns = s->host->mono_ns(s->host);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     /* RULE L2-dormant-runs-are-looked-for-from-the-first-row */
     int anew = all->anew || now_ns >= all->anew_ns;
     int due = all->count > 0 && (anew || all->next_ms <= now_ms);
@@ -458,39 +458,39 @@ static int begin_look(sched *s, due_page *p, int64_t now_ms)
         p->last_ms = all->seen_ms <= now_ms ? all->seen_ms : INT64_MIN; /* the clock was set back */
         p->last_run = all->seen_run;
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return due;
 }
 
 static void end_look(sched *s, const due_page *p, int64_t next_ms, int64_t pause_ms)
 {
     dormant *all = &s->dormant;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     all->look_ns = pause_ms ? clock_deadline(s->host->mono_ns(s->host), pause_ms) : 0;
     all->seen_ms = p->last_ms;
     all->seen_run = p->last_run;
     all->reading_ms = INT64_MIN;
     if (next_ms < all->next_ms)
         all->next_ms = next_ms;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* Are there so few ready runs that more are to be brought into memory? */
 static int has_few_ready(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int few = run_queue_ready_count(s) < READY_MAX;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return few;
 }
 
 static void bring_back_due(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (unit_retry_waits(s)) /* while units wait for the storage to work again, no run is brought
                                 back */
         s->dormant.look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     bring_called(s);
     int64_t now_ms = sched_now_ms(s);
     due_page page = {.count = PAGE};
@@ -520,10 +520,10 @@ static void bring_back_due(sched *s)
 
 int64_t dormant_turn(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->dormant.asks = 0; /* a change after this line calls the node loop again */
     int64_t next = dormant_next_ns(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (s->host->mono_ns(s->host) < next)
         return next;
     bring_back_due(s);

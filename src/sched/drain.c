@@ -90,9 +90,9 @@ static pawl_run *gather(sched *s)
 static int record_all(sched *s)
 {
     int count = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     pawl_run *list = gather(s), *run;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     while ((run = list) != NULL) {
         list = run->slot->next;
         run->slot->next = NULL;
@@ -105,10 +105,10 @@ static int record_all(sched *s)
 /* Waits a little before the next try: reading or writing fails for now, or memory is out. */
 static void pause_for_others(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t now = s->host->mono_ns(s->host);
-    s->host->wait(s->host, &s->ended, &s->lock, clock_deadline(now, PAUSE_MS));
-    pthread_mutex_unlock(&s->lock);
+    sched_await(s, &s->ended, clock_deadline(now, PAUSE_MS));
+    sched_unlock(s);
 }
 
 static void tell_what_is_left(sched *s)
@@ -116,14 +116,14 @@ static void tell_what_is_left(sched *s)
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         if (is_unrecorded(run) || (run->jobs.by_op.count > 0 && jobs_have_returned(run)))
             LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
                 LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* Records and commits until nothing is left or the time is over. A storage that stalls, or a

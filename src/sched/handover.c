@@ -29,24 +29,24 @@ static pawl_run *make_run(sched *s, const run_insert *b)
  * driven. */
 static void release_node(sched *s, int64_t key, pawl_run *made)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     map_take(&s->coming, (uint64_t)key);
     if (made)
         run_queue_enter(s, made);
     if (--s->starting == 0)
         pthread_cond_broadcast(&s->started);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int64_t handover_owner(sched *s, run_insert *b)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t me = atomic_load(&s->open_node);
     int here = me && b->here && b->mail == 0 && (!s->only || b->parent) && !s->fenced &&
                b->wake_ms <= b->now_ms && s->runs.count < s->heap.count + LOCAL_MAX &&
                !atomic_load(&s->stopping) && run_queue_reserve(s, b->run);
     s->starting += here;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     b->owner = here ? me : 0;
     b->ready = here ? make_run(s, b) : NULL;
     if (here && !b->ready) { /* RULE L3-a-start-stays-here-only-with-its-memory */
@@ -58,9 +58,9 @@ int64_t handover_owner(sched *s, run_insert *b)
 
 void handover_offer(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     sched_listen(s);
     sched_notify_others(s);
 }
@@ -70,9 +70,9 @@ static void tell_committed(sched *s)
 {
     if (atomic_load(&s->backoff_ms) == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     storage_backoff_committed(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void handover_started(sched *s, const run_insert *b, int made)

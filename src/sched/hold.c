@@ -119,7 +119,7 @@ static const db_sql MINE = {
 
 void hold_stop_driving(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
         atomic_store(&run->hold_requested, 1);
@@ -129,7 +129,7 @@ void hold_stop_driving(sched *s, int64_t key)
     } else if (s->dormant.count > 0) {
         dormant_call(s, key);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static void read_mine(sched *s)
@@ -393,14 +393,14 @@ static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
 /* If this node keeps the run because its record was refused, the record is tried again. */
 static void try_record(sched *s, int64_t key)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run)
         unit_retry_release(s, run);
     else if (s->dormant.count > 0)
         dormant_call(s, key); /* the run may be dormant, since it was released before the hold had
                                  brought it into memory */
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)

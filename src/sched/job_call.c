@@ -45,11 +45,11 @@ static void call_work(runner *r, job *j)
     }
     if (work_is_over(w))
         work_expire(w);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (j->run && atomic_exchange(&j->run->code.misused, 0))
         work_misused(w);
     give_back(s, j, JOB_DONE);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void job_call(runner *r, job *j)
@@ -60,7 +60,7 @@ void job_call(runner *r, job *j)
         committers_leave(
             s->options.committers); /* a queued unit never waits for code of the user */
     int good = sched_claim_is_good(s);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
     int wanted = j->run && good &&
                  !atomic_load(&j->run->hold_requested) && /* the run may be held by now */
@@ -72,7 +72,7 @@ void job_call(runner *r, job *j)
         work_limit_ask_in(s, j->work->entry);
         give_back(s, j, JOB_NOT_DONE);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (!enters)
         return;
     inflight_set(list, r->index, j->work->key.run);
@@ -95,8 +95,8 @@ void job_call_end_all(pawl_run *run)
     map_free(&run->untils);
     if (run->jobs.by_op.count == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     jobs_forget_queued(run);
     workers_ask_to_stop(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }

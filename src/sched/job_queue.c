@@ -14,7 +14,7 @@ void job_queue_add(pawl_run *run)
     if (!run->jobs.not_queued.first || jobs_run_leaves(run)) /* a run that leaves drops its new jobs
                                                                 with the fiber */
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run->jobs.not_queued_count = 0;
     while ((j = run->jobs.not_queued.first) != NULL) {
         job_list_remove(&run->jobs.not_queued, j);
@@ -26,7 +26,7 @@ void job_queue_add(pawl_run *run)
         job_list_add(&s->jobs, j);
         run_queue_call_one(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* A job that waits for a thread may have a reserved slot of its work function: the slot goes to the
@@ -34,6 +34,7 @@ void job_queue_add(pawl_run *run)
 void job_queue_remove(sched *s, job *j)
 {
     work_entry *entry = j->work ? j->work->entry : NULL;
+    sched_assert_locked(s);
     job_list_remove(j->at_limit && entry ? &entry->jobs : &s->jobs, j);
     if (!j->at_limit)
         work_limit_ask_in(s, entry);
@@ -43,11 +44,11 @@ void job_queue_remove(sched *s, job *j)
 int job_queue_await(pawl_run *run)
 {
     sched *s = run->host->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int awaits = !jobs_have_returned(run) && jobs_running(run) > 0;
     if (awaits)
         run_queue_sleep(s, run, RUN_NEVER);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return awaits;
 }
 
@@ -61,6 +62,7 @@ int job_queue_has(const runner *r)
 job *job_queue_take(sched *s)
 {
     job *j = s->jobs.first;
+    sched_assert_locked(s);
     if (!j)
         return NULL;
     job_list_remove(&s->jobs, j);
@@ -71,6 +73,7 @@ job *job_queue_take(sched *s)
 void job_queue_ask_in(sched *s, work_entry *w)
 {
     job *j = w->jobs.first;
+    sched_assert_locked(s);
     if (!j || w->inside >= w->at_most)
         return;
     job_list_remove(&w->jobs, j);
@@ -82,6 +85,7 @@ void job_queue_ask_in(sched *s, work_entry *w)
 void job_queue_give_back(sched *s, job *j, job_state state)
 {
     pawl_run *run = j->run;
+    sched_assert_locked(s);
     if (!run) {
         job_free(j);
         return;

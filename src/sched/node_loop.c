@@ -120,10 +120,10 @@ static pawl_code read_rows(sched *s, int64_t owner, due *list, error *err)
 /* The next round is at this time at the latest. */
 static void look_again(sched *s, int64_t at_ns)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (at_ns < s->node_loop_ns)
         s->node_loop_ns = at_ns;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* A run may become due before the next round, which is a second away: then the round is earlier.
@@ -325,10 +325,10 @@ static void call_own_family(sched *s)
     int bound = db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK;
     while (bound && db_next(stmt, &err) == DB_ROW) {
         int64_t key = db_column(stmt, 0).i;
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         if (!run_queue_knows(s, key))
             dormant_call(s, key);
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
     }
     db_reset(stmt);
 }
@@ -365,9 +365,9 @@ static int64_t claim_family(sched *s)
         return 0;
     s->family_ns = clock_deadline(now_ns, FAMILY_MS);
     read_family(s, &list);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int has_dormant = s->dormant.count > 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (has_dormant)
         call_own_family(s);
     for (size_t i = 0; i < list.count; i++) {
@@ -467,9 +467,9 @@ static void sweep(sched *s)
 
 static int is_claiming(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int claiming = s->claiming > 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return claiming;
 }
 

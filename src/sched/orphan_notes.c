@@ -8,18 +8,18 @@ void orphan_notes_add(sched *s, int64_t run)
 {
     if (run == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     orphan_notes *n = &s->orphan_notes;
     if (n->count < ORPHAN_NOTES_MAX)
         n->run[n->count++] = run;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int64_t orphan_notes_take(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     orphan_notes *n = &s->orphan_notes;
     int64_t run = n->count > 0 ? n->run[--n->count] : 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return run;
 }

@@ -48,11 +48,11 @@ int quarantine_needs_mark(struct sched *s, pawl_run *run)
 {
     if (run->quarantine_level < QUARANTINE_MARKED || s->quarantine.running)
         return 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int needs = lacks_mark(s, run);
     if (needs && !s->quarantine.marking)
         s->quarantine.marking = run;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return needs;
 }
 
@@ -192,6 +192,7 @@ pawl_run *quarantine_take(struct sched *s, int others_wait)
 int quarantine_is_ready(struct sched *s)
 {
     const quarantine *q = &s->quarantine;
+    sched_assert_locked(s);
     if (q->next.first)
         return 1;
     if (!has_any(q) || is_marking(q))
@@ -202,6 +203,7 @@ int quarantine_is_ready(struct sched *s)
 int64_t quarantine_next_ns(const struct sched *s)
 {
     const quarantine *q = &s->quarantine;
+    sched_assert_locked(s);
     if (!q->alone.first || is_marking(q))
         return INT64_MAX;
     return let_out_ns(q);
@@ -210,7 +212,7 @@ int64_t quarantine_next_ns(const struct sched *s)
 void quarantine_marked(struct sched *s, pawl_run *run)
 {
     quarantine *q = &s->quarantine;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run->slot->marked = 1;
     if (q->marking == run)
         q->marking = NULL;
@@ -218,7 +220,7 @@ void quarantine_marked(struct sched *s, pawl_run *run)
         q->until_ns = clock_deadline(now_ns(s), ALONE_MS);
     if (quarantine_is_ready(s))
         run_queue_call_one(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Survivors ---- */
@@ -285,11 +287,11 @@ typedef struct unmarking {
 
 static void unmarked(struct sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->quarantine.unmarking--;
     if (quarantine_is_ready(s))
         run_queue_call_one(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static void finish_unmarking(unit *u, void *arg)
@@ -332,7 +334,7 @@ static int got_further(const pawl_run *run)
 void quarantine_committed(struct sched *s, pawl_run *run, int is_parked)
 {
     int marked = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (got_further(run)) {
         quarantine_acquit(s, run);
     } else if (is_parked) {
@@ -341,7 +343,7 @@ void quarantine_committed(struct sched *s, pawl_run *run, int is_parked)
         s->quarantine.unmarking += marked;
         quarantine_put_back(s, run);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (marked)
         unmark(s, &run->lease);
 }
@@ -349,12 +351,12 @@ void quarantine_committed(struct sched *s, pawl_run *run, int is_parked)
 void quarantine_unmark(struct sched *s)
 {
     quarantine *q = &s->quarantine;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int owed = q->has_unmark;
     run_lease h = q->unmark;
     q->has_unmark = 0;
     q->unmarking += owed;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (!owed)
         return;
     unmark(s, &h);
@@ -382,14 +384,14 @@ void quarantine_leave(struct sched *s)
     quarantine_unmark(s);
     for (;;) {
         run_lease h = {0};
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         pawl_run *run = next_marked(s, &cursor);
         if (run) {
             h = run->lease;
             run->slot->marked = 0;
             s->quarantine.unmarking++;
         }
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
         if (!run)
             return;
         unmark(s, &h);

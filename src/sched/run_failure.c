@@ -89,7 +89,7 @@ int run_failure_note(sched *s, int64_t run, const char *id, run_failure_kind kin
     if (code == PAWL_CLOSED || code == PAWL_FENCED || code == PAWL_REWOUND)
         return 0;
     int64_t now_ns = s->host->mono_ns(s->host);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     struct run_failure *f = entry_of(s, run, now_ns);
     int tells = f && !f->is_told && s->failures.told < TOLD_MAX, count = f ? ++f->count : 0;
     if (f) {
@@ -100,7 +100,7 @@ int run_failure_note(sched *s, int64_t run, const char *id, run_failure_kind kin
         text_clip(f->words, sizeof f->words, slice_of(words ? words : pawl_code_text(code)));
         back_off(s, f, now_ns);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (tells) /* RULE L6-a-run-that-fails-here-is-told */
         LOG(&s->log, LOG_WARNING, BEGINS[kind], LOG_TEXT("run", id),
             LOG_TEXT("code", pawl_code_name(code)),
@@ -112,11 +112,11 @@ void run_failure_end(sched *s, int64_t run, const char *id)
 {
     if (atomic_load(&s->failures.count) == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
     const char *event = f && f->is_told ? ENDS[f->kind] : NULL;
     drop(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (event)
         LOG(&s->log, LOG_INFO, event, LOG_TEXT("run", id));
 }
@@ -144,7 +144,7 @@ int run_failure_words(sched *s, int64_t run, char *out, size_t size)
 {
     buf b;
     buf_init_fixed(&b, out, size);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
     int found = f && !is_stale(f, s->host->mono_ns(s->host));
     if (found)
@@ -152,6 +152,6 @@ int run_failure_words(sched *s, int64_t run, char *out, size_t size)
                    f->kind == FAILURE_CLAIM ? "the run could not be claimed"
                                             : "the rows of the run could not be read",
                    f->count, pawl_code_name(f->code), f->words);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return found;
 }

@@ -48,12 +48,12 @@ static int is_leaving(const run_host *h)
 
 static void lock(const run_host *h)
 {
-    pthread_mutex_lock(&h->sched->lock);
+    sched_lock(h->sched);
 }
 
 static void unlock(const run_host *h)
 {
-    pthread_mutex_unlock(&h->sched->lock);
+    sched_unlock(h->sched);
 }
 
 static void unqueue_job(const run_host *h, job *j)

@@ -71,14 +71,15 @@ void run_queue_answered(sched *s, pawl_run *run)
     while (!atomic_compare_exchange_weak(&r->answered, &first, run));
     if (first)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     call(s, r);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void run_queue_collect(runner *r)
 {
     sched *s = r->sched;
+    sched_assert_locked(s);
     if (!atomic_load_explicit(&r->answered, memory_order_relaxed))
         return;
     pawl_run *newest = atomic_exchange(&r->answered, NULL), *oldest = NULL;
@@ -159,6 +160,7 @@ int run_queue_reserve(sched *s, int64_t key)
 
 int run_queue_knows(const sched *s, int64_t key)
 {
+    sched_assert_locked(s);
     return map_get(&s->runs, (uint64_t)key) || map_get(&s->coming, (uint64_t)key) ||
            map_get(&s->locked_claims, (uint64_t)key);
 }
@@ -203,18 +205,19 @@ void run_queue_notified(void *arg)
 {
     sched *s = arg;
     atomic_store(&s->inbox_due, 1);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (s->options.threads == 0)
         s->node_loop_called = 1; /* the calling thread drives, and is about to look */
     else
         run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     watches_tell_all(s->options.watches);
 }
 
 int64_t run_queue_ready_count(const sched *s)
 {
     int64_t count = s->runners[SCHED_HAND].count;
+    sched_assert_locked(s);
     for (int i = 0; i < s->runner_count; i++)
         count += s->runners[i].count;
     return count;
@@ -268,13 +271,13 @@ static int is_quiet(sched *s)
 
 int run_queue_is_idle(sched *s, int calls, int64_t *looks)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t done = atomic_load(&s->looks_done);
     int idle = is_quiet(s) ? 1 + (!s->node_loop_called && done % 2 == 0) : 0;
     *looks = done;
     if (calls)
         run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return idle;
 }
 
@@ -298,6 +301,7 @@ pawl_run *run_queue_take(runner *r)
 /* The moment of the monotonic clock at which the first timer is due. */
 int64_t run_queue_next_ns(sched *s)
 {
+    sched_assert_locked(s);
     if (s->heap.count == 0)
         return INT64_MAX;
     int64_t left = heap_due_ms(&s->heap) - sched_now_ms(s);

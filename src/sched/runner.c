@@ -108,11 +108,11 @@ static int waits_for_storage(pawl_run *run)
     if (!unit_retry_waits(s)) /* RULE L5-nothing-is-begun-while-commits-fail */
         return 0;
     work_limit_pass(s, run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     quarantine_put_back(s, run);
     run->slot->put_off = 1;
     storage_backoff_wait(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return 1;
 }
 
@@ -201,19 +201,19 @@ static int do_transact(runner *r, pawl_run *run)
 
 static void wake_again(pawl_run *run)
 {
-    pthread_mutex_lock(&run->host->sched->lock);
+    sched_lock(run->host->sched);
     run->woken = 1;
-    pthread_mutex_unlock(&run->host->sched->lock);
+    sched_unlock(run->host->sched);
 }
 
 /* Has something come for the run since it looked last? */
 static int was_woken(pawl_run *run)
 {
     sched *s = run->host->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int nudged = run->woken;
     run->woken = 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return nudged;
 }
 
@@ -316,8 +316,8 @@ static int resume(runner *r, pawl_run *run)
     /* RULE L9-a-function-that-was-left-is-dropped-when-it-comes-back */
     if (atomic_exchange(&r->in_function, NULL) == run)
         return 1;
-    pthread_mutex_lock(&s->lock); /* wait until the thread that took the run is done with it */
-    pthread_mutex_unlock(&s->lock);
+    sched_lock(s); /* wait until the thread that took the run is done with it */
+    sched_unlock(s);
     run_free(run);
     return 0;
 }
@@ -389,13 +389,13 @@ static void fall_asleep(pawl_run *run)
 {
     sched *s = run->host->sched;
     work_forget_kept(run); /* the function has not asked for it: it has gone another way */
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int leaves = !run->woken && dormant_leave(s, run, run->code.until_ms);
     if (run->woken)
         run_queue_ready(s, run);
     else if (!leaves)
         run_queue_sleep(s, run, run->code.until_ms);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (leaves)
         run_free(run);
 }

@@ -37,9 +37,9 @@ static void answered(unit *u, void *arg)
         run_queue_answered(s, run);
         return;
     }
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_move(run, PLACE_IN_DOUBT);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     atomic_fetch_add(&s->doubts, 1);
 }
 
@@ -103,9 +103,9 @@ void runner_forget(pawl_run *run)
 {
     sched *s = run->host->sched;
     runner_was_unread(run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_queue_forget(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     run_free(run);
 }
 
@@ -118,14 +118,14 @@ static void put_off(pawl_run *run, int64_t ms)
     run->draft.handed_in = run->slot->starves = 0;
     work_limit_pass(s, run);
     at_risk_leave_jobs(run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     quarantine_put_back(s, run);
     run->slot->put_off = 1;
     if (ms < 0)
         storage_backoff(s, run);
     else
         run_queue_sleep(s, run, sched_now_ms(s) + ms);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void runner_put_off_for(pawl_run *run, int storage)
@@ -207,9 +207,9 @@ int runner_has_unrecorded(pawl_run *run)
     sched *s = run->host->sched;
     if (run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first)
         return 1;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int has = jobs_have_returned(run) || jobs_running(run) > 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return has;
 }
 

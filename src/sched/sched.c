@@ -52,23 +52,23 @@ static void wait_pipe(sched *s, int64_t deadline_ns)
     if (p[1].revents == 0)
         return;
     liveness_file_drain(s->node.file); /* a process has closed the file: perhaps a node has died */
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* Is the node loop due, or was it called? */
 static int node_loop_is_due(sched *s)
 {
     int64_t now = s->host->mono_ns(s->host);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int due = s->node_loop_called || now >= s->node_loop_ns;
     if (due) {
         s->node_loop_called = 0;
         s->node_loop_ns = now + sched_look_ns(s);
         atomic_fetch_add(&s->looks_done, 1);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return due;
 }
 
@@ -136,10 +136,10 @@ static pawl_code join_as_node(sched *s, error *err)
     committers_set_node(s->options.committers, s->node.id, 1, s->node.token);
     s->quarantine.running = inflight_open(s->node.file, s->node.id);
     inflight_moved(s->quarantine.running, sched_now_ms(s));
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->node_loop_ns = 0; /* the first round of the node loop is due now */
     atomic_store(&s->open_node, s->node.id);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     sched_listen(s);
     heartbeat_start(s);
     return PAWL_OK;
@@ -204,14 +204,14 @@ pawl_code sched_take_over(sched *s, sched_driven how, int64_t deadline_ns, error
 {
     int stops = atomic_load(&s->stops);
     pawl_code rc = PAWL_OK;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (rc == PAWL_OK && s->driven != DRIVEN_NOT) {
         if (pthread_equal(s->driver, pthread_self()))
             rc = error_set(err, PAWL_MISUSE, "this thread drives the engine already");
         else if (atomic_load(&s->stops) != stops)
             rc = error_set(err, PAWL_CLOSED, "the engine was asked to stop");
         else if (deadline_ns == 0 || s->driven == DRIVEN_BY_THREADS ||
-                 s->host->wait(s->host, &s->undriven, &s->lock, deadline_ns))
+                 sched_await(s, &s->undriven, deadline_ns))
             rc = error_set(err, PAWL_BUSY, "another thread drives the engine");
     }
     if (rc == PAWL_OK && workers_is_member(s)) /* the caller is a worker thread that was given up at
@@ -221,37 +221,37 @@ pawl_code sched_take_over(sched *s, sched_driven how, int64_t deadline_ns, error
         s->driven = how;
         s->driver = pthread_self();
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return rc;
 }
 
 /* A stop ends waiting calls too. */
 void sched_let_go(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->driven = DRIVEN_NOT;
     pthread_cond_broadcast(&s->undriven);
     int stops = atomic_load(&s->stops);
     if (stops != s->stops_told)
         watches_tell_all(s->options.watches);
     s->stops_told = stops;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void sched_drive_only(sched *s, const char *id)
 {
-    pthread_mutex_lock(&s->lock); /* threads that start runs read it */
+    sched_lock(s); /* threads that start runs read it */
     s->only = id;
     s->family_ns = 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int sched_may_close(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     /* RULE a-driven-engine-is-not-closed */
     int may = s->driven == DRIVEN_NOT && !workers_is_member(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return may;
 }
 
@@ -262,18 +262,18 @@ void sched_add_chore(sched *s, const chore *c)
 
 void sched_wake(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run_queue_call_node_loop(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int64_t sched_next_timer_ns(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t next = run_queue_next_ns(s), others = quarantine_next_ns(s);
     next = others < next ? others : next;
     others = dormant_due_ns(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return others < next ? others : next;
 }
 
@@ -282,10 +282,10 @@ int64_t sched_next_timer_ns(sched *s)
 /* An engine that could not become a node tries again, but not at once. */
 static void join_later(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     s->node_loop_ns = s->host->mono_ns(s->host) + sched_look_ns(s);
     s->node_loop_called = 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 pawl_code sched_poll(sched *s, int64_t deadline_ns, int64_t least, int64_t *did, error *err)
@@ -308,9 +308,9 @@ pawl_code sched_poll(sched *s, int64_t deadline_ns, int64_t least, int64_t *did,
         /* RULE L4-a-poll-has-an-end */
         if (done >= least && deadline_ns != INT64_MAX && sched_mono_ns(s) >= deadline_ns)
             break;
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         int did_one = dispatch_one(r);
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
         if (!did_one)
             break;
         ++*did;
@@ -331,7 +331,7 @@ pawl_code sched_wait(sched *s, int64_t deadline_ns)
 
 int64_t sched_next_ns(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     runner *r = &s->runners[SCHED_HAND];
     int ready = dispatch_has(r) || atomic_load(&r->answered);
     int64_t next = s->node_loop_called || ready ? 0 : s->node_loop_ns;
@@ -342,7 +342,7 @@ int64_t sched_next_ns(sched *s)
     due = others < due ? others : due;
     others = work_threads_next_ns(s);
     due = others < due ? others : due;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     int64_t commits = committers_next_ns(s->options.committers);
     int64_t notes = notify_next_ns(s->options.notify);
     next = due < next ? due : next;
@@ -482,9 +482,9 @@ static int was_committed(const pawl_run *run)
  * time, and threads that were given up come back. */
 static void drop_runs(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     pawl_run *all = clear_places(s), *run;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     while ((run = all) != NULL) {
         all = run->slot->next;
         if (was_committed(run)) /* RULE C4-the-last-log-lines-are-written */
@@ -499,13 +499,13 @@ static void drop_runs(sched *s)
  * some. */
 static int close_door(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t until =
         clock_deadline(s->host->mono_ns(s->host), workers_has_lost(s) ? DOOR_MS : INT64_MAX);
-    while (s->starting > 0 && !s->host->wait(s->host, &s->started, &s->lock, until))
+    while (s->starting > 0 && !sched_await(s, &s->started, until))
         continue;
     int late = s->runs.count > 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     drop_runs(s);
     return late;
 }
@@ -530,9 +530,9 @@ static int list_runs(sched *s, int64_t out[GIVEN_BACK_MAX])
 void sched_leave(sched *s)
 {
     int64_t runs[GIVEN_BACK_MAX];
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     atomic_store(&s->open_node, 0);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     atomic_store(&s->stopping, 1);
     work_threads_stop(s);
     /* RULE B8-good-order-leaves-no-marks */
@@ -540,9 +540,9 @@ void sched_leave(sched *s)
     if (!sched_drain(s)) /* RULE 2-finish-records-what-has-returned */
         committers_give_up_runs(s->options.committers);
     unit_retry_tell_lost(s);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int count = list_runs(s, runs);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     drop_runs(s);
     if (close_door(s))
         count = -1;
@@ -559,9 +559,9 @@ void sched_leave(sched *s)
     node_leave(&s->node);
     inflight_close(s->quarantine.running);
     s->quarantine.running = NULL;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     dormant_forget(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     s->walk = (hold_walk){0};
     s->sweep = (node_sweep){0};
     s->sign_looks = (sign_looks){0};

@@ -56,17 +56,17 @@ int64_t sched_node_id(const sched *s)
 
 int sched_has_run(sched *s, int64_t run)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int here = map_get(&s->runs, (uint64_t)run) != NULL;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return here;
 }
 
 int64_t sched_run_count(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t count = (int64_t)s->runs.count;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return count;
 }
 
@@ -127,11 +127,39 @@ int work_threads_are_there(const sched *s)
     return s->options.work_threads > 0 && s->thread_count > 0 && s->driven != DRIVEN_BY_THREADS;
 }
 
-/* It is known that the lock is held, but not by which thread. So the assertion finds a call without
- * the lock only if no other thread holds it. */
+/* ---- The lock ---- */
+
+static uintptr_t this_thread(void)
+{
+    return (uintptr_t)pthread_self();
+}
+
+void sched_lock(sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    atomic_store_explicit(&s->holder, this_thread(), memory_order_relaxed);
+}
+
+void sched_unlock(sched *s)
+{
+    atomic_store_explicit(&s->holder, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int sched_await(sched *s, pthread_cond_t *cond, int64_t deadline_ns)
+{
+    sched_assert_locked(s);
+    atomic_store_explicit(&s->holder, 0, memory_order_relaxed);
+    int late = s->host->wait(s->host, cond, &s->lock, deadline_ns);
+    atomic_store_explicit(&s->holder, this_thread(), memory_order_relaxed);
+    return late;
+}
+
+/* A thread that does not hold the lock reads 0 or another thread here, never itself. */
 void sched_assert_locked(const sched *s)
 {
-    assert(pthread_mutex_trylock((pthread_mutex_t *)&s->lock) != 0);
+    /* RULE places-change-under-the-lock-of-this-thread */
+    assert(atomic_load_explicit(&s->holder, memory_order_relaxed) == this_thread());
 }
 
 /* ---- Calling ---- */

@@ -85,10 +85,11 @@ struct sched {
                        node loop */
     db_conn *looks; /* reads for the node loop, which must not wait for a writer */
 
-    pthread_mutex_t lock;
-    map runs;             /* row key -> pawl_run */
-    job_list jobs;        /* jobs that wait for a thread */
-    pawl_run *work_first; /* runs whose work function waits for a worker (work_threads.h) */
+    pthread_mutex_t lock;      /* taken by sched_lock() only */
+    _Atomic(uintptr_t) holder; /* the thread that holds the lock; 0: none */
+    map runs;                  /* row key -> pawl_run */
+    job_list jobs;             /* jobs that wait for a thread */
+    pawl_run *work_first;      /* runs whose work function waits for a worker (work_threads.h) */
     pawl_run *work_last;
     pthread_cond_t work_cond; /* workers of work_threads.h wait here for runs and jobs */
     atomic_int inbox_due;     /* another process may have sent something to runs of this node */
@@ -173,7 +174,11 @@ int64_t sched_look_ns(const sched *s);
 
 /* ---- Places (run_queue.c); with the lock held ---- */
 
-/* Asserts that the lock is held, for functions that change the place of a run. */
+/* The lock. sched_await() waits on a condition and releases the lock meanwhile, as
+ * clock_source.wait() does. sched_assert_locked(): the calling thread holds the lock. */
+void sched_lock(sched *s);
+void sched_unlock(sched *s);
+int sched_await(sched *s, pthread_cond_t *cond, int64_t deadline_ns);
 void sched_assert_locked(const sched *s);
 
 /* A run comes into memory in two steps. run_queue_reserve() reserves room for it before this node

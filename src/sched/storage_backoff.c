@@ -41,6 +41,7 @@ void storage_backoff_wait(sched *s, pawl_run *run)
 
 void storage_backoff_asks(sched *s)
 {
+    sched_assert_locked(s);
     next_try(s);
 }
 

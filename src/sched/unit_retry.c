@@ -79,14 +79,14 @@ static int remember_failure(pawl_run *run, pawl_code code)
     struct kept *k = run->slot->failure ? run->slot->failure : calloc(1, sizeof *k);
     if (!k)
         return 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int first = !run->slot->failure;
     run->slot->failure = k;
     k->code = code;
     text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
     if (first)
         name_it(k, u);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return first;
 }
 
@@ -121,7 +121,7 @@ static void wait_for_retry(pawl_run *run, int is_own)
 {
     sched *s = run->host->sched;
     work_limit_pass(s, run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     quarantine_put_back(s, run);
     count(run, !is_own);
     run->slot->put_off = 1;
@@ -130,7 +130,7 @@ static void wait_for_retry(pawl_run *run, int is_own)
         storage_backoff_alone(s, run);
     else
         storage_backoff(s, run);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Small units beside the one that is kept ---- */
@@ -163,11 +163,11 @@ static void submit_small_unit(pawl_run *run, run_keeps state)
     sched *s = run->host->sched;
     unit *u = run->slot->failure->unit;
     work_limit_pass(s, run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     quarantine_put_back(s, run);
     set_state(run, state);
     run_move(run, PLACE_COMMITS);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
 }
 
@@ -201,9 +201,9 @@ static void begin_nothing(pawl_run *run)
     if (!asks_storage(run))
         return;
     count(run, 1);
-    pthread_mutex_lock(&run->host->sched->lock);
+    sched_lock(run->host->sched);
     storage_backoff_asks(run->host->sched); /* RULE L5-nothing-is-begun-before-the-probe-answers */
-    pthread_mutex_unlock(&run->host->sched->lock);
+    sched_unlock(run->host->sched);
 }
 
 /* A probe: is a small write committed that touches no run? An idle node has nothing else from which
@@ -259,9 +259,9 @@ static void is_asked(pawl_run *run)
     /* RULE L7-what-passes-does-not-hold */
     if (unit_verdict_of(k->code) != VERDICT_PASSES)
         k->tries++;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     storage_backoff_committed(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (k->told)
         wait_for_retry(run, 1);
     else
@@ -286,12 +286,12 @@ static int put_guard(pawl_run *run)
 static void hand_in_again(pawl_run *run)
 {
     sched *s = run->host->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     set_state(run, KEPT_NOT);
     if (run->slot->failure)
         run->slot->failure->released = 0;
     run_move(run, PLACE_COMMITS);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     run->draft.submitter = (submitter){0};
     committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run),
                      run->draft.unit);
@@ -344,14 +344,14 @@ static void hold(pawl_run *run)
 static void rest(pawl_run *run)
 {
     sched *s = run->host->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     set_state(run, KEPT_HELD);
     run->slot->put_off = 1;
     if (run->slot->failure->released)
         run_queue_ready(s, run);
     else
         run_queue_sleep(s, run, RUN_NEVER);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static void is_held(pawl_run *run)
@@ -360,10 +360,10 @@ static void is_held(pawl_run *run)
     LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
         LOG_TEXT("why", run->slot->failure->words));
     run->slot->failure->unheld = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     storage_backoff_committed(s);
     run_queue_tell_end(s, run); /* calls that wait for the run get HELD */
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     rest(run);
 }
 
@@ -438,10 +438,10 @@ void unit_retry_forget(pawl_run *run)
         run->slot->keeps = KEPT_NOT;
         return;
     }
-    pthread_mutex_lock(&s->lock); /* another thread may be reading the words */
+    sched_lock(s); /* another thread may be reading the words */
     set_state(run, KEPT_NOT);
     run->slot->failure = NULL;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     arena_free(k->unit_arena);
     free(k);
 }
@@ -489,11 +489,11 @@ static int see_held(sched *s, int64_t look)
         while ((step = db_next(stmt, &err)) == DB_ROW) {
             after = db_column(stmt, 0).i;
             rows++;
-            pthread_mutex_lock(&s->lock);
+            sched_lock(s);
             pawl_run *run = map_get(&s->runs, (uint64_t)after);
             if (run && run->slot->failure)
                 run->slot->failure->seen = look;
-            pthread_mutex_unlock(&s->lock);
+            sched_unlock(s);
         }
         db_reset(stmt);
     } while (rows == 256 && step == DB_DONE);
@@ -533,17 +533,17 @@ void unit_retry_look(sched *s)
 {
     error err = {0};
     int64_t look = ++s->unit_retry_looks;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int some = s->unit_retry_held > 0 && mark_held(s, look);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (!some || db_begin(s->looks, &err) != PAWL_OK)
         return;
     int seen = see_held(s, look);
     db_rollback(s->looks);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     if (seen)
         release_unseen(s, look);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Leaving ---- */
@@ -559,10 +559,10 @@ void unit_retry_release_all(sched *s)
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (s->unit_retry_held > 0 && map_next(&s->runs, &cursor, &key, &at))
         unit_retry_release(s, at);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void unit_retry_tell_lost(sched *s)
@@ -570,7 +570,7 @@ void unit_retry_tell_lost(sched *s)
     size_t cursor = 0;
     uint64_t key;
     void *at;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (map_next(&s->runs, &cursor, &key, &at)) {
         const pawl_run *run = at;
         const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
@@ -579,19 +579,19 @@ void unit_retry_tell_lost(sched *s)
                 LOG_TEXT("what", run->slot->failure->what),
                 LOG_TEXT("code", pawl_code_name(u->code)));
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int unit_retry_words(sched *s, int64_t key, char *out, size_t size)
 {
     buf b;
     buf_init_fixed(&b, out, size);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     const pawl_run *run = map_get(&s->runs, (uint64_t)key);
     const struct kept *k = run ? run->slot->failure : NULL;
     if (k)
         buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
                    k->words);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return k != NULL;
 }

@@ -39,9 +39,9 @@ void work_limit_ask_in(struct sched *s, work_entry *w)
 
 static int has_place(struct sched *s, const work_entry *w)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int free = w->inside < w->at_most;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return free;
 }
 
@@ -62,7 +62,7 @@ int work_limit_enter(struct sched *s, pawl_run *run)
     if (!w || w->at_most == 0)
         return 1;
     make_room(s, run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     run->slot->asked_in = NULL;
     /* RULE work-runs-at-most-as-often-as-allowed */
     int enters = run->code.fiber && w->inside < w->at_most;
@@ -73,7 +73,7 @@ int work_limit_enter(struct sched *s, pawl_run *run)
         /* A slot may have become free while the fiber was dropped. */
         reserve_for_next(s, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return enters;
 }
 
@@ -81,25 +81,26 @@ void work_limit_leave(struct sched *s, work_entry *w)
 {
     if (!w || w->at_most == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     w->inside--;
     reserve_for_next(s, w); /* RULE a-free-slot-is-reserved-for-the-first-waiter */
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void work_limit_pass(struct sched *s, pawl_run *run)
 {
     if (!run->slot->asked_in)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     reserve_for_next(s, run->slot->asked_in); /* RULE a-reserved-slot-that-is-not-used-goes-on */
     run->slot->asked_in = NULL;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void work_limit_let_go(struct sched *s)
 {
     pawl_run *run;
+    sched_assert_locked(s);
     for (work_entry *w = registry_first_work(s->options.registry); w; w = w->next) {
         while ((run = w->first) != NULL) {
             w->first = run->slot->next;

@@ -38,10 +38,10 @@ static pawl_run *pop(sched *s)
 void work_threads_give(sched *s, pawl_run *run)
 {
     run->code.misused = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     push(s, run);
     pthread_cond_signal(&s->work_cond);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 static void come_back(sched *s, pawl_run *run, int worked)
@@ -70,9 +70,9 @@ static void work_for(runner *r, pawl_run *run)
     }
     inflight_set(list, r->index, begins && !run->slot->cleared ? run->lease.run : 0);
     if (!begins || runner_call_work(r, run)) {
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
         come_back(s, run, begins);
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
     }
     if (!r->lost)
         inflight_set(list, r->index, 0);
@@ -101,12 +101,12 @@ static int work_once(runner *r)
         return 0;
     if (j)
         at_risk_begin(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     if (j)
         job_call(r, j);
     else
         work_for(r, run);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     return 1;
 }
 
@@ -114,17 +114,17 @@ static void *work_thread(void *arg)
 {
     runner *r = arg;
     sched *s = r->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (!atomic_load(&s->stopping) && !r->lost) {
         if (count_workers(s) > s->options.work_threads) /* this worker was stuck and replaced, and
                                                            has come back */
             break;
         if (!work_once(r))
-            s->host->wait(s->host, &s->work_cond, &s->lock, INT64_MAX);
+            sched_await(s, &s->work_cond, INT64_MAX);
     }
     r->runs = 0;
     pthread_cond_signal(&s->ended);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return NULL;
 }
 
@@ -162,10 +162,10 @@ void work_threads_start(sched *s)
 {
     if (s->options.work_threads == 0)
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (count_workers(s) < s->options.work_threads && start_one(s))
         continue;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 void work_threads_stop(sched *s)
@@ -174,16 +174,16 @@ void work_threads_stop(sched *s)
     if (!work_threads_are_there(s))
         return;
     workers_stop(s);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while ((run = pop(s)) != NULL) {
         work_entry *entry = run->attempt.work->entry;
         come_back(s, run, 0);
-        pthread_mutex_unlock(&s->lock);
+        sched_unlock(s);
         work_limit_leave(s, entry);
         at_risk_skip(s);
-        pthread_mutex_lock(&s->lock);
+        sched_lock(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 /* ---- Time limits ---- */
@@ -192,9 +192,9 @@ void work_threads_look(sched *s)
 {
     if (!work_threads_are_there(s))
         return;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     workers_expire(s, &s->runners[SCHED_HAND]);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }
 
 int64_t work_threads_next_ns(sched *s)

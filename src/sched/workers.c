@@ -77,12 +77,12 @@ int sched_leave_work(runner *r, const pawl_work *w)
     const pawl_work *mine = atomic_exchange(&r->in_work, NULL);
     if (mine && mine != mark_of(r))
         return 1;
-    pthread_mutex_lock(&s->lock); /* the thread that has seized the work has decided by now: it took
+    sched_lock(s); /* the thread that has seized the work has decided by now: it took
                                      the work, or released it */
     /* RULE what-a-late-attempt-gives-is-dropped */
     int waited_for = w->run != NULL;
     r->late = 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return waited_for;
 }
 
@@ -170,13 +170,13 @@ static void *run_worker(void *arg)
 {
     runner *r = arg;
     sched *s = r->sched;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (!atomic_load(&s->stopping)) {
         int did = dispatch_one(r);
         if (!did) {
-            pthread_mutex_unlock(&s->lock);
+            sched_unlock(s);
             committers_leave(s->options.committers);
-            pthread_mutex_lock(&s->lock);
+            sched_lock(s);
         }
         if (r->lost)
             break;
@@ -184,12 +184,12 @@ static void *run_worker(void *arg)
             continue;
         int64_t due = run_queue_next_ns(s), others = quarantine_next_ns(s);
         r->waits = 1;
-        s->host->wait(s->host, &r->cond, &s->lock, due < others ? due : others);
+        sched_await(s, &r->cond, due < others ? due : others);
         r->waits = 0;
     }
     r->runs = 0;
     pthread_cond_signal(&s->ended);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return NULL;
 }
 
@@ -211,7 +211,7 @@ static void move_ready(sched *s, runner *from, runner *to)
 pawl_code workers_start(sched *s, error *err)
 {
     int wanted = (int)s->options.threads, started = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     while (started < wanted && start_one(s, started))
         started++;
     if (started > 0) { /* runs may have been started meanwhile */
@@ -219,7 +219,7 @@ pawl_code workers_start(sched *s, error *err)
             move_ready(s, &s->runners[i], &s->runners[0]);
         s->runner_count = s->thread_count = started;
     }
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return started > 0 ? PAWL_OK : error_set(err, PAWL_NOMEM, "no thread can be started");
 }
 
@@ -284,9 +284,9 @@ static void give_up(sched *s)
  * owns. */
 static int64_t stay_alive(sched *s)
 {
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     node_loop_beat(s);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     return now_ns(s) + sched_look_ns(s);
 }
 
@@ -304,14 +304,14 @@ void workers_stop(sched *s)
                                                             recorded */
     /* RULE what-is-under-way-is-waited-for */
     int64_t deadline = clock_deadline(now_ns(s), back ? 0 : s->options.drain_ms);
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t beat = s->node_loop_ns;
     atomic_store(&s->stopping, 1);
     for (int i = 0; i < s->thread_count; i++)
         pthread_cond_broadcast(&s->runners[i].cond);
     pthread_cond_broadcast(&s->work_cond);
     while (is_awaited(s)) {
-        if (!s->host->wait(s->host, &s->ended, &s->lock, beat < deadline ? beat : deadline))
+        if (!sched_await(s, &s->ended, beat < deadline ? beat : deadline))
             continue;
         int64_t now = now_ns(s);
         if (now >= deadline) {
@@ -324,7 +324,7 @@ void workers_stop(sched *s)
     }
     int count = s->thread_count;
     s->thread_count = 0;
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     for (int i = 0; i < count; i++)
         if (!s->runners[i].lost)
             join_one(&s->runners[i]);
@@ -362,10 +362,10 @@ int workers_is_member(sched *s)
 int workers_is_working(sched *s)
 {
     int working = 0;
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     for (int i = 0; i < s->thread_count; i++)
         working |= atomic_load(&s->runners[i].busy);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
     return working;
 }
 
@@ -418,7 +418,7 @@ void workers_expire(sched *s, runner *to)
 
 void workers_look(sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sched_lock(s);
     int64_t now = now_ns(s);
     run_queue_fire(s);
     for (int i = 0; i < s->thread_count; i++) {
@@ -438,5 +438,5 @@ void workers_look(sched *s)
     /* a runner may have been added, or have become free */
     if ((s->jobs.first || quarantine_is_ready(s)) && free_runner(s, now))
         run_queue_call_one(s);
-    pthread_mutex_unlock(&s->lock);
+    sched_unlock(s);
 }

@@ -7,8 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sched/sched_internal.h"
 
@@ -18,6 +21,7 @@ typedef struct fixture {
     sched *s;
     run_host host;
     pawl_run *runs[RUNS];
+    atomic_int is_locked;
 } fixture;
 
 static int set_up(void **state)
@@ -86,16 +90,16 @@ static int ready(const fixture *w)
 
 static int may_begin(fixture *w)
 {
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     int may = at_risk_may_begin(w->s);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     return may;
 }
 
 /* A job of the run is executed, and returns. */
 static void execute_job(fixture *w, job *j)
 {
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     at_risk_begin(w->s);
     at_risk_end(w->s, j, JOB_DONE);
     j->state = JOB_DONE;
@@ -103,7 +107,7 @@ static void execute_job(fixture *w, job *j)
         job_list_add(&j->run->jobs.returned, j);
         assert_int_equal(map_put(&j->run->jobs.by_op, (uint64_t)j->op, j), 0);
     }
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
 }
 
 /* ---- Cases ---- */
@@ -131,18 +135,18 @@ static void every_waiting_run_comes_through(void **state)
     for (int rounds = 0; done < RUNS && rounds < RUNS; rounds++) {
         for (int i = 0; i < RUNS; i++)
             at_risk_answered(w->runs[i]);
-        pthread_mutex_lock(&w->s->lock);
+        sched_lock(w->s);
         for (pawl_run *run; (run = run_queue_take(&w->s->runners[SCHED_HAND])) != NULL;) {
-            pthread_mutex_unlock(&w->s->lock);
+            sched_unlock(w->s);
             int enters = at_risk_enter(w->s, run);
             if (enters) {
                 at_risk_returned(run);
                 at_risk_hand_in(run);
             }
             done += enters;
-            pthread_mutex_lock(&w->s->lock);
+            sched_lock(w->s);
         }
-        pthread_mutex_unlock(&w->s->lock);
+        sched_unlock(w->s);
     }
     assert_int_equal(done, RUNS);
     for (int i = 0; i < RUNS; i++)
@@ -166,11 +170,11 @@ static void nothing_waits_for_what_does_not_come(void **state)
     at_risk_answered(w->runs[1]);
     assert_int_equal(ready(w), 1); /* one by one, as long as the results are there */
     assert_false(may_begin(w));    /* runs come first */
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     at_risk_let_go(w->s);
     while (run_queue_take(&w->s->runners[SCHED_HAND]))
         continue;
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     assert_true(may_begin(w));
 }
 
@@ -213,12 +217,49 @@ static void a_node_that_leaves_lets_go(void **state)
 {
     fixture *w = *state;
     assert_int_equal(executed(w, 0, RUNS), MAX);
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     at_risk_let_go(w->s);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     assert_int_equal(ready(w), RUNS - MAX);
     at_risk_reset(w->s);
     assert_true(may_begin(w));
+}
+
+/* ---- The lock ---- */
+
+static void *hold_lock(void *arg)
+{
+    fixture *w = arg;
+    sched_lock(w->s);
+    atomic_store(&w->is_locked, 1);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* In a child: another thread holds the lock, and this one changes the place of a run. */
+static _Noreturn void change_without_the_lock(fixture *w)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, hold_lock, w) != 0)
+        _exit(1);
+    while (!atomic_load(&w->is_locked))
+        continue;
+    at_risk_begin(w->s);
+    run_queue_ready(w->s, w->runs[0]);
+    _exit(0);
+}
+
+static void another_threads_lock_is_not_enough(void **state)
+{
+    fixture *w = *state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        change_without_the_lock(w);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
 int main(void)
@@ -231,6 +272,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_dropped_does_not_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_leaves_lets_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_threads_lock_is_not_enough, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

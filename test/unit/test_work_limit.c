@@ -131,9 +131,9 @@ static int enter(fixture *w, int i, work_entry *entry)
 /* The next ready run is taken in hand. -1: none is ready. */
 static int next_ready(fixture *w)
 {
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     const pawl_run *run = run_queue_take(&w->s->runners[SCHED_HAND]);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     for (int i = 0; i < RUNS; i++)
         if (w->runs[i] == run)
             return i;
@@ -146,9 +146,9 @@ static job *add_job(fixture *w, work_entry *entry)
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
     j->at_limit = 1;
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     job_list_add(&entry->jobs, j);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     return j;
 }
 
@@ -246,11 +246,11 @@ static void jobs_come_after_the_runs_that_wait(void **state)
     assert_ptr_equal(w->s->jobs.first, first);
     assert_ptr_equal(w->s->jobs.last, first);
     assert_int_equal(first->at_limit, 0);
-    pthread_mutex_lock(&w->s->lock); /* it is not executed: its slot goes to the next */
+    sched_lock(w->s); /* it is not executed: its slot goes to the next */
     work_limit_ask_in(w->s, w->one);
     work_limit_ask_in(w->s, w->open_);
     work_limit_ask_in(w->s, NULL);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     assert_ptr_equal(w->s->jobs.last, second);
     assert_null(w->one->jobs.first);
     free(first);
@@ -264,9 +264,9 @@ static void a_drain_lets_all_waiters_go(void **state)
     assert_int_equal(enter(w, 1, w->one), 0);
     assert_int_equal(enter(w, 2, w->two), 1);
     assert_int_equal(enter(w, 3, w->one), 0);
-    pthread_mutex_lock(&w->s->lock);
+    sched_lock(w->s);
     work_limit_let_go(w->s);
-    pthread_mutex_unlock(&w->s->lock);
+    sched_unlock(w->s);
     assert_int_equal(next_ready(w), 1);
     assert_int_equal(next_ready(w), 3);
     assert_int_equal(next_ready(w), -1);
