@@ -20,7 +20,8 @@
 
 static int look_at_jobs(pawl_run *run)
 {
-    jobs_leave_if_due(run);
+    if (!work_is_kept(run, 0)) /* RULE L5-what-is-kept-is-recorded-before-a-run-leaves */
+        jobs_leave_if_due(run);
     return jobs_collect(run);
 }
 

@@ -9,14 +9,16 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/engine_fixture.h"
 
-/* A number of the fixture: lines of the log about memory that is out. */
-enum { OUT };
+/* Numbers of the fixture: lines of the log about memory that is out; 1: the work at the gate may
+ * return. */
+enum { OUT, GATE };
 
 /* tidy: shared, the library's call has no argument for it. The how many-th of the large allocations
  * fails, 0: none does; and what that is set to by the next work function. */
@@ -150,6 +152,25 @@ static const char *large_cancelled(pawl_run *run, const char *input)
     return "1";
 }
 
+static const char *wait_at_gate(pawl_work *work, const char *input)
+{
+    engine_fixture *s = pawl_work_arg(work);
+    fixture_note(s, "beside");
+    TMP_AWAIT(number(s, GATE));
+    fixture_note(s, "left");
+    return input;
+}
+
+/* A retry while a later step is under way. */
+static const char *large_beside(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    pawl_future *f = pawl_step_later(run, "beside", wait_at_gate, input, PAWL_CALL(.arg = s));
+    pawl_step(run, "inline", fail_first, input, PAWL_CALL(.arg = s));
+    pawl_await(run, f);
+    return FIXTURE_ECHO(run, "after", input);
+}
+
 static const char *undo_large(pawl_work *work, const char *input)
 {
     engine_fixture *s = pawl_work_arg(work);
@@ -167,6 +188,7 @@ static pawl *open_with(engine_fixture *s, int64_t work_threads)
     FIXTURE_REGISTER(s, p, large_call);
     FIXTURE_REGISTER(s, p, large_until);
     FIXTURE_REGISTER(s, p, large_undo);
+    FIXTURE_REGISTER(s, p, large_beside);
     FIXTURE_REGISTER(s, p, large_cancelled);
     fixture_register_work(s, p, "static", give_static);
     fixture_register_work(s, p, "undo", undo_large);
@@ -311,6 +333,36 @@ static void a_close_records_the_result(conf *c)
     fixture_free(s);
 }
 
+/* A hold has the run leave where it waits, once the result of the job is recorded; but what is kept
+ * comes first. */
+static void a_hold_beside_a_job(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_with(s, 2);
+    atomic_store(&large_is_out, 1);
+    fixture_start(s, p, "large_beside", "run", "1");
+    MOVE_UNTIL(s, p, number(s, OUT) == 1 && fixture_count(s, "beside") == 1);
+    atomic_store(fixture_number(s, GATE), 1);
+    TMP_AWAIT(fixture_count(s, "left") == 1);
+    poll(NULL, 0, 20); /* nothing tells when the worker has noted that it has returned */
+    FIXTURE_CODE(s, p, pawl_hold(p, "run", NULL), PAWL_OK);
+    atomic_store(&large_is_out, 0);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_HELD);
+    for (int i = 0; i < 10; i++) { /* the run is held at once, and given back later */
+        fixture_advance(s, 2000);
+        fixture_poll(s, p);
+    }
+    FIXTURE_CODE(s, p, pawl_release(p, "run"), PAWL_OK);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "inline"), 1);
+    assert_int_equal(fixture_count(s, "beside"), 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* While `fails` is 1, each statement that writes into the journal fails, and the arena that is
  * allocated next. */
 typedef struct record_fault {
@@ -391,6 +443,7 @@ int main(void)
         {"a result is not held away", a_result_is_not_held_away, 0},
         {"a cancel waits for the row", a_cancel_waits_for_the_row, 0},
         {"a close records the result", a_close_records_the_result, DB_DURABLE},
+        {"a hold beside a job", a_hold_beside_a_job, DB_DURABLE},
         {"no memory stops no other", no_memory_stops_no_other, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
