@@ -61,8 +61,8 @@ enum { LARGE = 50000, LARGE_EVERY = 5, LARGE_FAILS = 6, SOME_MORE = 4096 };
 static char large[LARGE + 1]; /* tidy: shared, the same JSON number always */
 
 /* tidy: shared, the library's call has no argument for it. 1: some of the large blocks are not to
- * be had; how many were asked for. */
-static atomic_int memory_is_short, large_asked;
+ * be had. */
+static atomic_int memory_is_short;
 
 /* Instead of the C library's, for everything in this program; where a sanitizer is linked into it
  * its functions for memory belong together. */
@@ -70,6 +70,7 @@ static atomic_int memory_is_short, large_asked;
 void *malloc(size_t size)
 {
     static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
+    static atomic_int large_asked;           /* tidy: shared, as memory_is_short is */
     void *(*at)(size_t) = atomic_load(&library);
     if (!at) {
         void *found = dlsym(RTLD_NEXT, "malloc");
