@@ -195,11 +195,50 @@ static void a_locked_row_does_not_fill_it(conf *c)
     served_end(&v);
 }
 
+/* ---- Ready runs ---- */
+
+typedef struct slow_arg {
+    engine_fixture *fixture;
+    app *app;
+    int64_t ended; /* so many runs had ended when the last one was executed */
+} slow_arg;
+
+/* While runs are ready no thread waits for a commit. Each of them takes longer than at_risk_ms. */
+static const char *slow(pawl_run *run, const char *input)
+{
+    slow_arg *a = pawl_arg(run);
+    fixture_advance(a->fixture, 2);
+    a->ended = app_number(a->app, "SELECT count(*) FROM pawl_runs WHERE finished_at IS NOT NULL");
+    return input;
+}
+
+static void a_result_does_not_wait_for_all_ready_runs(conf *c)
+{
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    slow_arg a = {.fixture = s, .app = app_open(c)};
+    FIXTURE_CODE(s, p, pawl_register_workflow(p, "slow", slow, PAWL_WORKFLOW(.arg = &a)), PAWL_OK);
+    fixture_poll(s, p);
+    for (int i = 0; i < RUNS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "r%d", i);
+        fixture_start(s, p, "slow", id, "1");
+    }
+    fixture_poll(s, p);
+    assert_true(a.ended >= RUNS / 2);
+    app_close(a.app);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
         {"while nothing is committed", while_nothing_is_committed, DB_DURABLE | DB_TURNS},
         {"killed in the middle", killed_in_the_middle, DB_DURABLE},
+        {"a result does not wait for all ready runs", a_result_does_not_wait_for_all_ready_runs,
+         DB_DURABLE | DB_TURNS},
         {"a locked row does not fill it", a_locked_row_does_not_fill_it, DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
