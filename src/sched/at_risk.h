@@ -1,9 +1,10 @@
 /* Work at risk: executions of work functions that are not durable. If the process dies they are
- * executed again. So their number has a bound, the option at_risk_max: at the bound no further work
- * function begins until a commit is answered (backpressure).
+ * executed again. So their number has a bound, the option at_risk_max: at the bound no run and no
+ * job is taken from its queue until a commit is answered (backpressure). A thread that has a run in
+ * hand at that moment may begin one more: the bound is exceeded by the number of threads at most.
  *
  * An execution is counted from its beginning until the unit that records it has an answer:
- *   1. The work function begins: a run passes at_risk_enter(), a job is taken from its queue.
+ *   1. The work function begins: at_risk_begin().
  *   2. It has returned. The result of a run's own step goes into the draft at once, and that of a
  *      job when its run collects it (draft.executed).
  *   3. The draft is handed in (slot.sent), and its unit is answered, or set aside because of a
@@ -29,21 +30,26 @@ typedef struct at_risk {
     int64_t max;
     _Atomic int64_t count;   /* executions that are counted */
     _Atomic int64_t commits; /* units on their way that record some of them */
-    atomic_int waits;        /* runs or jobs wait at the gate */
-    pawl_run *first;         /* the runs that wait, in their order; with the lock held */
-    pawl_run *last;
+    atomic_int waits;        /* a thread has found the gate closed */
 } at_risk;
 
-/* ---- Without the lock ---- */
+/* ---- With the lock held ---- */
 
-/* The run is about to call its work function. 1: the execution is counted. 0: the run waits at the
- * gate, and is not in hand any more. */
-int at_risk_enter(struct sched *s, pawl_run *run);
+/* at_risk_is_closed(): no run may be taken. at_risk_is_closed_for_jobs(): no job either. */
+int at_risk_is_closed(struct sched *s);
+int at_risk_is_closed_for_jobs(struct sched *s);
 
-/* A counted work function was not called after all. */
-void at_risk_skip(struct sched *s);
+/* at_risk_job_ends() is told how a job that was counted has ended, before it is given to its run,
+ * which may be NULL. at_risk_drop(): the execution that was counted is taken from its thread, or
+ * its result is dropped. */
+void at_risk_job_ends(struct sched *s, job *j, job_state how);
+void at_risk_drop(struct sched *s);
 
-/* The work function of the run has returned: its result is in the draft, or about to be. */
+/* ---- Without the lock, but at_risk_begin() ---- */
+
+/* A work function begins, and is counted. Of a run's own: it has returned, and its result is in the
+ * draft or about to be. */
+void at_risk_begin(struct sched *s);
 void at_risk_returned(pawl_run *run);
 
 /* The run cannot collect the results of its jobs for a while: they are not counted until
@@ -59,21 +65,5 @@ void at_risk_forget(pawl_run *run);
 
 /* The node has left: nothing is at risk any more. */
 void at_risk_reset(struct sched *s);
-
-/* ---- With the lock held ---- */
-
-/* May a job begin? at_risk_begin() counts it; at_risk_end() is told how it has ended, before it is
- * given to its run, which may be NULL. */
-int at_risk_may_begin(struct sched *s);
-void at_risk_begin(struct sched *s);
-void at_risk_end(struct sched *s, job *j, job_state how);
-
-/* The execution that was counted for a run or a job is taken from its thread, or its result is
- * dropped. */
-void at_risk_drop(struct sched *s);
-
-/* The runs that wait at the gate become ready; or are forgotten, since they are freed. */
-void at_risk_let_go(struct sched *s);
-void at_risk_clear(struct sched *s);
 
 #endif

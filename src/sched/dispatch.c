@@ -11,7 +11,7 @@ enum { JOBS_EVERY = 8 };
 
 static int has_job(const runner *r)
 {
-    return job_queue_has(r) && at_risk_may_begin(r->sched);
+    return job_queue_has(r) && !at_risk_is_closed_for_jobs(r->sched);
 }
 
 static job *take_job(runner *r)
@@ -28,6 +28,8 @@ static job *take_job(runner *r)
 
 static pawl_run *take_run(runner *r)
 {
+    if (at_risk_is_closed(r->sched))
+        return NULL;
     pawl_run *run = quarantine_take(r->sched, r->first != NULL);
     return run ? run : run_queue_take(r);
 }
@@ -61,5 +63,6 @@ int dispatch_one(runner *r)
 
 int dispatch_has(runner *r)
 {
-    return r->first || has_job(r) || quarantine_is_ready(r->sched) || dormant_has_for(r);
+    int has_run = r->first || quarantine_is_ready(r->sched);
+    return (has_run && !at_risk_is_closed(r->sched)) || has_job(r) || dormant_has_for(r);
 }

@@ -53,7 +53,6 @@ static void wake_all(sched *s)
     for (int i = 0; i < SCHED_RUNNERS; i++)
         run_queue_collect(&s->runners[i]);
     work_limit_let_go(s);
-    at_risk_let_go(s);
     while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         if (run->slot->place == PLACE_SLEEPS && has_to_record(run))

@@ -25,7 +25,7 @@ static int enter_limit(job *j)
 /* With the lock held. */
 static void give_back(sched *s, job *j, job_state state)
 {
-    at_risk_end(s, j, state);
+    at_risk_job_ends(s, j, state);
     job_queue_give_back(s, j, state);
 }
 

@@ -7,7 +7,8 @@
 
 enum {
     FIRE_MAX = 2048, /* while more runs are ready, no timers are fired */
-    LITTLE = 64,     /* when a runner has only so many ready runs, more come into memory */
+    COLD_EVERY = 8,
+    LITTLE = 64, /* when a runner has only so many ready runs, more come into memory */
 };
 
 /* The runner with the shortest list. By hand there is only one. */
@@ -34,6 +35,47 @@ static void call(sched *s, runner *r)
         sched_call(s);
 }
 
+/* Adds the run to the list. Warm runs stand before cold ones, each in the order in which they have
+ * become ready: what has begun goes on before more is begun, so that few fibers are in memory at a
+ * time. */
+static void add(runner *r, pawl_run *run)
+{
+    pawl_run *before = run->code.fiber ? r->last_warm : r->last;
+    run->slot->next = before ? before->slot->next : r->first;
+    if (before)
+        before->slot->next = run;
+    else
+        r->first = run;
+    if (!run->slot->next)
+        r->last = run;
+    if (run->code.fiber)
+        r->last_warm = run;
+    r->count++;
+}
+
+/* Takes the first run of the list; now and then the first cold one, so that warm runs which never
+ * end do not starve it. */
+static pawl_run *take_next(runner *r)
+{
+    pawl_run *before = NULL, *run = r->first;
+    /* RULE L2-cold-runs-have-their-turns */
+    if (r->last_warm && r->last_warm->slot->next && ++r->takes % COLD_EVERY == 0) {
+        before = r->last_warm;
+        run = before->slot->next;
+    }
+    if (run == r->last_warm)
+        r->last_warm = NULL;
+    if (before)
+        before->slot->next = run->slot->next;
+    else
+        r->first = run->slot->next;
+    if (r->last == run)
+        r->last = before;
+    r->count--;
+    run->slot->next = NULL;
+    return run;
+}
+
 void run_queue_ready_on(sched *s, runner *r, pawl_run *run)
 {
     sched_assert_locked(s);
@@ -43,12 +85,7 @@ void run_queue_ready_on(sched *s, runner *r, pawl_run *run)
     run->slot->next = NULL;
     if (run->quarantine_level && quarantine_add(s, run))
         return;
-    if (r->last)
-        r->last->slot->next = run;
-    else
-        r->first = run;
-    r->last = run;
-    r->count++;
+    add(r, run);
     call(s, r);
 }
 
@@ -283,15 +320,10 @@ int run_queue_is_idle(sched *s, int calls, int64_t *looks)
 
 pawl_run *run_queue_take(runner *r)
 {
-    pawl_run *run = r->first;
-    if (!run)
-        return NULL;
-    r->first = run->slot->next;
-    if (!r->first)
-        r->last = NULL;
-    r->count--;
-    run->slot->next = NULL;
     sched_assert_locked(r->sched);
+    if (!r->first)
+        return NULL;
+    pawl_run *run = take_next(r);
     run_move(run, PLACE_IN_HAND);
     if (r->count == LITTLE || r->count == 0)
         dormant_need_more(r->sched);

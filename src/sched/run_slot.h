@@ -14,8 +14,7 @@ typedef enum {
     PLACE_IN_HAND,  /* a runner executes the run, and no other thread touches it */
     PLACE_COMMITS,  /* its unit is submitted, and not answered yet */
     PLACE_SLEEPS,   /* the run waits for its timer or for an arrival */
-    PLACE_AT_LIMIT, /* in the list of a work function that is full (work_limit.h), or of the gate
-                       in front of all of them (at_risk.h) */
+    PLACE_AT_LIMIT, /* in the list of a work function that is full: work_limit.h */
     PLACE_IN_DOUBT, /* its unit is undecided: no thread touches the run */
     PLACE_GONE,     /* not in memory any more */
 } run_place;

@@ -121,6 +121,7 @@ int runner_call_work(runner *r, pawl_run *run)
     sched *s = r->sched;
     pawl_work *w = run->attempt.work;
     run->code.misused = 0;
+    at_risk_begin(s);
     sched_enter_work(r, w);
     work_call(w);
     sched_end_child(s);
@@ -130,7 +131,8 @@ int runner_call_work(runner *r, pawl_run *run)
         work_free(w);
         return 0;
     }
-    at_risk_returned(run); /* RULE executions-are-counted-until-their-commit-is-answered */
+    /* RULE executions-are-counted-until-their-commit-is-answered */
+    at_risk_returned(run);
     at_risk_collects(run);
     if (work_is_over(w)) /* RULE an-attempt-that-is-over-is-over */
         work_expire(w);
@@ -166,13 +168,9 @@ static int do_work(runner *r, pawl_run *run)
         return 0;
     if (!run->draft.unit) /* an attempt that has left nothing to record is not at risk */
         at_risk_forget(run);
-    if (!at_risk_enter(r->sched, run))
-        return 0;
     at_risk_leave_jobs(run);
-    if (!work_limit_enter(r->sched, run)) {
-        at_risk_skip(r->sched);
+    if (!work_limit_enter(r->sched, run))
         return 0;
-    }
     /* RULE L4-work-is-given-to-the-workers */
     if (r->index != SCHED_HAND || !work_threads_are_there(r->sched))
         return runner_call_work(r, run);

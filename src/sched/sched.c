@@ -456,7 +456,6 @@ static pawl_run *clear_places(sched *s)
 {
     s->heap.count = 0;
     work_limit_clear(s);
-    at_risk_clear(s);
     s->backoff_runs = NULL;
     s->backoff_ms = s->backoff_until_ms = 0;
     s->unit_retry_held = 0;
@@ -465,7 +464,7 @@ static pawl_run *clear_places(sched *s)
     s->quarantine =
         (quarantine){.running = s->quarantine.running, .unmarking = s->quarantine.unmarking};
     for (int i = 0; i < SCHED_RUNNERS; i++) {
-        s->runners[i].first = s->runners[i].last = NULL;
+        s->runners[i].first = s->runners[i].last = s->runners[i].last_warm = NULL;
         s->runners[i].count = 0;
         atomic_store(&s->runners[i].answered, NULL);
     }

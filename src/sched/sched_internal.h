@@ -62,11 +62,13 @@ typedef struct runner {
     _Atomic(pawl_run *) answered;    /* runs whose units have their answers, the newest first */
     pawl_run *first;                 /* the list of ready runs */
     pawl_run *last;
-    int64_t count;    /* length of that list */
-    int64_t turns;    /* counts choices between a run and a job, so that jobs get their share */
-    int64_t taken;    /* runs executed since this runner last drove the committers */
-    int64_t drive_ns; /* when it drives them at the latest */
-    db_conn *reader;  /* the connection that the runner reads with; NULL: it is not reading */
+    pawl_run *last_warm; /* the last run in that list that has a fiber; NULL: none has */
+    int64_t count;       /* length of that list */
+    int64_t takes;       /* counts choices between a warm run and a cold one */
+    int64_t turns;       /* counts choices between a run and a job, so that jobs get their share */
+    int64_t taken;       /* runs executed since this runner last drove the committers */
+    int64_t drive_ns;    /* when it drives them at the latest */
+    db_conn *reader;     /* the connection that the runner reads with; NULL: it is not reading */
 } runner;
 
 struct sched {

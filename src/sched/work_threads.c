@@ -64,10 +64,8 @@ static void work_for(runner *r, pawl_run *run)
     sched *s = r->sched;
     running *list = s->quarantine.running;
     int begins = may_begin(s, run);
-    if (!begins) {
+    if (!begins)
         work_limit_leave(s, run->attempt.work->entry);
-        at_risk_skip(s);
-    }
     inflight_set(list, r->index, begins && !run->slot->cleared ? run->lease.run : 0);
     if (!begins || runner_call_work(r, run)) {
         sched_lock(s);
@@ -94,9 +92,10 @@ static int count_workers(const sched *s)
 static int work_once(runner *r)
 {
     sched *s = r->sched;
-    int waits = unit_retry_waits(s) || !at_risk_may_begin(s) || (s->work_first && ++r->turns % 2);
+    int waits =
+        unit_retry_waits(s) || at_risk_is_closed_for_jobs(s) || (s->work_first && ++r->turns % 2);
     job *j = waits ? NULL : job_queue_take(s);
-    pawl_run *run = j ? NULL : pop(s);
+    pawl_run *run = j || at_risk_is_closed(s) ? NULL : pop(s);
     if (!j && !run)
         return 0;
     if (j)
@@ -180,7 +179,6 @@ void work_threads_stop(sched *s)
         come_back(s, run, 0);
         sched_unlock(s);
         work_limit_leave(s, entry);
-        at_risk_skip(s);
         sched_lock(s);
     }
     sched_unlock(s);

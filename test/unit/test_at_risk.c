@@ -65,11 +65,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The run calls its work function, and hands in the result. 0: it waits at the gate. */
+/* The run is taken, calls its work function, and hands in the result. 0: it is not taken. */
 static int execute(fixture *w, int i)
 {
-    if (!at_risk_enter(w->s, w->runs[i]))
+    sched_lock(w->s);
+    int closed = at_risk_is_closed(w->s);
+    sched_unlock(w->s);
+    if (closed)
         return 0;
+    at_risk_begin(w->s);
     at_risk_returned(w->runs[i]);
     at_risk_hand_in(w->runs[i]);
     return 1;
@@ -83,17 +87,20 @@ static int executed(fixture *w, int from, int to)
     return count;
 }
 
-static int ready(const fixture *w)
-{
-    return (int)w->s->runners[SCHED_HAND].count;
-}
-
-static int may_begin(fixture *w)
+static int is_closed(fixture *w)
 {
     sched_lock(w->s);
-    int may = at_risk_may_begin(w->s);
+    int closed = at_risk_is_closed(w->s);
     sched_unlock(w->s);
-    return may;
+    return closed;
+}
+
+static int is_closed_for_jobs(fixture *w)
+{
+    sched_lock(w->s);
+    int closed = at_risk_is_closed_for_jobs(w->s);
+    sched_unlock(w->s);
+    return closed;
 }
 
 /* A job of the run is executed, and returns. */
@@ -101,7 +108,7 @@ static void execute_job(fixture *w, job *j)
 {
     sched_lock(w->s);
     at_risk_begin(w->s);
-    at_risk_end(w->s, j, JOB_DONE);
+    at_risk_job_ends(w->s, j, JOB_DONE);
     j->state = JOB_DONE;
     if (j->run) {
         job_list_add(&j->run->jobs.returned, j);
@@ -116,41 +123,31 @@ static void at_the_bound_nothing_begins(void **state)
 {
     fixture *w = *state;
     assert_int_equal(executed(w, 0, RUNS), MAX);
-    assert_int_equal(ready(w), 0);
-    assert_false(may_begin(w));
+    assert_true(is_closed(w));
+    assert_true(is_closed_for_jobs(w));
     at_risk_answered(w->runs[0]);
-    assert_true(may_begin(w));
-    assert_int_equal(ready(w), 0); /* not for each answer */
-    at_risk_answered(w->runs[1]);
-    at_risk_answered(w->runs[2]);
-    assert_int_equal(ready(w), 3);
-    at_risk_answered(w->runs[2]); /* an answer counts once */
-    assert_int_equal(w->s->at_risk.count, MAX - 3);
+    assert_false(is_closed(w));
+    assert_false(is_closed_for_jobs(w));
+    at_risk_answered(w->runs[0]); /* an answer counts once */
+    assert_int_equal(w->s->at_risk.count, MAX - 1);
 }
 
-static void every_waiting_run_comes_through(void **state)
+/* A thread that has found the gate closed is called when a quarter of the bound is free, and at the
+ * last answer. */
+static void a_thread_that_waits_is_called(void **state)
 {
     fixture *w = *state;
-    int done = executed(w, 0, RUNS);
-    for (int rounds = 0; done < RUNS && rounds < RUNS; rounds++) {
-        for (int i = 0; i < RUNS; i++)
-            at_risk_answered(w->runs[i]);
-        sched_lock(w->s);
-        for (pawl_run *run; (run = run_queue_take(&w->s->runners[SCHED_HAND])) != NULL;) {
-            sched_unlock(w->s);
-            int enters = at_risk_enter(w->s, run);
-            if (enters) {
-                at_risk_returned(run);
-                at_risk_hand_in(run);
-            }
-            done += enters;
-            sched_lock(w->s);
-        }
-        sched_unlock(w->s);
-    }
-    assert_int_equal(done, RUNS);
-    for (int i = 0; i < RUNS; i++)
+    assert_int_equal(executed(w, 0, RUNS), MAX);
+    for (int i = 0; i < MAX / 4; i++)
         at_risk_answered(w->runs[i]);
+    assert_int_equal(w->s->at_risk.waits, 1);
+    at_risk_answered(w->runs[MAX / 4]);
+    assert_int_equal(w->s->at_risk.waits, 0);
+    assert_int_equal(executed(w, 0, MAX / 4 + 1), MAX / 4 + 1);
+    assert_true(is_closed(w));
+    for (int i = 0; i < MAX; i++)
+        at_risk_answered(w->runs[i]);
+    assert_int_equal(w->s->at_risk.waits, 0);
     assert_int_equal(w->s->at_risk.count, 0);
     assert_int_equal(w->s->at_risk.commits, 0);
 }
@@ -165,17 +162,15 @@ static void nothing_waits_for_what_does_not_come(void **state)
         execute_job(w, &jobs[i]);
     }
     assert_int_equal(w->s->at_risk.count, MAX);
-    assert_int_equal(executed(w, 1, 2), 1);
-    assert_int_equal(executed(w, 2, 4), 0);
+    assert_int_equal(executed(w, 1, 3), 1); /* one at a time, as long as the results are there */
     at_risk_answered(w->runs[1]);
-    assert_int_equal(ready(w), 1); /* one by one, as long as the results are there */
-    assert_false(may_begin(w));    /* runs come first */
+    assert_false(is_closed(w));
+    assert_false(is_closed_for_jobs(w));
     sched_lock(w->s);
-    at_risk_let_go(w->s);
-    while (run_queue_take(&w->s->runners[SCHED_HAND]))
-        continue;
+    run_queue_ready(w->s, w->runs[3]);
     sched_unlock(w->s);
-    assert_true(may_begin(w));
+    assert_true(is_closed_for_jobs(w)); /* runs come first */
+    assert_false(is_closed(w));
 }
 
 /* The function of the run is in a step of its own, and collects nothing meanwhile. */
@@ -204,25 +199,19 @@ static void what_is_dropped_does_not_count(void **state)
     job without_run = {.op = 1};
     execute_job(w, &without_run);
     assert_int_equal(w->s->at_risk.count, 0);
-    assert_true(at_risk_enter(w->s, w->runs[0]));
-    at_risk_skip(w->s);
-    assert_true(at_risk_enter(w->s, w->runs[1]));
+    at_risk_begin(w->s);
     at_risk_returned(w->runs[1]);
     at_risk_forget(w->runs[1]);
     at_risk_forget(w->runs[1]);
     assert_int_equal(w->s->at_risk.count, 0);
 }
 
-static void a_node_that_leaves_lets_go(void **state)
+static void a_node_that_leaves_has_nothing_at_risk(void **state)
 {
     fixture *w = *state;
     assert_int_equal(executed(w, 0, RUNS), MAX);
-    sched_lock(w->s);
-    at_risk_let_go(w->s);
-    sched_unlock(w->s);
-    assert_int_equal(ready(w), RUNS - MAX);
     at_risk_reset(w->s);
-    assert_true(may_begin(w));
+    assert_false(is_closed(w));
 }
 
 /* ---- The lock ---- */
@@ -266,12 +255,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(at_the_bound_nothing_begins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_waiting_run_comes_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_thread_that_waits_is_called, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_waits_for_what_does_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(results_that_cannot_be_collected_do_not_count, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_dropped_does_not_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_node_that_leaves_lets_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_leaves_has_nothing_at_risk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_threads_lock_is_not_enough, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,146 @@
+/* The list of ready runs of a runner (sched/run_queue.c): warm runs before cold ones, each in the
+ * order in which they became ready, and now and then a cold one. Here is a scheduler without
+ * threads and without a database, and fibers that are only named. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "sched/sched_internal.h"
+
+enum { RUNS = 64 };
+
+typedef struct fixture {
+    sched *s;
+    runner *r;
+    pawl_run *runs[RUNS];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *w = calloc(1, sizeof *w);
+    sched *s = w ? calloc(1, sizeof *s) : NULL;
+    assert_non_null(s);
+    pthread_mutex_init(&s->lock, NULL);
+    s->driven = DRIVEN_BY_HAND;
+    s->driver = pthread_self();
+    w->s = s;
+    w->r = &s->runners[SCHED_HAND];
+    w->r->sched = s;
+    for (int i = 0; i < RUNS; i++) {
+        w->runs[i] = calloc(1, sizeof **w->runs);
+        assert_non_null(w->runs[i]);
+        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
+        assert_non_null(w->runs[i]->slot);
+        w->runs[i]->lease.run = i;
+        w->runs[i]->slot->place = PLACE_IN_HAND;
+    }
+    sched_lock(s);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *w = *state;
+    sched_unlock(w->s);
+    for (int i = 0; i < RUNS; i++) {
+        free(w->runs[i]->slot);
+        free(w->runs[i]);
+    }
+    pthread_mutex_destroy(&w->s->lock);
+    free(w->s);
+    free(w);
+    return 0;
+}
+
+static void ready(fixture *w, int i, int is_warm)
+{
+    w->runs[i]->code.fiber = is_warm ? (fiber *)w : NULL;
+    run_queue_ready_on(w->s, w->r, w->runs[i]);
+}
+
+static int take(fixture *w)
+{
+    pawl_run *run = run_queue_take(w->r);
+    return run ? (int)run->lease.run : -1;
+}
+
+static void warm_runs_come_first(void **state)
+{
+    fixture *w = *state;
+    ready(w, 0, 0);
+    ready(w, 1, 1);
+    ready(w, 2, 0);
+    ready(w, 3, 1);
+    assert_int_equal(run_queue_ready_count(w->s), 4);
+    assert_int_equal(take(w), 1);
+    ready(w, 4, 1);
+    assert_int_equal(take(w), 3);
+    assert_int_equal(take(w), 4);
+    assert_int_equal(take(w), 0);
+    ready(w, 5, 1);
+    assert_int_equal(take(w), 5);
+    assert_int_equal(take(w), 2);
+    assert_int_equal(take(w), -1);
+    ready(w, 6, 0);
+    assert_int_equal(take(w), 6);
+    assert_int_equal(run_queue_ready_count(w->s), 0);
+}
+
+/* One warm run is ready again and again. */
+static void a_cold_run_has_its_turn(void **state)
+{
+    fixture *w = *state;
+    int turns = 0, taken;
+    ready(w, 0, 0);
+    ready(w, 1, 0);
+    ready(w, 2, 1);
+    for (; (taken = take(w)) == 2; turns++) {
+        assert_true(turns < RUNS);
+        ready(w, 2, 1);
+    }
+    assert_int_equal(taken, 0);
+    assert_int_equal(take(w), 2);
+    assert_int_equal(take(w), 1);
+    assert_int_equal(take(w), -1);
+}
+
+/* Whatever the order, each run that was ready is taken once, and those of a kind in their order. */
+static void none_is_lost(void **state)
+{
+    fixture *w = *state;
+    random_seeded dice;
+    random_seeded_init(&dice, 7);
+    int64_t last[2] = {-1, -1};
+    int in = 0, out = 0;
+    while (out < RUNS) {
+        unsigned char chance = 0;
+        dice.source.fill(&dice.source, &chance, 1);
+        if (in < RUNS && chance % 3) {
+            ready(w, in++, chance & 64);
+            continue;
+        }
+        int taken = take(w);
+        if (taken < 0)
+            continue;
+        int kind = w->runs[taken]->code.fiber != NULL;
+        assert_true(taken > last[kind]);
+        last[kind] = taken;
+        out++;
+    }
+    assert_int_equal(take(w), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(warm_runs_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cold_run_has_its_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(none_is_lost, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
