@@ -13,39 +13,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sched/sched_internal.h"
+#include "support/sched_fixture.h"
 
 enum { RUNS = 40, MAX = 8 };
 
 typedef struct fixture {
-    sched *s;
-    run_host host;
-    pawl_run *runs[RUNS];
+    sched_fixture base;
     atomic_int is_locked;
 } fixture;
 
 static int set_up(void **state)
 {
     fixture *w = calloc(1, sizeof *w);
-    sched *s = w ? calloc(1, sizeof *s) : NULL;
-    assert_non_null(s);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->work_cond, NULL);
-    s->driven = DRIVEN_BY_HAND;
-    s->driver = pthread_self();
-    s->runners[SCHED_HAND].sched = s;
-    s->at_risk.max = MAX;
-    w->s = s;
-    w->host.sched = s;
-    for (int i = 0; i < RUNS; i++) {
-        w->runs[i] = calloc(1, sizeof **w->runs);
-        assert_non_null(w->runs[i]);
-        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
-        assert_non_null(w->runs[i]->slot);
-        w->runs[i]->host = &w->host;
-        w->runs[i]->slot->runner = SCHED_HAND;
-        w->runs[i]->slot->place = PLACE_IN_HAND;
-    }
+    assert_non_null(w);
+    w->base = sched_fixture_new(RUNS);
+    w->base.s->at_risk.max = MAX;
     *state = w;
     return 0;
 }
@@ -53,14 +35,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     fixture *w = *state;
-    for (int i = 0; i < RUNS; i++) {
-        map_free(&w->runs[i]->jobs.by_op);
-        free(w->runs[i]->slot);
-        free(w->runs[i]);
-    }
-    pthread_cond_destroy(&w->s->work_cond);
-    pthread_mutex_destroy(&w->s->lock);
-    free(w->s);
+    sched_fixture_free(&w->base);
     free(w);
     return 0;
 }
@@ -68,14 +43,14 @@ static int tear_down(void **state)
 /* The run is taken, calls its work function, and hands in the result. 0: it is not taken. */
 static int execute(fixture *w, int i)
 {
-    sched_lock(w->s);
-    int closed = at_risk_is_closed(w->s);
-    sched_unlock(w->s);
+    sched_lock(w->base.s);
+    int closed = at_risk_is_closed(w->base.s);
+    sched_unlock(w->base.s);
     if (closed)
         return 0;
-    at_risk_begin(w->s);
-    at_risk_returned(w->runs[i]);
-    at_risk_hand_in(w->runs[i]);
+    at_risk_begin(w->base.s);
+    at_risk_returned(w->base.runs[i]);
+    at_risk_hand_in(w->base.runs[i]);
     return 1;
 }
 
@@ -89,32 +64,32 @@ static int executed(fixture *w, int from, int to)
 
 static int is_closed(fixture *w)
 {
-    sched_lock(w->s);
-    int closed = at_risk_is_closed(w->s);
-    sched_unlock(w->s);
+    sched_lock(w->base.s);
+    int closed = at_risk_is_closed(w->base.s);
+    sched_unlock(w->base.s);
     return closed;
 }
 
 static int is_closed_for_jobs(fixture *w)
 {
-    sched_lock(w->s);
-    int closed = at_risk_is_closed_for_jobs(w->s);
-    sched_unlock(w->s);
+    sched_lock(w->base.s);
+    int closed = at_risk_is_closed_for_jobs(w->base.s);
+    sched_unlock(w->base.s);
     return closed;
 }
 
 /* A job of the run is executed, and returns. */
 static void execute_job(fixture *w, job *j)
 {
-    sched_lock(w->s);
-    at_risk_begin(w->s);
-    at_risk_job_ends(w->s, j, JOB_DONE);
+    sched_lock(w->base.s);
+    at_risk_begin(w->base.s);
+    at_risk_job_ends(w->base.s, j, JOB_DONE);
     j->state = JOB_DONE;
     if (j->run) {
         job_list_add(&j->run->jobs.returned, j);
         assert_int_equal(map_put(&j->run->jobs.by_op, (uint64_t)j->op, j), 0);
     }
-    sched_unlock(w->s);
+    sched_unlock(w->base.s);
 }
 
 /* ---- Cases ---- */
@@ -125,11 +100,11 @@ static void at_the_bound_nothing_begins(void **state)
     assert_int_equal(executed(w, 0, RUNS), MAX);
     assert_true(is_closed(w));
     assert_true(is_closed_for_jobs(w));
-    at_risk_answered(w->runs[0]);
+    at_risk_answered(w->base.runs[0]);
     assert_false(is_closed(w));
     assert_false(is_closed_for_jobs(w));
-    at_risk_answered(w->runs[0]); /* an answer counts once */
-    assert_int_equal(w->s->at_risk.count, MAX - 1);
+    at_risk_answered(w->base.runs[0]); /* an answer counts once */
+    assert_int_equal(w->base.s->at_risk.count, MAX - 1);
 }
 
 /* A thread that has found the gate closed is called when a quarter of the bound is free, and at the
@@ -139,17 +114,17 @@ static void a_thread_that_waits_is_called(void **state)
     fixture *w = *state;
     assert_int_equal(executed(w, 0, RUNS), MAX);
     for (int i = 0; i < MAX / 4; i++)
-        at_risk_answered(w->runs[i]);
-    assert_int_equal(w->s->at_risk.waits, 1);
-    at_risk_answered(w->runs[MAX / 4]);
-    assert_int_equal(w->s->at_risk.waits, 0);
+        at_risk_answered(w->base.runs[i]);
+    assert_int_equal(w->base.s->at_risk.waits, 1);
+    at_risk_answered(w->base.runs[MAX / 4]);
+    assert_int_equal(w->base.s->at_risk.waits, 0);
     assert_int_equal(executed(w, 0, MAX / 4 + 1), MAX / 4 + 1);
     assert_true(is_closed(w));
     for (int i = 0; i < MAX; i++)
-        at_risk_answered(w->runs[i]);
-    assert_int_equal(w->s->at_risk.waits, 0);
-    assert_int_equal(w->s->at_risk.count, 0);
-    assert_int_equal(w->s->at_risk.commits, 0);
+        at_risk_answered(w->base.runs[i]);
+    assert_int_equal(w->base.s->at_risk.waits, 0);
+    assert_int_equal(w->base.s->at_risk.count, 0);
+    assert_int_equal(w->base.s->at_risk.commits, 0);
 }
 
 /* Results of jobs fill the bound, and no commit is on its way that would record them. */
@@ -158,17 +133,17 @@ static void nothing_waits_for_what_does_not_come(void **state)
     fixture *w = *state;
     job jobs[MAX];
     for (int i = 0; i < MAX; i++) {
-        jobs[i] = (job){.run = w->runs[0], .op = i + 1};
+        jobs[i] = (job){.run = w->base.runs[0], .op = i + 1};
         execute_job(w, &jobs[i]);
     }
-    assert_int_equal(w->s->at_risk.count, MAX);
+    assert_int_equal(w->base.s->at_risk.count, MAX);
     assert_int_equal(executed(w, 1, 3), 1); /* one at a time, as long as the results are there */
-    at_risk_answered(w->runs[1]);
+    at_risk_answered(w->base.runs[1]);
     assert_false(is_closed(w));
     assert_false(is_closed_for_jobs(w));
-    sched_lock(w->s);
-    run_queue_ready(w->s, w->runs[3]);
-    sched_unlock(w->s);
+    sched_lock(w->base.s);
+    run_queue_ready(w->base.s, w->base.runs[3]);
+    sched_unlock(w->base.s);
     assert_true(is_closed_for_jobs(w)); /* runs come first */
     assert_false(is_closed(w));
 }
@@ -179,18 +154,18 @@ static void results_that_cannot_be_collected_do_not_count(void **state)
     fixture *w = *state;
     job jobs[MAX];
     for (int i = 0; i < MAX; i++) {
-        jobs[i] = (job){.run = w->runs[0], .op = i + 1};
+        jobs[i] = (job){.run = w->base.runs[0], .op = i + 1};
         if (i == MAX / 2)
-            at_risk_leave_jobs(w->runs[0]);
+            at_risk_leave_jobs(w->base.runs[0]);
         execute_job(w, &jobs[i]);
     }
-    assert_int_equal(w->s->at_risk.count, 0);
+    assert_int_equal(w->base.s->at_risk.count, 0);
     assert_int_equal(executed(w, 1, RUNS), MAX);
-    at_risk_collects(w->runs[0]);
-    assert_int_equal(w->s->at_risk.count, MAX + MAX);
-    job later = {.run = w->runs[0], .op = MAX + 1};
+    at_risk_collects(w->base.runs[0]);
+    assert_int_equal(w->base.s->at_risk.count, MAX + MAX);
+    job later = {.run = w->base.runs[0], .op = MAX + 1};
     execute_job(w, &later);
-    assert_int_equal(w->s->at_risk.count, MAX + MAX + 1);
+    assert_int_equal(w->base.s->at_risk.count, MAX + MAX + 1);
 }
 
 static void what_is_dropped_does_not_count(void **state)
@@ -198,19 +173,19 @@ static void what_is_dropped_does_not_count(void **state)
     fixture *w = *state;
     job without_run = {.op = 1};
     execute_job(w, &without_run);
-    assert_int_equal(w->s->at_risk.count, 0);
-    at_risk_begin(w->s);
-    at_risk_returned(w->runs[1]);
-    at_risk_forget(w->runs[1]);
-    at_risk_forget(w->runs[1]);
-    assert_int_equal(w->s->at_risk.count, 0);
+    assert_int_equal(w->base.s->at_risk.count, 0);
+    at_risk_begin(w->base.s);
+    at_risk_returned(w->base.runs[1]);
+    at_risk_forget(w->base.runs[1]);
+    at_risk_forget(w->base.runs[1]);
+    assert_int_equal(w->base.s->at_risk.count, 0);
 }
 
 static void a_node_that_leaves_has_nothing_at_risk(void **state)
 {
     fixture *w = *state;
     assert_int_equal(executed(w, 0, RUNS), MAX);
-    at_risk_reset(w->s);
+    at_risk_reset(w->base.s);
     assert_false(is_closed(w));
 }
 
@@ -219,7 +194,7 @@ static void a_node_that_leaves_has_nothing_at_risk(void **state)
 static void *hold_lock(void *arg)
 {
     fixture *w = arg;
-    sched_lock(w->s);
+    sched_lock(w->base.s);
     atomic_store(&w->is_locked, 1);
     for (;;)
         pause();
@@ -234,8 +209,8 @@ static _Noreturn void change_without_the_lock(fixture *w)
         _exit(1);
     while (!atomic_load(&w->is_locked))
         continue;
-    at_risk_begin(w->s);
-    run_queue_ready(w->s, w->runs[0]);
+    at_risk_begin(w->base.s);
+    run_queue_ready(w->base.s, w->base.runs[0]);
     _exit(0);
 }
 

@@ -9,36 +9,22 @@
 
 #include <stdlib.h>
 
-#include "sched/sched_internal.h"
+#include "support/sched_fixture.h"
 
 enum { RUNS = 64 };
 
 typedef struct fixture {
-    sched *s;
+    sched_fixture base;
     runner *r;
-    pawl_run *runs[RUNS];
 } fixture;
 
 static int set_up(void **state)
 {
     fixture *w = calloc(1, sizeof *w);
-    sched *s = w ? calloc(1, sizeof *s) : NULL;
-    assert_non_null(s);
-    pthread_mutex_init(&s->lock, NULL);
-    s->driven = DRIVEN_BY_HAND;
-    s->driver = pthread_self();
-    w->s = s;
-    w->r = &s->runners[SCHED_HAND];
-    w->r->sched = s;
-    for (int i = 0; i < RUNS; i++) {
-        w->runs[i] = calloc(1, sizeof **w->runs);
-        assert_non_null(w->runs[i]);
-        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
-        assert_non_null(w->runs[i]->slot);
-        w->runs[i]->lease.run = i;
-        w->runs[i]->slot->place = PLACE_IN_HAND;
-    }
-    sched_lock(s);
+    assert_non_null(w);
+    w->base = sched_fixture_new(RUNS);
+    w->r = &w->base.s->runners[SCHED_HAND];
+    sched_lock(w->base.s);
     *state = w;
     return 0;
 }
@@ -46,21 +32,16 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     fixture *w = *state;
-    sched_unlock(w->s);
-    for (int i = 0; i < RUNS; i++) {
-        free(w->runs[i]->slot);
-        free(w->runs[i]);
-    }
-    pthread_mutex_destroy(&w->s->lock);
-    free(w->s);
+    sched_unlock(w->base.s);
+    sched_fixture_free(&w->base);
     free(w);
     return 0;
 }
 
 static void ready(fixture *w, int i, int is_warm)
 {
-    w->runs[i]->code.fiber = is_warm ? (fiber *)w : NULL;
-    run_queue_ready_on(w->s, w->r, w->runs[i]);
+    w->base.runs[i]->code.fiber = is_warm ? (fiber *)w : NULL;
+    run_queue_ready_on(w->base.s, w->r, w->base.runs[i]);
 }
 
 static int take(fixture *w)
@@ -76,7 +57,7 @@ static void warm_runs_come_first(void **state)
     ready(w, 1, 1);
     ready(w, 2, 0);
     ready(w, 3, 1);
-    assert_int_equal(run_queue_ready_count(w->s), 4);
+    assert_int_equal(run_queue_ready_count(w->base.s), 4);
     assert_int_equal(take(w), 1);
     ready(w, 4, 1);
     assert_int_equal(take(w), 3);
@@ -88,7 +69,7 @@ static void warm_runs_come_first(void **state)
     assert_int_equal(take(w), -1);
     ready(w, 6, 0);
     assert_int_equal(take(w), 6);
-    assert_int_equal(run_queue_ready_count(w->s), 0);
+    assert_int_equal(run_queue_ready_count(w->base.s), 0);
 }
 
 /* One warm run is ready again and again. */
@@ -127,7 +108,7 @@ static void none_is_lost(void **state)
         int taken = take(w);
         if (taken < 0)
             continue;
-        int kind = w->runs[taken]->code.fiber != NULL;
+        int kind = w->base.runs[taken]->code.fiber != NULL;
         assert_true(taken > last[kind]);
         last[kind] = taken;
         out++;

@@ -15,18 +15,18 @@
 
 #include "base/clock.h"
 #include "run/jobs.h"
-#include "sched/sched_internal.h"
 #include "sched/work_limit.h"
+#include "support/sched_fixture.h"
 
 enum { RUNS = 8 };
 
 typedef struct fixture {
+    sched_fixture base;
     sched *s;
-    run_host host;
     work_entry *two;   /* a function with two slots */
     work_entry *one;   /* with one */
     work_entry *open_; /* without a limit */
-    pawl_run *runs[RUNS];
+    pawl_run **runs;
     work_entry *left; /* a function that is left while a fiber is dropped; see leave_meanwhile() */
 } fixture;
 
@@ -75,30 +75,18 @@ static void want(fixture *w, int i, work_entry *entry)
 static int set_up(void **state)
 {
     fixture *w = calloc(1, sizeof *w);
-    sched *s = w ? calloc(1, sizeof *s) : NULL;
-    assert_non_null(s);
-    pthread_mutex_init(&s->lock, NULL);
-    s->driven = DRIVEN_BY_HAND;
-    s->driver = pthread_self();
-    s->runners[SCHED_HAND].sched = s;
+    assert_non_null(w);
+    w->base = sched_fixture_new(RUNS);
+    sched *s = w->s = w->base.s;
+    w->runs = w->base.runs;
     s->warm_max = RUNS;
     s->options.registry = registry_new();
     assert_non_null(s->options.registry);
     assert_int_equal(fiber_pool_new(&s->pool, 0, NULL), PAWL_OK);
-    w->s = s;
-    w->host.forget_unit = forget_unit;
+    s->run_host.forget_unit = forget_unit;
     w->two = add_work(s->options.registry, "two", 2);
     w->one = add_work(s->options.registry, "one", 1);
     w->open_ = add_work(s->options.registry, "open", 0);
-    for (int i = 0; i < RUNS; i++) {
-        w->runs[i] = calloc(1, sizeof **w->runs);
-        assert_non_null(w->runs[i]);
-        w->runs[i]->slot = calloc(1, sizeof *w->runs[i]->slot);
-        assert_non_null(w->runs[i]->slot);
-        w->runs[i]->host = &w->host;
-        w->runs[i]->slot->runner = SCHED_HAND;
-        w->runs[i]->slot->place = PLACE_IN_HAND;
-    }
     *state = w;
     return 0;
 }
@@ -109,13 +97,10 @@ static int tear_down(void **state)
     for (int i = 0; i < RUNS; i++) {
         fiber_free(w->runs[i]->code.fiber);
         work_free(w->runs[i]->attempt.work);
-        free(w->runs[i]->slot);
-        free(w->runs[i]);
     }
     fiber_pool_free(w->s->pool);
     registry_free(w->s->options.registry);
-    pthread_mutex_destroy(&w->s->lock);
-    free(w->s);
+    sched_fixture_free(&w->base);
     free(w);
     return 0;
 }
