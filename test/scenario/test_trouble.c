@@ -121,7 +121,8 @@ static pawl_phase phase(storage_fixture *g, int number)
     return phase;
 }
 
-/* All runs are somewhere between their steps when the disk gets full. */
+/* Some runs are between their steps when the disk gets full. How many depends on the order in which
+ * ready runs are taken: once a commit has failed nothing is begun. */
 static void begin_and_break(storage_fixture *g, int *how)
 {
     poll(g); /* a node from here on: it owns what it starts */
@@ -132,7 +133,7 @@ static void begin_and_break(storage_fixture *g, int *how)
     }
     *how = 1;
     poll(g);
-    assert_int_equal(g->first, RUNS);
+    assert_in_range(g->first, 1, RUNS);
     assert_int_equal(g->second, 0);
 }
 
