@@ -1,7 +1,7 @@
 /* What every file of the scheduler, and the floor above, may ask: the time, whether the engine
  * stops, whether the process is a child of fork(); the lock; and calling the thread that drives, by
- * one byte into its pipe, which it hears also while it waits in poll(). This file calls no other one
- * of the scheduler. */
+ * one byte into its pipe, which it hears also while it waits in poll(). This file calls no other
+ * one of the scheduler. */
 #include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
