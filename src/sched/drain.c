@@ -14,7 +14,7 @@
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 
-enum { PAUSE_MS = 5, TRIES_MAX = 200 };
+enum { PAUSE_MS = 5, TRIES_MAX = 200, MORE_MAX = 3 };
 
 /* The least time for recording: with a short drain_ms, results could not be committed at all. */
 static const int64_t RECORD_MS = 1000;
@@ -126,12 +126,14 @@ static void tell_what_is_left(sched *s)
 }
 
 /* Records and commits until nothing is left or the time is over. A storage that stalls, or a
- * process that is suspended, may use up all of the time within one try: then one more try is made.
- * The number of tries is limited too, since the clock of a test may stand still. */
+ * process that is suspended, may use up all of the time within one try: then there is more time, a
+ * few times at most. An undecided commit alone may need two of them: one until it is decided that
+ * it is lost, and one in which its unit is handed in again. The number of tries is limited too,
+ * since the clock of a test may stand still. */
 static int record_until(sched *s, int64_t deadline)
 {
     committers *all = s->options.committers;
-    int is_last = 0, flushed = committers_flush_runs(all, deadline);
+    int more = 0, flushed = committers_flush_runs(all, deadline);
     if (atomic_load(&s->fenced) || !s->node.id)
         return flushed;
     unit_retry_release_all(s); /* RULE L5-a-node-that-leaves-tries-once-more */
@@ -139,13 +141,10 @@ static int record_until(sched *s, int64_t deadline)
     /* RULE L5-a-stalled-storage-gets-one-more-try */
     for (int tries = 0; tries < TRIES_MAX && (record_all(s) > 0 || !flushed); tries++) {
         int64_t now = s->host->mono_ns(s->host);
-        int was_last = is_last;
-        if (now >= deadline && !is_last) {
-            is_last = 1;
+        if (now >= deadline && more++ < MORE_MAX)
             deadline = clock_deadline(now, RECORD_MS);
-        }
         flushed = committers_flush_runs(all, deadline);
-        if (was_last && s->host->mono_ns(s->host) >= deadline)
+        if (more > MORE_MAX)
             break;
         if (tries > 0)
             pause_for_others(s);
