@@ -463,10 +463,12 @@ typedef struct pawl_options {
      * More than 64 count as 64. */
     int64_t work_threads;
 
-    /* How much is executed again if the process is killed. at_risk_max: so many executions of work
-     * functions at most are under way or not durable yet, all runs of this engine together; at the
-     * bound no further one begins until a commit is answered. (Results of later steps, at most 256
-     * of a run, are not counted while their workflow function waits in a step of its own.)
+    /* How much is executed again if the process is killed. at_risk_max: when so many executions of
+     * work functions are under way or not durable yet, all runs of this engine together, no run is
+     * taken up until a commit is answered. Each thread may begin one more before it notices. Not
+     * counted are results of later steps, at most 256 of a run, while their workflow function waits
+     * in a step of its own, and results whose commit waits for a row that the application has
+     * locked: one long step, or one lock, would stop all other runs.
      * at_risk_ms: a result waits no longer than this until its commit begins, unless another commit
      * is under way. More of either makes larger commits: more steps per second, and more that is
      * executed again. 0: 256 executions, 1 ms. */
