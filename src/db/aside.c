@@ -1,8 +1,8 @@
-/* Units that are set aside from the commit queue, because they wait for a row lock of a foreign
- * transaction (aside.h; otherwise one locked row would block all behind it, head-of-line blocking).
+/* Units that are set aside from the commit queue because they wait for a row lock of a foreign
+ * transaction, so that they do not block the units behind them (head-of-line blocking; aside.h).
  * The list is linked and searched from its head, since it is short unless the whole database is
- * locked. The time of the next attempt is cached, since it is read far more often than the list
- * changes. */
+ * locked. `next_ns` caches the time of the next attempt, since it is read far more often than the
+ * list changes. */
 #include "db/aside.h"
 
 #include <assert.h>
@@ -31,9 +31,9 @@ int64_t aside_next_ns(const aside *a)
     return a->list.head ? a->next_ns : INT64_MAX;
 }
 
-/* ---- Coming ---- */
+/* ---- Putting units in ---- */
 
-/* In front: before the later ones of its submitter. */
+/* The unit goes to the front, so that it stays before the later units of its submitter. */
 static void put_first(aside *a, unit *u)
 {
     queue_put_back(&a->list, &u, 1);
@@ -71,7 +71,7 @@ void aside_follow(aside *a, unit *u)
     update_next_ns(a);
 }
 
-/* ---- Going ---- */
+/* ---- Taking units out ---- */
 
 unit *aside_take(aside *a, int64_t now_ns)
 {
@@ -112,7 +112,7 @@ unit *aside_take_all(aside *a)
     return queue_take_all(&a->list);
 }
 
-/* A unit that was committed shows that the lock is gone: the others are tried without a pause. */
+/* A unit that was committed shows that the lock is gone: the pause before other units ends. */
 void aside_leave(aside *a, unit *u, int64_t now_ns)
 {
     if (!u->commit.set_aside)

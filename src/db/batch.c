@@ -1,18 +1,18 @@
 /* One transaction, many units, each as if it were alone.
  *
- * A savepoint removes every trace of a unit that is refused or fails. Only those units need one in
- * which something is written before a guard: otherwise a refusal has written nothing yet.
- * (Savepoints for all were a fifth of all instructions.) A failure without one costs the
- * transaction; but plain writes do not fail every day.
+ * A savepoint removes every trace of a unit that is refused or fails. Only a unit that has a guard
+ * behind a write, or a guest, needs one: any other unit is refused before it has written anything.
+ * (Savepoints for all were a fifth of all instructions.) A unit that fails without a savepoint
+ * costs the whole transaction, which is rare, since plain writes seldom fail.
  *
- * What a savepoint cannot help against is that the database throws the whole transaction away by
- * itself (SQLite does, when the disk is full or cannot be read): then the writes before the guilty
- * unit are gone too, and the units after it would be committed without them. So after any error the
- * driver is asked whether the transaction is still open; if not, the batch starts again, cut just
- * before the guilty unit, which is then tried alone.
+ * A savepoint does not help when the database ends the whole transaction by itself (SQLite does,
+ * when the disk is full or cannot be read): the writes of the units before the guilty unit are gone
+ * too, and the units after it would be committed without them. So after any error the driver is
+ * asked whether the transaction is still open. If not, the batch starts again with only the units
+ * before the guilty one; a guilty unit that was the first is tried again alone.
  *
- * Until the commit is answered, all answers are provisional. A refusal counts no more than a
- * success then: it may rest on a row of a neighbour that turns out not to be there. */
+ * Until the database has answered the COMMIT all answers are provisional, refusals too: a guard may
+ * have refused because of a row that another unit of the batch wrote, and that row may be lost. */
 #include "db/batch.h"
 
 #include <assert.h>
@@ -26,16 +26,16 @@ static const db_sql DROP = {"ROLLBACK TO pawl_unit", ""};
 typedef struct pass {
     db_conn *conn;
     uint64_t number;
-    int marks; /* a savepoint per unit: not needed when there is one unit only */
+    int marks; /* 1: savepoints are used; 0: the pass has one unit, and is rolled back as a whole */
     error *err;
-    int feed;       /* is the change feed written? 1: no; 2: yes; 0: not asked yet */
+    int feed;       /* is the change feed written? 0: not asked yet; 1: no; 2: yes */
     int writes;     /* the transaction has done more than append to journals */
-    db_append last; /* the row that it has appended last */
+    db_append last; /* the journal row that the transaction has appended last */
 } pass;
 
 /* ---- Answers ---- */
 
-static void answer(unit *u, unit_answer what, pawl_code code)
+static void set_answer(unit *u, unit_answer what, pawl_code code)
 {
     u->answer = what;
     u->code = code;
@@ -48,19 +48,19 @@ int batch_is_passing(pawl_code code)
 
 void batch_commit_unit(unit *u)
 {
-    answer(u, UNIT_COMMITTED, PAWL_OK);
+    set_answer(u, UNIT_COMMITTED, PAWL_OK);
 }
 
 void batch_fail(unit *u, const error *err)
 {
-    answer(u, UNIT_FAILED, err->code);
+    set_answer(u, UNIT_FAILED, err->code);
     u->refused = NULL;
     char *copy = arena_copy(u->arena, slice_of(err->detail[0] ? err->detail : err->message));
     u->message = copy ? copy : pawl_code_text(err->code);
 }
 
-/* All units of a closed node are refused, and so are those of an engine whose database was rewound:
- * it is no fault of the unit. */
+/* All units fail with `err`. But if the node was closed, or the database was rewound, all units are
+ * refused instead, since that is no fault of theirs. */
 void batch_fail_all(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
@@ -73,12 +73,12 @@ void batch_fail_all(unit **units, size_t count, const error *err)
 
 void batch_refuse(unit *u, const char *why)
 {
-    answer(u, UNIT_REFUSED, PAWL_REFUSED);
+    set_answer(u, UNIT_REFUSED, PAWL_REFUSED);
     u->refused = why;
 }
 
-/* Marks the unit's arena before the first attempt: what an attempt allocates is released before the
- * next one. */
+/* Marks each unit's arena before the first attempt: what an attempt allocates is released before
+ * the next attempt. */
 void batch_remember(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -97,7 +97,7 @@ void batch_start_over(unit *u)
     }
     u->refused = u->message = NULL;
     u->found = NULL;
-    answer(u, UNIT_OPEN, PAWL_OK);
+    set_answer(u, UNIT_OPEN, PAWL_OK);
 }
 
 /* ---- One statement of a unit ---- */
@@ -130,7 +130,7 @@ static pawl_code copy_row(unit *u, db_stmt *s, unit_row ***tail, error *err)
     return PAWL_OK;
 }
 
-/* The parameter itself, or what an earlier statement of the unit has returned for it. */
+/* *out is the parameter itself or, for a db_from(), the value that its source has returned. */
 pawl_code batch_resolve(const unit_stmt *s, int i, const db_value **out, error *err)
 {
     const db_value *v = *out = &s->values[i];
@@ -187,8 +187,9 @@ static pawl_code give_row(unit *u, unit_stmt *s, slice value, error *err)
     return PAWL_OK;
 }
 
-/* The transaction is checked whatever the guest returns. A guest that gives no value wants nothing
- * to be kept: it may leave a failed transaction behind, but not one that it has ended. */
+/* Calls the guest and then checks the transaction, whatever the guest has returned. A guest that
+ * returns no value asks for a rollback: it may leave a failed transaction behind, but it is misuse
+ * if the guest has ended the transaction. */
 static pawl_code call_guest(pass *p, unit *u, unit_stmt *s)
 {
     const db_driver *driver = p->conn->driver;
@@ -246,7 +247,8 @@ static pawl_code run_one(pass *p, unit *u, unit_stmt *s)
     return s->kind == UNIT_CALL ? call_guest(p, u, s) : run_stmt(p, u, s);
 }
 
-/* Run the statements in order, up to the first guard that gives no row. */
+/* Run the statements of the unit in order, up to the first guard that gives no row, which refuses
+ * the unit, and the UNIT_FOUND statement behind that guard. */
 static pawl_code run_all(pass *p, unit *u)
 {
     for (unit_stmt *s = u->first; s; s = s->next) {
@@ -269,7 +271,8 @@ static pawl_code run_all(pass *p, unit *u)
 }
 
 /* Leave nothing of the unit in the transaction. Without a savepoint the whole transaction is rolled
- * back; where the database has already ended it, the driver still has to be told of its end. */
+ * back. db_rollback() is called also where the database has already ended the transaction, since
+ * the driver has to be told that it is over. */
 static void drop_unit(pass *p, int marked)
 {
     /* RULE A4-the-end-of-a-lost-transaction-is-told */
@@ -279,8 +282,9 @@ static void drop_unit(pass *p, int marked)
         db_rollback(p->conn);
 }
 
-/* 1: the unit has its provisional answer. 0: the transaction is gone; p->err says why. */
-static int apply(pass *p, unit *u)
+/* Applies one unit, and gives it its provisional answer. 1: the transaction is still open; 0: the
+ * database has ended it (see p->err), or it was rolled back to remove the unit. */
+static int apply_unit(pass *p, unit *u)
 {
     submitter *owner = u->submitter;
     /* RULE A4-a-failed-unit-breaks-its-submitter-in-the-pass */
@@ -318,11 +322,11 @@ static int lone_answer(const pass *p, const unit *u)
     return !p->marks && (u->answer == UNIT_REFUSED || u->answer == UNIT_FAILED);
 }
 
-/* Deferred constraints are checked by the commit only. It does not say which unit broke one, so all
- * units are tried again alone; the one that breaks it then fails. */
+/* Commits the pass. Deferred constraints are checked only by the COMMIT, which does not say which
+ * unit broke one. So each unit is tried again alone (PASS_SPOILT), and the guilty unit fails. */
 static pass_end end_pass(pass *p, unit **units, size_t count)
 {
-    for (size_t i = 0; i < count; i++) /* what it has appended may have been taken back */
+    for (size_t i = 0; i < count; i++) /* `last` may have been rolled back with its unit */
         p->writes |= units[i]->answer != UNIT_COMMITTED;
     p->conn->appended = p->writes ? (db_append){.run = 0} : p->last;
     pawl_code rc = db_commit(p->conn, p->err); /* RULE 5-answers-come-after-the-commit */
@@ -350,7 +354,7 @@ static pass_end run_pass(pass *p, unit **units, size_t count, size_t *guilty)
     }
     for (size_t i = 0; i < count; i++) {
         batch_start_over(units[i]);
-        int there = apply(p, units[i]);
+        int there = apply_unit(p, units[i]);
         if (units[i]->answer == UNIT_FAILED && batch_is_passing(units[i]->code)) {
             if (there)
                 db_rollback(p->conn);
@@ -374,13 +378,13 @@ void batch_break_submitters(unit **units, size_t count)
             unit_break_submitter(units[i]);
 }
 
-/* The answers may be right or wrong; keep them until the fate of the commit is known. */
+/* The provisional answers hold if the commit has happened: they are kept until that is known. */
 void batch_undecided(unit **units, size_t count, const error *err)
 {
     for (size_t i = 0; i < count; i++) {
         units[i]->commit.provisional = units[i]->answer; /* RULE A5-refusals-are-undecided-too */
         units[i]->commit.provisional_code = units[i]->code;
-        answer(units[i], UNIT_UNDECIDED, PAWL_UNDECIDED);
+        set_answer(units[i], UNIT_UNDECIDED, PAWL_UNDECIDED);
         units[i]->commit.cause = err->code;
     }
 }

@@ -1,15 +1,15 @@
 /* The numbers that stand in columns of pawl's tables, each with its one name.
  *
- * A list makes the enum for C and the macros for SQL (db_expand): a statement says {LIVE} or
- * {HELD_BY_HAND}, never a number, so both mean the same by construction. Databases have these
- * numbers (docs/format.md): none is ever changed, or used again for something else. */
+ * Each list below makes both the enum for C and the macros for SQL (db_expand), so that the two
+ * cannot differ: a statement says {LIVE} or {HELD_BY_HAND}, never a number. The numbers are stored
+ * in databases (docs/format.md): none is ever changed, or used again with another meaning. */
 #ifndef DB_COLUMNS_H
 #define DB_COLUMNS_H
 
 #include <pawl.h>
 
 /* The life cycle of a run, runs.phase. In C PHASE_LIVE …, in SQL {LIVE} …
- * FAILING: the undos and finallys of the run are under way; it is as live as a live one. */
+ * FAILING: the undos and finallys of the run are under way; it is executed like a live run. */
 #define COLUMN_PHASES(X)                                                                           \
     X(LIVE, 0)                                                                                     \
     X(DONE, 1)                                                                                     \
@@ -17,10 +17,11 @@
     X(CANCELLED, 3)                                                                                \
     X(FAILING, 4)
 
-/* Numbers that have the same name in C and SQL. HELD_: why a run is held, runs.held, 0 where it is
- * not. STUCK: a clean-up has failed for good; RECORD: the database refuses what is to be recorded
- * of the run, which stays owned. INBOX_: what has arrived, inbox.kind. OUTBOX_: what a row is to
- * become, outbox.kind. */
+/* Numbers that have the same name in C and SQL.
+ * HELD_…: the reason why a run is held (runs.held; 0: the run is not held). HELD_STUCK: a clean-up
+ * has failed for good; HELD_RECORD: the database refuses a record of the run, which stays owned.
+ * INBOX_…: the kind of an arrival (inbox.kind). OUTBOX_…: whether the outbox relay makes a start
+ * or a message of a row (outbox.kind). */
 #define COLUMN_NUMBERS(X)                                                                          \
     X(HELD_VERSION, 1)                                                                             \
     X(HELD_MISMATCH, 2)                                                                            \
@@ -37,9 +38,9 @@
     X(OUTBOX_MESSAGE, 2)                                                                           \
     X(GENERATION_CONTINUED, 5) /* generations.phase: the next generation goes on */
 
-/* Numbers that statements need, and whose enum is elsewhere. {OP_…}: kinds of journal rows, of
- * journal/op.h, which rows/run_units.c compares with these; {SHOWN_HELD}: how lists show a run that
- * is held, PAWL_RUN_HELD. */
+/* Numbers that statements need, although their enum is elsewhere. {OP_…}: kinds of journal rows
+ * (journal/op.h; rows/run_units.c asserts that the numbers are equal). {SHOWN_HELD}: the phase that
+ * lists show for a held run (PAWL_RUN_HELD of pawl.h). */
 #define COLUMN_JOURNAL_KINDS(X)                                                                    \
     X(OP_STARTED, 1)                                                                               \
     X(OP_FUTURE_CANCEL, 25)
@@ -58,7 +59,7 @@ enum {
 #undef COLUMN_ENUM
 };
 
-/* A program sees the phases as they stand in the table, and one more. */
+/* pawl.h has the numbers of the phases as they stand in the table, and PAWL_RUN_HELD besides. */
 #define COLUMN_SAME(name, number)                                                                  \
     _Static_assert((int)PAWL_RUN_##name == number, "a phase is the same in pawl.h and the table");
 COLUMN_PHASES(COLUMN_SAME)

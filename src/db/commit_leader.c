@@ -1,10 +1,10 @@
 /* What the leader of a group commit does: apply one batch of the queue, deliver its answers, settle
- * a commit whose answer is missing. Everything here is called with the committer's lock held, and
- * returns with it.
+ * an undecided commit. The functions are called with the committer's lock held, and return with it,
+ * unless their comments say otherwise.
  *
  * After a failure (the database locked, a commit undecided) nothing is tried before `retry_ns`,
  * with a back-off that doubles. A unit that meets a single locked row is no such failure: it is set
- * aside, and the others go on (aside.h). */
+ * aside, and the other units are applied (aside.h). */
 #include "db/commit_leader.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ static void wake_helper(committer *k)
         pthread_cond_signal(&k->helper_cond);
 }
 
-/* A waiter is asked first: it is blocked anyway. Without one the helper leads. */
+/* A waiter is asked first, since its thread is blocked anyway. Without one the helper leads. */
 void commit_leader_hand_on(committer *k)
 {
     if (!commit_leader_has_work(k))
@@ -54,7 +54,8 @@ void commit_leader_hand_on(committer *k)
 
 /* ---- Answers ---- */
 
-/* The unit leaves its class's share of the queue and is no longer the committer's. Rule 2: once. */
+/* The unit leaves its class's share of the queue and is no longer the committer's. Called once for
+ * each unit, as it has one final answer (rule 2 of committer.h). */
 void commit_leader_settle(committer *k, unit *u)
 {
     queue_settle(&k->queue, u);
@@ -109,7 +110,8 @@ void commit_leader_deliver(committer *k, unit *list)
     pthread_cond_broadcast(&k->changed);
 }
 
-/* A failure that was decided without the database. Rule 3: it breaks the submitter all the same. */
+/* A failure that the committer has decided on without the database breaks the unit's submitter like
+ * any other (rule 3 of committer.h). */
 void commit_leader_set_failed(unit *u, pawl_code code, const char *message)
 {
     u->answer = UNIT_FAILED;
@@ -154,8 +156,8 @@ void commit_leader_retry_now(committer *k)
     k->retry_ns = 0;
 }
 
-/* The commit of these units has no answer: call `done` with UNDECIDED, and keep them until it is
- * settled. */
+/* The commit of these units has no answer: call their `done` with UNDECIDED, and keep the units
+ * until the commit is settled. */
 static void keep_undecided(committer *k, unit *list, const error *err)
 {
     int64_t count = 0;
@@ -172,7 +174,9 @@ static void keep_undecided(committer *k, unit *list, const error *err)
     k->stats.undecided += count;
 }
 
-static void decide(unit *u, db_fate fate)
+/* Gives an undecided unit its final answer, now that the fate of its commit is known, or never will
+ * be (DB_FATE_UNKNOWN). */
+static void answer_by_fate(unit *u, db_fate fate)
 {
     if (fate == DB_FATE_COMMITTED) { /* RULE A5-a-happened-commit-is-not-answered-failed */
         u->answer = u->commit.provisional;
@@ -186,7 +190,8 @@ static void decide(unit *u, db_fate fate)
                                  "the database is damaged; it is not known if this was written");
 }
 
-/* Ask what became of the undecided units. Nothing else is written before that is known. */
+/* Asks the driver what became of the undecided commit, and answers its units. If that is not known
+ * yet it is asked again later: nothing else is written before. */
 static void settle_undecided(committer *k)
 {
     error err = {0};
@@ -205,7 +210,7 @@ static void settle_undecided(committer *k)
     k->undecided = NULL;
     k->unsettled = 0;
     for (unit *u = list; u; u = u->next)
-        decide(u, fate);
+        answer_by_fate(u, fate);
     commit_leader_deliver(k, list);
 }
 
@@ -219,7 +224,8 @@ static void count_batch(committer *k, const batch_result *r, int64_t took)
         k->stats.batch_max = (int64_t)r->taken;
 }
 
-/* Rule 5: client units that have waited too long leave the queue; the database never sees them. */
+/* Client units that have waited too long leave the queue and are answered PAWL_BUSY (rule 5 of
+ * committer.h); the database never sees them. */
 static void expire_clients(committer *k)
 {
     if (k->queue.look_ns == 0 && k->aside.list.look_ns == 0)
@@ -243,8 +249,8 @@ static void notify_feed(const committer *k, size_t count)
         k->options.on_noted(k->options.on_noted_arg);
 }
 
-/* The units for one batch: a single unit that was set aside and is due; or the next ones of the
- * queue, without those whose submitter has a unit set aside. */
+/* Fills k->batch and returns its number of units: a single unit that was set aside and is due; or
+ * the next units of the queue, except those that follow a unit that was set aside. */
 static size_t take_batch(committer *k)
 {
     if (k->aside.list.head) {
@@ -265,8 +271,9 @@ static size_t take_batch(committer *k)
     return kept;
 }
 
-/* The unit has met a row lock of a foreign transaction. Called without the committer's lock, and
- * before the unit is in the list of those set aside: from then on another thread may answer it. */
+/* Reports that the unit has met a row lock of a foreign transaction: to its submitter at first, and
+ * to the log once that has lasted LOG_LOCK_WAIT_NS. Called without the committer's lock, before the
+ * unit is in the list of units set aside: from then on another thread may answer it. */
 static void report_lock_wait(committer *k, unit *u)
 {
     if (!u->commit.set_aside) {
@@ -284,7 +291,7 @@ static void report_lock_wait(committer *k, unit *u)
     }
 }
 
-/* A unit begins to wait for a row lock; a client's waits for its lock_ms at most. */
+/* Called when a unit begins to wait for a row lock; a client's unit may wait for its lock_ms. */
 static void limit_wait(committer *k, unit *u)
 {
     int64_t end = clock_deadline(commit_leader_now_ns(k), u->lock_ms);
@@ -293,7 +300,8 @@ static void limit_wait(committer *k, unit *u)
         u->deadline_ns = end;
 }
 
-/* Units that the batch has not answered go back to the list that they were taken from. */
+/* Units that the batch has not answered go back to the list that they were taken from; a unit that
+ * has met a row lock is set aside. `took`: how long the attempt has taken. */
 static void requeue_unanswered(committer *k, const batch_result *r, size_t count, int64_t took)
 {
     size_t from = r->taken;
@@ -345,7 +353,8 @@ int commit_leader_can(committer *k)
     return next == 0 || (next != INT64_MAX && commit_leader_now_ns(k) >= next);
 }
 
-/* One batch, or one attempt to settle. Called with the lock held, and comes back with it. */
+/* Applies one batch, or makes one attempt to settle. Called with the lock held and returns with it,
+ * but releases it while the database is called. */
 void commit_leader_one(committer *k)
 {
     assert(!k->leading);

@@ -7,14 +7,14 @@
  *      while it applies a batch.
  *   2. Every follower is in the list of waiters and sleeps on a condition of its own, so that an
  *      answer wakes exactly the thread that waits for it.
- *   3. A leader that is done asks one remaining waiter to lead. If that waiter's answer has come
- *      first, it asks the next one.
+ *   3. A leader that is done asks one remaining waiter to lead. If that waiter has its answer
+ *      already, the waiter asks the next one.
  *
  * A unit that is queued by a thread which neither waits for it nor calls committer_leave() must be
  * committed too (rule 7). So the first unit after a quiet time starts the watch: the helper polls
  * the queue every stand_ms, and leads if units have stood in it for so long while no thread led.
- * When the queue is empty and no thread has led since its last poll, the watch ends. A busy
- * committer pays for this one wake-up of the helper in stand_ms, an idle one nothing. */
+ * When the queue is empty and no thread has led since the helper's last poll, the watch ends. This
+ * costs a busy committer one wake-up of the helper in stand_ms, and an idle committer nothing. */
 #include "db/committer.h"
 
 #include <assert.h>
@@ -34,8 +34,8 @@ static const int64_t BATCH_BYTES = 16 * 1024 * 1024;
 
 /* ---- Waiting ---- */
 
-/* The deadline, or the time of the next attempt if that comes first. */
-static int64_t at_most(const committer *k, int64_t deadline)
+/* Returns until when to sleep: `deadline`, or the time of the next attempt if that comes first. */
+static int64_t cap_deadline(const committer *k, int64_t deadline)
 {
     int64_t next = k->leading ? 0 : commit_leader_next_ns(k);
     return next && next < deadline ? next : deadline;
@@ -44,14 +44,15 @@ static int64_t at_most(const committer *k, int64_t deadline)
 /* Wait until something changes, but not past `deadline`. */
 static void wait_for_change(committer *k, pthread_cond_t *cond, int64_t deadline)
 {
-    k->clock->wait(k->clock, cond, &k->lock, at_most(k, deadline));
+    k->clock->wait(k->clock, cond, &k->lock, cap_deadline(k, deadline));
 }
 
-/* A follower waits for its answer, or to be asked to lead. 1: the answer is there, and the lock is
- * released; 0: no answer yet, and the lock is held. */
-static int follow(committer *k, waiter *w, int64_t deadline)
+/* A follower waits for its answer, to be asked to lead, or until `deadline`. Called with the
+ * committer's lock held. 1: the answer is there, and the lock is released; 0: there is no answer
+ * yet, and the lock is held. */
+static int follow_leader(committer *k, waiter *w, int64_t deadline)
 {
-    deadline = at_most(k, deadline);
+    deadline = cap_deadline(k, deadline);
     pthread_mutex_lock(&w->lock);
     pthread_mutex_unlock(&k->lock);
     if (!w->finished && !w->asked)
@@ -76,9 +77,9 @@ static int has_room(const committer *k, const unit *u)
     return queue_has_room(&k->queue, u, k->options.units_max, k->options.bytes_max);
 }
 
-/* A `done` function that submits runs on the leader's thread and cannot wait for the leader. Its
- * units are accepted beyond the bound, which stays small: a batch answers no more units than it
- * has. */
+/* Is the calling thread the leader? A `done` runs on the leader's thread and cannot wait for the
+ * leader, so the units that it submits are accepted beyond the bounds of the queue. They are few,
+ * since a batch calls `done` for its own units only. */
 static int is_leader(const committer *k)
 {
     return k->leading && pthread_equal(k->leader, pthread_self());
@@ -98,7 +99,7 @@ static void fail_at_once(committer *k, unit *u, pawl_code code, const char *mess
     answer_now(k, u);
 }
 
-/* 1: queued. 0: it has its final answer already. */
+/* Queues the unit, once there is room. 1: it is queued; 0: it has its final answer already. */
 static int submit_locked(committer *k, unit *u)
 {
     u->answer = UNIT_OPEN;
@@ -136,7 +137,8 @@ static int submit_locked(committer *k, unit *u)
     return 1;
 }
 
-/* Rule 7. The helper waits without a deadline until the watch begins, and has to be woken then. */
+/* Makes the helper watch the queue (rule 7). It sleeps without a deadline so far, so it is
+ * woken. */
 static void begin_watch(committer *k)
 {
     if (k->watching || !k->helper_runs) /* RULE L1-the-simulator-sees-what-stands-in-a-queue */
@@ -156,7 +158,8 @@ void committer_submit(committer *k, unit *u)
     pthread_mutex_unlock(&k->lock);
 }
 
-/* Until when to wait. A unit that is being applied is waited for, however long that takes. */
+/* Returns until when to wait for the unit: its deadline. A unit that is still there after that is
+ * being applied, and is waited for, however long that takes. */
 static int64_t patience_end(committer *k, const unit *u)
 {
     return commit_leader_now_ns(k) < u->deadline_ns ? u->deadline_ns : INT64_MAX;
@@ -168,7 +171,7 @@ static int withdraw(committer *k, unit *u)
     return u->commit.set_aside ? aside_withdraw(&k->aside, u) : queue_withdraw(&k->queue, u);
 }
 
-/* Answers the unit PAWL_BUSY if its deadline is over and the leader does not apply it. */
+/* 1: the unit's deadline is over and the leader does not apply it, so it was answered PAWL_BUSY. */
 static int give_up_late(committer *k, unit *u, waiter *w)
 {
     if (u->deadline_ns == INT64_MAX || commit_leader_now_ns(k) < u->deadline_ns || !withdraw(k, u))
@@ -180,14 +183,15 @@ static int give_up_late(committer *k, unit *u, waiter *w)
     return 1;
 }
 
-/* The unit is queued. Returns without the lock. */
+/* Waits until a queued unit has its answer, leading if no other thread does. Called with the lock
+ * held, returns without it. */
 static void await_answer(committer *k, unit *u, waiter *w)
 {
     waiters_add(&k->waiters, w);
     while (!waiter_is_finished(w) && !give_up_late(k, u, w)) {
         if (commit_leader_can(k))
             commit_leader_one(k);
-        else if (follow(k, w, patience_end(k, u)))
+        else if (follow_leader(k, w, patience_end(k, u)))
             return;
     }
     commit_leader_hand_on(k);
@@ -216,8 +220,9 @@ pawl_code committer_commit(committer *k, unit *u)
     return u->code;
 }
 
-/* The helper never applies the unit, unless it is undecided: this thread holds the lock from
- * queueing until it leads, and again until it has withdrawn what was not applied. */
+/* No other thread can apply the unit: this thread holds the lock from queueing the unit until it
+ * leads, and from then until it has withdrawn a unit that was not applied. Only a commit that is
+ * undecided is left to the helper. */
 pawl_code committer_apply(committer *k, unit *u)
 {
     pthread_mutex_lock(&k->lock);
@@ -237,7 +242,7 @@ pawl_code committer_apply(committer *k, unit *u)
         answer_now(k, u);
     }
     pawl_code code = u->answer == UNIT_UNDECIDED ? PAWL_UNDECIDED
-                     : u->code == PAWL_UNDECIDED ? PAWL_STORAGE /* for good */
+                     : u->code == PAWL_UNDECIDED ? PAWL_STORAGE /* its fate is never known */
                                                  : u->code;
     pthread_mutex_unlock(&k->lock);
     return code;
@@ -302,8 +307,8 @@ void committer_flush(committer *k)
     pthread_mutex_unlock(&k->lock);
 }
 
-/* The last units have their answers before `done` is called with them: the leader may still be
- * about to do that, so it is waited for. */
+/* A unit leaves its share just before its `done` is called. So when the share is empty the leader
+ * may still be calling the last `done`, and is waited for until it has stopped leading. */
 int committer_flush_runs(committer *k, int64_t deadline_ns)
 {
     pthread_mutex_lock(&k->lock);
@@ -376,8 +381,8 @@ db_conn *committer_connection(committer *k)
     return k->conn;
 }
 
-/* The helper's poll of the queue, see the top of the file. A leader hands on to waiters only, so
- * the helper has to be asked for here. */
+/* The helper's poll of the queue, see the top of the file. A leader that is done asks waiters only,
+ * unless `helper_wanted` is set. */
 static void watch_queue(committer *k)
 {
     int64_t now = commit_leader_now_ns(k);
@@ -396,7 +401,7 @@ static void watch_queue(committer *k)
 }
 
 /* The helper thread: leads for units that no thread waits for, and retries after failures. */
-static void *help(void *arg)
+static void *run_helper(void *arg)
 {
     committer *k = arg;
     pthread_mutex_lock(&k->lock);
@@ -461,7 +466,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     if (rc == PAWL_OK)
         rc = db_connect(d, DB_COMMITTER, &k->conn, err);
     if (rc == PAWL_OK && !k->options.by_hand) {
-        k->helper_runs = thread_start(&k->helper, help, k);
+        k->helper_runs = thread_start(&k->helper, run_helper, k);
         if (!k->helper_runs)
             rc = error_set(err, PAWL_NOMEM, "no thread for the committer");
     }
@@ -473,7 +478,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
     return PAWL_OK;
 }
 
-/* Answers the units that the database has not accepted before closing. */
+/* Answers the units that were not committed before the committer was closed. */
 static void answer_rest(committer *k)
 {
     unit *undecided = k->undecided;

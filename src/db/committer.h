@@ -17,7 +17,8 @@
  *   5. Backpressure: the queue is bounded in units and bytes. A thread that finds it full leads, or
  *      waits. Units of clients are answered PAWL_BUSY after busy_ms; units of runs have a share of
  *      their own.
- *   6. A leader never calls user code, and never holds the lock while it touches the database.
+ *   6. A leader calls no user code but the guest of its own unit (committer_apply()), and never
+ *      holds the lock while it uses the database.
  *   7. A unit that is handed in is committed, or answered, within a bounded time while the storage
  *      works, even if its submitter neither waits nor calls committer_leave(). By hand,
  *      committer_next_ns() says that there is something to do.
@@ -34,8 +35,8 @@
 typedef struct committer committer;
 
 typedef struct committer_options {
-    int by_hand;         /* no helper thread: the caller calls committer_drive(). A submit blocks
-                            only while the queue is full */
+    int by_hand;         /* no helper thread: the caller calls committer_drive(), and
+                            committer_submit() blocks only while the queue is full */
     int64_t units_max;   /* in the queue, per class; 0: 8192 */
     int64_t bytes_max;   /* in the queue, per class; 0: 64 MiB */
     int64_t batch_units; /* in one transaction; 0: 1024 */
@@ -44,9 +45,9 @@ typedef struct committer_options {
     int64_t stand_ms;    /* a unit stands in the queue no longer than this while no thread leads;
                             0: 50 */
 
-    /* Something was committed that is for the change feed (unit_note()), though perhaps not written
-     * there. Called by the leader, without any lock, before the units have their answers; must not
-     * block. NULL: not called. */
+    /* Called after the commit of a unit with a note for the change feed (unit_note()), even if the
+     * feed is off and the note was left out. The leader calls it, without any lock, before the
+     * units have their answers; it must not block. NULL: not called. */
     void (*on_noted)(void *arg);
     void *on_noted_arg;
 } committer_options;
@@ -58,7 +59,7 @@ typedef struct committer_stats {
     int64_t failed;
     int64_t undecided;    /* units that were undecided for a while */
     int64_t restarts;     /* transactions that the database threw away */
-    int64_t busy;         /* client units that found no room in time */
+    int64_t busy;         /* units given up: no room, or something was locked for too long */
     int64_t locked;       /* units that were set aside for a row lock of a foreign transaction */
     int64_t batch_max;    /* units in the largest batch */
     int64_t batch_ns_max; /* the longest transaction, waiting for its turn included */
@@ -67,38 +68,38 @@ typedef struct committer_stats {
 /* A committer with a writing connection of its own. The database must outlive it. */
 pawl_code committer_open(committer **out, db *d, const committer_options *options, error *err);
 
-/* Commits what is queued (as far as the database lets it; the rest is answered PAWL_CLOSED),
- * then frees. No other thread may be using it; a `done` that submits is answered PAWL_CLOSED at
- * once, and must not do so for ever. */
+/* Commits the queued units as far as the database lets it, answers all others (PAWL_CLOSED, or
+ * PAWL_UNDECIDED), and frees the committer. No other thread may be using it. A unit that a `done`
+ * submits meanwhile is answered PAWL_CLOSED at once; a `done` must not submit again for ever. */
 void committer_close(committer *k);
 
-/* Queue a unit. It is the committer's until its `done` has been called with the final answer;
- * every unit that is handed in gets one, errors included (perhaps before this returns). Blocks
- * only while the queue is full, leading meanwhile. */
+/* Queue a unit. It is the committer's until its `done` has been called with the final answer. Every
+ * unit gets a final answer, after an error too, and perhaps before this function returns. Blocks
+ * only while the queue is full, and leads meanwhile. */
 void committer_submit(committer *k, unit *u);
 
-/* Queue a unit and wait for its final answer, leading if no other thread does. Gives u->code.
- * u->done is called too, if set, before this returns; the unit is still in use then. By hand:
- * drives until the answer is there; PAWL_BUSY if the database stays locked past the unit's
- * deadline, then nothing was written. */
+/* Queue a unit and wait for its final answer, leading if no other thread does. Returns u->code.
+ * u->done is called too, if set, before this returns; the unit is still in use during that call. By
+ * hand: drives until the answer is there. PAWL_BUSY: the database stayed locked past the unit's
+ * deadline, and nothing was written. */
 pawl_code committer_commit(committer *k, unit *u);
 
 /* Apply a unit now, alone and on the calling thread; no other thread may hand in units to this
- * committer. PAWL_UNDECIDED: its final answer follows by `done`, and until then it is the
- * committer's. Anything else is the final answer, `done` was called with it, and the unit is the
- * caller's; where it was never applied, or could not be for now, PAWL_BUSY or PAWL_UNREACHABLE: it
- * does not stay in the queue. */
+ * committer. PAWL_UNDECIDED: the unit stays the committer's until `done` is called with the final
+ * answer. Any other code is the final answer: `done` was called with it, and the unit is the
+ * caller's. A unit that cannot be applied now does not stay queued: PAWL_BUSY, or
+ * PAWL_UNREACHABLE. */
 pawl_code committer_apply(committer *k, unit *u);
 
-/* 1: nothing is queued, under way or undecided. */
+/* Returns 1 if no unit is queued, set aside, under way or undecided. */
 int committer_is_idle(committer *k);
 
-/* Lead once if there is something to do. 1: a batch was tried; 0: nothing to do, another thread
+/* Lead once if there is something to do. 1: it was tried; 0: there is nothing to do, another thread
  * leads, or it is not time yet (back-off after a failure). */
 int committer_drive(committer *k);
 
-/* When committer_drive() should be called next, in clock_source.mono_ns time: 0 now, INT64_MAX
- * not before something is submitted. */
+/* Returns when committer_drive() should be called next, in clock_source.mono_ns time: 0 now,
+ * INT64_MAX not before a unit is submitted. */
 int64_t committer_next_ns(committer *k);
 
 /* To be called before user code is entered or control returns to the application: a queued unit
@@ -107,24 +108,25 @@ int64_t committer_next_ns(committer *k);
 void committer_leave(committer *k);
 
 /* Wait until no unit of a run is queued or undecided, whatever clients hand in meanwhile, and not
- * past `deadline_ns`; leads if no other thread does. 0: there are some left. Those can be given up:
- * they are answered PAWL_CLOSED, or PAWL_UNDECIDED where it is not known whether they were
- * committed. */
+ * past `deadline_ns`; leads if no other thread does. 0: some units of runs are left.
+ * committer_give_up_runs() answers these PAWL_CLOSED, or PAWL_UNDECIDED where it is not known
+ * whether they were committed. */
 int committer_flush_runs(committer *k, int64_t deadline_ns);
 void committer_give_up_runs(committer *k);
 
 committer_stats committer_stats_now(committer *k);
 
-/* PAWL_UNREACHABLE: units wait because the server cannot be reached; or PAWL_OK. */
+/* PAWL_UNREACHABLE if units wait because the server cannot be reached; otherwise PAWL_OK. */
 pawl_code committer_trouble(committer *k);
 
-/* From the next transaction on the committer commits for this node, under the lock of that row of
- * {nodes}, which must have this token; a closed node's units are all refused ("node"), and so are
- * all units after a rewind, while the database is behind what was committed here ("back"). Waits
- * while another thread leads; not to be called by a `done`. */
+/* From the next transaction on the committer commits for this node: each transaction locks the row
+ * (node, slot) of {nodes}, which must have this token. If the row is closed all units are refused
+ * (by the guard "node"), and so are all units after a rewind ("back"; world.h). Waits while another
+ * thread leads; a `done` must not call it. */
 void committer_set_node(committer *k, int64_t node, int64_t slot, int64_t token);
 
-/* The writing connection, to ask the driver for its figures; not to be used. */
+/* The writing connection, to ask the driver for its figures or its database; it must not be used
+ * for statements. */
 db_conn *committer_connection(committer *k);
 
 /* ---- For tests and benches ---- */

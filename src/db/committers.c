@@ -1,6 +1,6 @@
-/* An array of committers that know nothing of each other, and those for units with guests
- * (guest_committer.c). There is no lock here: the array is made once and never changes, and each
- * committer locks itself. */
+/* Sharded group commit: an array of committers that know nothing of each other, and the pool of
+ * guest committers (guest_committer.c). There is no lock here: the array is made once and never
+ * changes, and each committer has its own lock. */
 #include "db/committers.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
-/* The part of the seam that is the same for every driver: statements that are prepared once per
- * connection, and the expansion of names in braces. Which driver a URL means is in open.c; drivers
- * that are libraries of their own take this file with them, and not that one. */
+/* The part of the seam (driver interface) that is the same for every driver: statements that are
+ * prepared once per connection, and the expansion of names in braces. A driver that is a library of
+ * its own contains this file, but not open.c, which finds the driver for a URL. */
 #include "db/db.h"
 
 #include "db/columns.h"
@@ -113,7 +113,7 @@ pawl_code db_lock_node(db_conn *c, error *err)
 
 /* ---- Names in braces ---- */
 
-/* The numbers in columns, which are the same for every driver. */
+/* Macros for the numbers that stand in columns, which are the same for every driver. */
 static const db_macro NUMBERS[] = {
 #define COLUMN_MACRO(name, number) {#name, #number},
     COLUMN_PHASES(COLUMN_MACRO) COLUMN_NUMBERS(COLUMN_MACRO) COLUMN_JOURNAL_KINDS(COLUMN_MACRO)
@@ -136,7 +136,7 @@ static const char *macro_text(const db_driver *driver, slice name)
     return number ? number : find_macro(driver->macros, name);
 }
 
-/* All letters of one case, or underscores. */
+/* Does the name consist of underscores and letters between `from` and `to`? */
 static int is_name(slice name, char from, char to)
 {
     for (size_t i = 0; i < name.size; i++)

@@ -6,9 +6,9 @@
  *
  * SQL is written once too, in the file of the feature that owns it, as a static `db_sql` with
  * parameters $1, $2 … Names in braces are the few differences between databases: {runs} is a
- * table of pawl's (pawl_runs here, pawl.runs there), {KEY} and other capitals are macros of the
- * driver (see db_driver.macros), {LIVE} and {HELD_BY_HAND} numbers that stand in columns
- * (columns.h), which are the same everywhere. No now() and no random in SQL: callers pass values.
+ * table of pawl's (pawl_runs or pawl.runs), {KEY} and other capitals are macros of the driver
+ * (db_driver.macros). {LIVE} and {HELD_BY_HAND} are numbers that stand in columns (columns.h), the
+ * same for every driver. No now() and no random in SQL: callers pass values.
  *
  * A connection is used by one thread at a time. Every statement runs between db_begin() and
  * db_commit() or db_rollback(). */
@@ -29,7 +29,7 @@
 typedef struct db db;             /* one database, as one engine sees it */
 typedef struct db_conn db_conn;   /* one connection to it */
 typedef struct db_stmt db_stmt;   /* one prepared statement of a connection */
-typedef struct db_world db_world; /* where the engine has left it (world.h) */
+typedef struct db_world db_world; /* the state in which the engine has left it (world.h) */
 
 /* ---- Values and statements ---- */
 
@@ -47,8 +47,8 @@ typedef struct db_value {
 
 /* One statement. Static: its address is its identity. `binds` has a letter per parameter, i t b
  * for integer, text, bytes (each may be NULL), so that it is bound with an explicit type. A first
- * letter k is an integer too, and marks a statement that changes or makes the one row of {runs}
- * which has this key, and returns columns of it without any parameter: see sqlite_returning.h. */
+ * letter k is an integer too. It marks a statement that updates or inserts the one row of {runs}
+ * with this key, and whose RETURNING has no parameters: see sqlite_returning.h. */
 typedef struct db_sql {
     const char *text;
     const char *binds;
@@ -60,14 +60,13 @@ typedef enum { DB_ROW, DB_DONE, DB_FAILED } db_step;
 /* What became of a commit whose answer was lost. */
 typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
 
-/* What a connection is for. A writer is alone among the writers of the database until the end of
- * its transaction: migrations, tests. A committer's connection is the one for which settle() can
- * find out what became of a commit whose answer was lost; on a database with one writer at a time
- * it is a writer like any other. The connection of a notifier only listens and
- * notifies. */
+/* What a connection is for. DB_WRITER, for migrations and tests: no other connection writes until
+ * the end of its transaction. DB_COMMITTER: settle() can find out what became of a commit whose
+ * answer was lost; on a database with one writer at a time it is a writer like any other.
+ * DB_NOTIFIER: it only listens and notifies. */
 typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_NOTIFIER } db_role;
 
-/* What a driver can promise beyond the rest (C1: memory cannot promise any of it). */
+/* What a driver promises (db_driver.promises). A database in memory promises DB_TURNS only (C1). */
 enum {
     DB_DURABLE = 1,  /* what is committed survives a crash */
     DB_ISOLATED = 2, /* two connections do not see each other's open transactions */
@@ -91,12 +90,12 @@ typedef struct db_options {
     clock_source *clock;   /* NULL: the system's */
     random_source *random; /* NULL: the system's */
     int switch_to_wal;     /* may an existing database be switched to WAL mode? */
-    int by_hand;           /* never block on others: answer PAWL_BUSY and be asked again */
-    int look_only;         /* readers only: nothing is made, migrated or written */
+    int by_hand;           /* never wait for others: return PAWL_BUSY, and the caller tries again */
+    int look_only;         /* connections only read: nothing is made, migrated or written */
     int64_t wal_bytes;     /* bound of the write-ahead log; 0: 64 MiB */
     int64_t busy_ms;       /* how long to wait for others; 0: 5000 */
-    int64_t claim_ms;      /* how long a silent node keeps its claims; a server's locks and answers
-                              are waited for less long than that; 0: 5000 */
+    int64_t claim_ms;      /* how long a silent node keeps its claims. A wait for a lock or an
+                              answer of a server is shorter than that; 0: 5000 */
     const char *vfs;       /* SQLite: the VFS to open with; NULL: the default */
     int64_t (*fs_magic)(const char *path); /* type of the file system at path, as statfs(2) has
                                               it; NULL: ask the system */
@@ -108,32 +107,39 @@ struct unit;
 struct batch_result;
 struct liveness_file;
 
-/* Notifications between processes, on the connection of a notifier (notifier.h). listen() makes *fd
- * readable when this node (0: all nodes) is notified; -1 as *fd: only polling helps. heard()
- * consumes what has arrived: 1 if there was anything, -1 if the connection is lost. notify()
- * notifies the listeners of each target. lock_for_life() takes a lock that lasts as long as this
- * session, by which other nodes see that this one has died; *server: since when the server runs, in
- * us, which is another number after a restart; 0: there is no such lock. NULL: the database has no
- * sessions. */
+/* Notifications between processes, on the connection of a notifier (notifier.h). */
 typedef struct db_channel {
+    /* Listen as this node (0: only to what is for all nodes). *fd: a descriptor that is readable
+     * when a notification arrives; -1: there is none, and only polling helps. */
     pawl_code (*listen)(db_conn *c, int64_t node, int *fd, error *err);
+
+    /* Consume the notifications that have arrived. 1: there were some; 0: none; -1: the connection
+     * is lost. */
     int (*heard)(db_conn *c);
+
+    /* Notify the listeners of each target: a node, or 0 for all nodes. */
     pawl_code (*notify)(db_conn *c, const int64_t *targets, size_t count, error *err);
+
+    /* Take a lock that the server frees when this session ends, so that other nodes see that this
+     * node has died. *server: when the server was started, in us, which is another number after a
+     * restart; 0: there is no such lock. NULL: the database has no sessions. */
     pawl_code (*lock_for_life)(db_conn *c, int64_t node, int64_t *server, error *err);
 } db_channel;
 
 /* Transactions that pawl and the application share. */
 typedef struct db_guests {
-    /* A connection of the application's own, `native` as db_driver.native gives it, for statements
-     * inside the transaction that it is in; to be given back by db_disconnect(), which leaves
-     * connection and transaction as they are. It is not begun, committed or kept. PAWL_MISUSE: it
-     * is in no transaction that could go on; PAWL_INVALID: its database has no tables of pawl's. */
+    /* Wrap a connection of the application (`native`, as db_driver.native returns it), so that pawl
+     * can execute statements inside the application's open transaction. *out must not be begun or
+     * committed. db_disconnect() gives it back, and leaves connection and transaction as they are.
+     * PAWL_MISUSE: the connection is in no transaction that can go on; PAWL_INVALID: its database
+     * has no tables of pawl's. */
     pawl_code (*borrow)(db *d, void *native, db_conn **out, error *err);
 
     /* In a transaction: lend the native connection to code of the application (a guest), with the
-     * settings that such code expects, and take it back. PAWL_OK: the transaction is the one that
-     * was lent. PAWL_MISUSE: it was ended, or something was left open or failed in it, and it can
-     * only be rolled back. Other codes: the database has ended it, or is gone. */
+     * settings that such code expects, and take it back. take_back() returns PAWL_OK if the
+     * transaction is the one that was lent; PAWL_MISUSE if the guest has ended it, or has left a
+     * statement open or a failure in it, so that it can only be rolled back; other codes if the
+     * database has ended the transaction, or is gone. */
     pawl_code (*lend)(db_conn *c, void **native, error *err);
     pawl_code (*take_back)(db_conn *c, error *err);
 } db_guests;
@@ -149,12 +155,12 @@ typedef struct db_driver {
     pawl_code (*connect)(db *d, db_role role, db_conn **out, error *err);
     void (*disconnect)(db_conn *c);
 
-    /* A writer's transaction sees no other writer until its end; a reader's sees one state of the
-     * database. PAWL_BUSY: another connection writes; PAWL_UNREACHABLE: no server; nothing has
-     * happened, begin() may be called again. If the connection is a node's (db_conn.node), its row
-     * is locked first; PAWL_FENCED: that row is closed. On a committer's connection the driver
-     * checks first that its last transaction is still in the database; PAWL_REWOUND: it is gone
-     * (world.h). */
+    /* Begin a transaction. During a writer's no other connection writes; a reader's sees one state
+     * of the database. PAWL_BUSY (another connection writes) and PAWL_UNREACHABLE (no server):
+     * nothing has happened, and begin() may be called again. If the connection is a node's
+     * (db_conn.node), the row of the node is locked first; PAWL_FENCED: that row is closed. On a
+     * committer's connection the driver first checks that the last transaction of this connection
+     * is still in the database; PAWL_REWOUND: it is gone (world.h). */
     pawl_code (*begin)(db_conn *c, error *err);
 
     /* PAWL_OK: durable. PAWL_BUSY: still in the transaction, commit() may be called again.
@@ -163,7 +169,8 @@ typedef struct db_driver {
     pawl_code (*commit)(db_conn *c, error *err);
     void (*rollback)(db_conn *c);
 
-    /* 0 when the database has ended the transaction by itself, as SQLite does on some errors. */
+    /* Returns 0 when the database has ended the transaction by itself, as SQLite does on some
+     * errors. */
     int (*in_transaction)(db_conn *c);
 
     /* Find out what became of the connection's undecided commit, if it can be known yet. */
@@ -185,14 +192,14 @@ typedef struct db_driver {
      * (SQLite: restart the log when it has passed its bound). */
     void (*between)(db_conn *c);
 
-    /* Apply units as batch_apply() does (batch.h), in the way that is quick on this database. */
+    /* Apply units as batch_apply() does (batch.h), in the quickest way for this database. */
     struct batch_result (*apply)(db_conn *c, struct unit **units, size_t count, uint64_t *passes,
                                  error *err);
 
     /* The database's time, in ms since 1970 UTC, outside a transaction. */
     pawl_code (*now_ms)(db_conn *c, int64_t *out, error *err);
 
-    /* The same in microseconds, for db_clock.h. NULL: the database's time is the host's. */
+    /* The database's time in us, for db_clock.h. NULL: the database's time is the host's. */
     pawl_code (*now_us)(db_conn *c, int64_t *out, error *err);
 
     /* End the server sessions of a silent node that hold its rows locked: a node that was stopped
@@ -206,8 +213,8 @@ typedef struct db_driver {
     struct liveness_file *(*nodes)(db *d);
 
     /* On a reader's connection that is not in use: check that the last commit of this engine is
-     * still in the database. PAWL_REWOUND: it is not. NULL: every heartbeat is a transaction that
-     * checks it. */
+     * still in the database. PAWL_REWOUND: it is not. NULL: not needed, since every heartbeat of a
+     * node is a transaction, whose begin() checks it. */
     pawl_code (*prove)(db_conn *c, error *err);
 
     void *(*native)(db_conn *c); /* sqlite3 *, PGconn * */
@@ -217,12 +224,12 @@ typedef struct db_driver {
 struct db {
     const db_driver *driver;
     db_options options; /* with its defaults filled in; url is not kept, it may hold secrets */
-    db_world *world;    /* the driver's */
+    db_world *world;    /* owned by the driver */
 };
 
-/* A row of {journal}. */
+/* Which row of {journal} was appended, as a proof that its transaction is in the database. */
 typedef struct db_append {
-    int64_t run; /* 0: none */
+    int64_t run; /* 0: there is no such row */
     int64_t generation;
     int64_t seq;
     int64_t at_ms;
@@ -233,10 +240,10 @@ struct db_conn {
     db *db;
     db_role role;
     map statements; /* address of a db_sql -> db_stmt */
-    int64_t node;   /* the node that commits through it, and which of its rows; 0: none */
-    int64_t slot;
-    int64_t token;      /* the random bits of that row: a node of the same number is not this one */
-    db_append appended; /* of the transaction: if it has done nothing but append, its last row */
+    int64_t node;   /* the node that commits through this connection; 0: none */
+    int64_t slot;   /* which of the node's rows of {nodes} is locked by its transactions */
+    int64_t token;  /* the random bits of that row: after a rewind another node has this number */
+    db_append appended; /* the last row of a transaction that has done nothing but append */
 };
 
 struct db_stmt {
@@ -253,7 +260,8 @@ void db_close(db *d);
 pawl_code db_connect(db *d, db_role role, db_conn **out, error *err);
 void db_disconnect(db_conn *c); /* NULL is allowed */
 
-/* The byte locks beside the database (liveness_file.h), owned by the database; NULL: none. */
+/* Returns the byte locks beside the database (liveness_file.h), owned by the database; NULL: there
+ * are none. */
 static inline struct liveness_file *db_nodes(db *d)
 {
     return d->driver->nodes ? d->driver->nodes(d) : NULL;
@@ -274,7 +282,8 @@ static inline void db_rollback(db_conn *c)
     c->driver->rollback(c);
 }
 
-/* The connection's prepared statement for this SQL: made at its first use, kept after. */
+/* Set *out to the connection's prepared statement for this SQL, which is prepared at its first use
+ * and belongs to the connection. */
 pawl_code db_prepare(db_conn *c, const db_sql *sql, db_stmt **out, error *err);
 
 /* Bind all parameters of a prepared statement, in order. */
@@ -297,19 +306,22 @@ static inline void db_reset(db_stmt *s)
     s->conn->driver->reset(s);
 }
 
-/* Lock the row of the connection's node for the rest of the transaction, if it has one.
+/* Lock the row of the connection's node, if it has a node, for the rest of the transaction.
  * PAWL_FENCED: the row is closed, and the node may not write any more. */
 pawl_code db_lock_node(db_conn *c, error *err);
-pawl_code db_fenced(const db_conn *c, error *err); /* the error for that */
+
+/* Set the error PAWL_FENCED for the connection's node, and return that code. */
+pawl_code db_fenced(const db_conn *c, error *err);
 
 /* Run a statement that gives no rows, or whose rows do not matter. */
 pawl_code db_run(db_conn *c, const db_sql *sql, const db_value *values, int count, error *err);
 
-/* Run a statement and give column 0 of its first row as a number; *found 0: there was none. */
+/* Run a statement and set *out to column 0 of its first row, as a number. *found 0: there was no
+ * row, and *out is as before. */
 pawl_code db_number(db_conn *c, const db_sql *sql, const db_value *values, int count, int64_t *out,
                     int *found, error *err);
 
-/* SQL with its braces expanded for this driver. */
+/* Append the SQL to `out`, with its names in braces expanded for this driver. */
 pawl_code db_expand(const db_driver *driver, const char *text, buf *out, error *err);
 
 static inline db_value db_int(int64_t i)
@@ -332,7 +344,7 @@ static inline db_value db_null(void)
     return (db_value){DB_NULL, 0, 0, {NULL, 0}};
 }
 
-/* The value that a unit's earlier statement gave: statement number and column, both from 0. */
+/* A value that an earlier statement of the unit returns: number of statement and column, from 0. */
 static inline db_value db_from(int statement, int column)
 {
     return (db_value){DB_FROM, statement, column, {NULL, 0}};

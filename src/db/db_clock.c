@@ -1,20 +1,20 @@
-/* Which measurement to believe.
+/* Clock synchronisation with the server: which measurement to believe.
  *
  * The server read its clock at some moment between question and answer; the middle of the two is
- * wrong by half of the round trip at most. A question that took a second says little, and must not
- * replace an answer that came in a millisecond. But that one ages: both clocks may be slewed by
- * 500 millionths, in opposite directions, so it gets worse by a thousandth of the time since.
- * Hence: the newest measurement wins unless it is worse than the old one has become by now.
+ * wrong by half of the round trip at most. So an answer that took a second says little, and must
+ * not replace an answer that came in a millisecond. But the error of an old answer grows: both
+ * clocks may be slewed by 500 millionths, in opposite directions, which is a thousandth of the time
+ * since. Hence: the new measurement wins unless its error is larger than that of the old one now.
  *
  * A measurement that wins moves the offset no further than it must: to the nearest value that it
- * allows. Otherwise each heartbeat would move the offset by the chance of its round trip, and a
- * move forward makes whatever is due come early. So, as long as no clock is set or slewed, the
- * offset is never moved beyond the true one, which is ahead by the error at most; and a due time to
+ * allows. Otherwise each heartbeat would move the offset by the chance of its round trip, and each
+ * move forward makes due times come early. So, as long as no clock is set or slewed, the offset is
+ * never moved forward beyond the true one, which is ahead by the error at most; and a due time to
  * which that error was added (db_clock_up_ms) does not come early in this process.
  *
- * With one exception. If the two contradict each other, further apart than both may be wrong, then
- * the old one is not just inexact: the server's clock was set, another server has taken over, or
- * this host was suspended, which stops its monotonic clock. Then the newest wins at any rate. */
+ * There is one exception: the old and the new offset are further apart than both errors together.
+ * Then the old offset is not just inexact: the server's clock was set, another server has taken
+ * over, or this host was suspended, which stops its monotonic clock. So the new one always wins. */
 #include "db/db_clock.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -61,7 +61,8 @@ static int is_better(const db_clock *c, const reading *r)
     return r->error_ns <= old || distance(r->offset_ns, c->offset_ns) > r->error_ns + old;
 }
 
-static reading read_off(int64_t before_ns, int64_t after_ns, int64_t answer_us)
+/* The reading for an answer that came between these two times of the monotonic clock. */
+static reading make_reading(int64_t before_ns, int64_t after_ns, int64_t answer_us)
 {
     int64_t half = (after_ns - before_ns) / 2;
     return (reading){
@@ -71,19 +72,19 @@ static reading read_off(int64_t before_ns, int64_t after_ns, int64_t answer_us)
     };
 }
 
-/* Of the offsets that the reading allows, the one that is nearest to the old one. */
-static int64_t nearest(int64_t old_ns, const reading *r)
+/* Returns the offset that is nearest to the old one among those that the reading allows. */
+static int64_t nearest_offset(int64_t old_ns, const reading *r)
 {
     int64_t low = r->offset_ns - r->error_ns, high = r->offset_ns + r->error_ns;
     return old_ns < low ? low : old_ns > high ? high : old_ns;
 }
 
-static void follow(db_clock *c, const reading *r)
+static void adopt_reading(db_clock *c, const reading *r)
 {
     int64_t old = c->measured ? old_error(c, r->at_ns) : 0, to = r->offset_ns;
     /* RULE C2-the-offset-moves-no-further-than-it-must */
     if (c->measured && distance(r->offset_ns, c->offset_ns) <= r->error_ns + old)
-        to = nearest(c->offset_ns, r);
+        to = nearest_offset(c->offset_ns, r);
     c->error_ns = r->error_ns + distance(to, r->offset_ns);
     c->at_ns = r->at_ns;
     c->offset_ns = to;
@@ -102,10 +103,10 @@ pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err)
         return rc;
     if (answer_us < 0 || answer_us > END_US)
         return error_set(err, PAWL_STORAGE, "the server's clock is out of all bounds");
-    reading r = read_off(before, after, answer_us);
+    reading r = make_reading(before, after, answer_us);
     pthread_mutex_lock(&c->lock);
     if (is_better(c, &r))
-        follow(c, &r);
+        adopt_reading(c, &r);
     pthread_mutex_unlock(&c->lock);
     return PAWL_OK;
 }

@@ -16,32 +16,33 @@
 typedef struct db_clock {
     clock_source *host;
     int is_hosts;           /* the database's time is the host's: nothing to measure */
-    pthread_mutex_t lock;   /* guards the measurement, not its result */
+    pthread_mutex_t lock;   /* one measurement at a time; its result is read without the lock */
     atomic_llong offset_ns; /* database's time minus the monotonic clock */
     atomic_int measured;    /* 0: there is no offset yet */
     atomic_llong error_ns;  /* how wrong the offset was at most when it was measured */
-    int64_t at_ns; /* when it was measured, by the monotonic clock; the error grows from there */
+    int64_t at_ns; /* when the offset was measured (mono_ns); its error grows from then on */
 } db_clock;
 
 void db_clock_init(db_clock *c, const db *d);
 void db_clock_free(db_clock *c);
 
-/* Ask the database, on a connection that is not in a transaction. On an error the clock goes on as
- * before. Any thread; each with a connection of its own. */
+/* Ask the database for its time, on a connection that is not in a transaction, and correct the
+ * offset. On an error the offset stays as it is. Any thread may call this, each with a connection
+ * of its own. */
 pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err);
 
-/* Milliseconds since 1970 UTC, as the database has it. Any thread, never blocks. Before the first
- * measurement it is the host's opinion, which is good for a log line only. It may go back by as
- * much as a measurement was wrong, and with a server whose clock is set back. */
+/* Returns the database's time, in milliseconds since 1970 UTC. Any thread, never blocks. Before the
+ * first measurement it is the host's time, which is good for a log line only. The time may go back
+ * by as much as a measurement was wrong, and with a server whose clock is set back. */
 int64_t db_clock_now_ms(db_clock *c);
 
-/* The latest that the database's time may be now: with the error of the offset, and rounded up.
- * What is to happen after a duration is written as due at this time plus the duration; it is due
- * when db_clock_now_ms() has come there. On a clock that has whole milliseconds and answers at once
- * both are the same. */
+/* Returns the latest that the database's time may be now: the error of the offset is added, and the
+ * sum is rounded up. A due time is written as this time plus the duration, and compared with
+ * db_clock_now_ms(), so that it never comes early. With a clock that has whole milliseconds and
+ * answers at once both functions return the same. */
 int64_t db_clock_up_ms(db_clock *c);
 
-/* 1: it can be relied on. */
+/* Returns 1 if the time can be relied on: it is the host's, or was measured. */
 int db_clock_is_known(const db_clock *c);
 
 #endif

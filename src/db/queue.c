@@ -1,5 +1,5 @@
-/* A linked list with a count per class. Units are linked through themselves, so that queueing
- * allocates nothing and cannot fail. */
+/* A linked list (FIFO) with counts of units and bytes per class. The link is a field of the unit,
+ * so that queueing allocates nothing and cannot fail. */
 #include "db/queue.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ void queue_append(queue *q, unit *u)
 
 void queue_add(queue *q, unit *u)
 {
-    assert(!u->commit.counted); /* a unit is handed in once before each of its answers */
+    assert(!u->commit.counted); /* a unit is not added again before its final answer */
     u->commit.counted = 1;
     /* RULE C5-runs-have-a-share-of-their-own */
     q->shares[u->class].units++;

@@ -1,5 +1,5 @@
-/* Opening a file beside the database, with the care that sidecar.h describes: looked at before it
- * is opened, made with the database's own mode, and no link followed. */
+/* Opens a file beside the database in the way that sidecar.h describes: its kind is checked before
+ * it is opened, a new file gets the database's mode and owner, and no link is followed. */
 #include "db/sidecar.h"
 
 #include <errno.h>
@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Looked at before it is opened, since even closing the database by another name does harm. */
+/* 1: there is no such file, or it is an ordinary file and not the database. 0: errno says why it
+ * cannot be used. This is checked before the file is opened: if it is the database, even closing it
+ * again drops SQLite's locks. */
 static int is_a_file_of_its_own(const char *path, const char *db_path)
 {
     struct stat st, db;

@@ -1,9 +1,10 @@
-/* What a guest of a SQLite transaction may have done to it, found out afterwards.
+/* Lends SQLite's handle to a guest (code of the application), and checks afterwards what the guest
+ * has done to the transaction.
  *
- * It may have ended the transaction, and begun another one; it may have left a statement open,
- * which would keep a snapshot behind the end of the transaction and the log from beginning anew;
- * and SQLite itself may have ended the transaction, because the disk is full. The last one is not
- * the guest's fault. */
+ * The guest may have ended the transaction, and begun another one. It may have left a statement
+ * open: that would keep its snapshot after the end of the transaction, and the log could not begin
+ * anew. Or SQLite itself has ended the transaction, because the disk is full, say: that is not the
+ * guest's fault. */
 #include "db/sqlite_guest.h"
 
 #include <sqlite3.h>
@@ -15,7 +16,8 @@ static const db_sql LEND = {"SAVEPOINT pawl_guest", ""};
 /* RULE A8-another-transaction-is-not-the-one-that-was-lent */
 static const db_sql TAKE_BACK = {"RELEASE pawl_guest", ""};
 
-/* The savepoint identifies the transaction: another one that a guest has begun does not have it. */
+/* The savepoint identifies the transaction: one that the guest has begun instead does not have
+ * it. */
 pawl_code sqlite_lend(db_conn *c, void **native, error *err)
 {
     *native = c->driver->native(c);

@@ -1,15 +1,16 @@
 /* How a file is read without changing it, and without making a file beside it. There are three
  * cases:
  *
- *   1. The write-ahead log (-wal) and its index (-shm) are there, as while any process has the
- *      database open and after pawl has closed it, or the database has no log at all, since it is
- *      in another journal mode: SQLite opens it read-only.
- *   2. One of them is missing (a connection would make it), or this user cannot use them, and the
- *      log has nothing in it: all there is to read is in the database file. Then SQLite opens it as
- *      immutable, without locks. This is right only while no process writes, so the locks of the
- *      nodes are checked first, and before each transaction whether the files are as they were.
- *   3. There is something in the log, which only its index makes readable, and the index is missing
- *      or cannot be used: refused, with the name of the missing file. */
+ *   1. The write-ahead log (-wal) and its index (-shm) exist, as they do while any process has the
+ *      database open and after pawl has closed it; or the database has no log at all, since it is
+ *      in another journal mode. SQLite opens it read-only.
+ *   2. One of the two files is missing (a connection would make it), or this user cannot use them,
+ *      and the log is missing or empty: everything is in the database file. SQLite opens it as
+ *      immutable, without locks. This is right only while no process writes: so the locks of the
+ *      nodes are checked first, and before each transaction it is checked that the files have not
+ *      changed.
+ *   3. The log is not empty, and its index, without which it cannot be read, is missing or cannot
+ *      be used. The file is refused, with the name of the missing one. */
 #define _GNU_SOURCE
 #include "db/sqlite_look.h"
 
@@ -24,8 +25,9 @@
 
 /* ---- Connections ---- */
 
-/* SQLite takes "immutable" from an address only: file:/path?immutable=1, with what means something
- * in an address written as %41. */
+/* Write the file's address as a URI, since SQLite takes "immutable" from a URI only:
+ * file:/path?immutable=1. The characters ? # % of the path, which have a meaning in a URI, are
+ * written as %3F %23 %25. */
 static pawl_code write_address(buf *out, const char *real, int immutable, error *err)
 {
     buf_text(out, "file:");
@@ -118,7 +120,8 @@ static pawl_code check_file(const char *path, char **real, error *err)
     return PAWL_OK;
 }
 
-/* The first page is read here: SQLite opens its other files only when it needs them. */
+/* Can the file be read? A query on a connection of its own finds out: SQLite opens its other files
+ * only when they are needed. */
 static pawl_code try_reading(const char *real, int immutable, const db_options *options, error *err)
 {
     sqlite3 *native;
@@ -145,9 +148,9 @@ static int64_t size_beside(const char *real, const char *end)
     return size;
 }
 
-/* A database in the mode of a write-ahead log has a 2 at byte 19 of its header. SQLite reads the
- * byte here: a descriptor of this library's own would, when it is closed, drop SQLite's locks of
- * the whole process. What cannot be read counts as no log, and is judged by the ordinary way. */
+/* Is the database in WAL mode, in which byte 19 of its header is 2? SQLite reads the byte here: if
+ * this library opened the file itself, closing it would drop SQLite's locks of the whole process. 0
+ * also if the byte cannot be read: then opening the file in the ordinary way gives the error. */
 static int has_log_mode(const char *real, const db_options *options)
 {
     enum { READ_VERSION = 19, LOG_MODE = 2 };
@@ -200,8 +203,8 @@ static int64_t stamp_of(const char *real)
     return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 }
 
-/* SQLite cannot use its files beside the database, or would have to make them. If all there is to
- * read is in the database itself, and no node is alive to change it, they are not needed. */
+/* Cases 2 and 3: SQLite cannot use the -wal and -shm files, or would have to make them. If the log
+ * is empty, and no node is alive that could write to it, they are not needed. */
 static pawl_code read_immutable(const char *real, const db_options *options, sqlite_look *look,
                                 error *err)
 {

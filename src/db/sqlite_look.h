@@ -10,24 +10,27 @@
 
 #include "db/db.h"
 
-/* How the file is read. Immutable: SQLite does without its locks and its files beside the database,
- * which is right only because nothing is in the log and no node is alive. */
+/* How the file is read. `immutable`: SQLite uses neither locks nor the files beside the database,
+ * which is right only because the log is empty and no node is alive. */
 typedef struct sqlite_look {
     int immutable;
-    int64_t stamp; /* when the database was last written before it was opened so */
+    int64_t stamp; /* if immutable: when the file was last changed, in ns since 1970 */
 } sqlite_look;
 
-/* Can the file be read, and how? *real is its absolute name, links resolved, to be freed. */
+/* Find out whether the file can be read, and how: fills in *look. *real is the absolute name of the
+ * file, links resolved, which the caller frees, also after an error; NULL: there is no such
+ * file. */
 pawl_code sqlite_look_check(const char *path, const db_options *options, char **real,
                             sqlite_look *look, error *err);
 
-/* One read-only connection, prepared by the application. No setting is changed or demanded.
- * PAWL_READONLY for any other role than that of a reader. */
+/* Open a read-only connection, and have the application's on_connect prepare it. No PRAGMA is set
+ * or demanded. PAWL_READONLY for any other role than that of a reader. */
 pawl_code sqlite_look_connect(const char *real, const sqlite_look *look, db_role role,
                               const db_options *options, sqlite3 **out, error *err);
 
-/* Before each transaction of an immutable connection: is nothing in the log, and was the file not
- * written? PAWL_BUSY: a writer has come since, and what is read without locks may be torn. */
+/* To be called before each transaction: if the file is read as immutable, checks that the log is
+ * still empty and the database unchanged. PAWL_BUSY: another program has begun to write, and what
+ * is read without locks may be torn. */
 pawl_code sqlite_look_again(const char *real, const sqlite_look *look, error *err);
 
 #endif

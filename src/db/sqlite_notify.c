@@ -1,9 +1,9 @@
 /* Notification by inotify. One byte serves all processes. Its value and its place never change:
  * inotify reports that the file was written, not what, and so the file never grows.
  *
- * A process hears its own writes as well. The system merges two events that were not read yet, so
- * that discounting one's own would at times drop another's; polling the database once too often
- * does no harm.
+ * A process hears its own writes as well. If it tried to discount them it would at times miss the
+ * write of another process, since the system merges two events that were not read yet. Polling the
+ * database once too often does no harm.
  *
  * A child made by fork() shares the watch with its parent, which would miss the events that the
  * child has read: so the child reads nothing. */
@@ -25,7 +25,7 @@ enum { PATH_BYTES = 4096 };
 
 struct sqlite_notify {
     int fd;
-    int watch; /* -1: does not listen */
+    int watch; /* -1: the file is not watched */
     pid_t pid;
     char path[PATH_BYTES];
 };
@@ -79,7 +79,7 @@ void sqlite_notify_close(sqlite_notify *w)
 
 /* ---- Hearing ---- */
 
-/* Is the file under this name still the one that is open here? */
+/* 1: the file that is open here still has its name. */
 static int is_still_there(const sqlite_notify *w)
 {
     struct stat here, there;
@@ -89,7 +89,7 @@ static int is_still_there(const sqlite_notify *w)
 
 static int watch_file(const sqlite_notify *w)
 {
-    /* IN_ATTRIB comes when the last name goes while the file is open. */
+    /* IN_ATTRIB reports that the file was deleted: its link count changes while it is open here. */
     const uint32_t what = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW;
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch >= 0 && inotify_add_watch(watch, w->path, what) < 0) {
@@ -99,7 +99,8 @@ static int watch_file(const sqlite_notify *w)
     return watch;
 }
 
-/* A user has a limited number of inotify watches; without one the notifier's users still poll. */
+/* A user has a limited number of inotify watches. Without a watch *fd is -1, and the database is
+ * only polled. */
 pawl_code sqlite_notify_listen(sqlite_notify *w, int *fd, error *err)
 {
     if (w->watch < 0)
@@ -112,7 +113,7 @@ pawl_code sqlite_notify_listen(sqlite_notify *w, int *fd, error *err)
     return PAWL_BUSY;
 }
 
-/* What the events in these bytes say, together. */
+/* The masks of all inotify events in the buffer, combined. */
 static uint32_t masks_of(const char *events, size_t size)
 {
     uint32_t masks = 0;

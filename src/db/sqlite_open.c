@@ -1,6 +1,6 @@
-/* Opening a SQLite file. Order matters: the path and its file system first, then the file's own
- * claims (is it a database, can it be written, is it in WAL mode), then our settings, then what
- * the settings have become. A setting that is not read back is a wish. */
+/* Opening a SQLite file. Order matters: the path and its file system first, then the file itself
+ * (is it a database, can it be written, is it in WAL mode), then pawl's settings. These are read
+ * back at the end, since a setting may have had no effect. */
 #define _GNU_SOURCE
 #include "db/sqlite_open.h"
 
@@ -15,7 +15,7 @@
 
 #include "db/db_sqlite.h"
 
-enum { SLICE_MS = 20 }; /* between two attempts to open a locked file */
+enum { SLICE_MS = 20 }; /* ms between two attempts to open a locked file */
 
 /* ---- The path ---- */
 
@@ -33,7 +33,8 @@ static int64_t system_fs_magic(const char *path)
     return statfs(path, &fs) == 0 ? (int64_t)(uint32_t)fs.f_type : 0;
 }
 
-/* The file systems on which byte locks and shared memory do not reach the other machine. */
+/* The name of a network file system, on which byte locks and shared memory do not reach the other
+ * machines; NULL: the file system is none of these. */
 static const char *network_name(int64_t magic)
 {
     static const struct {
@@ -105,8 +106,8 @@ static pawl_code check_file(const char *path, error *err)
     return PAWL_OK;
 }
 
-/* The folder that counts is the one where the file really is: that is where SQLite and we put ours
- * beside it. A link that leads nowhere has none. */
+/* The folder that is checked is that of the file itself, where links are resolved: SQLite and pawl
+ * put their files beside it there. A link that leads nowhere has no such folder, and is refused. */
 pawl_code sqlite_check_path(const char *path, const db_options *options, error *err)
 {
     struct stat st;
@@ -125,14 +126,14 @@ pawl_code sqlite_check_path(const char *path, const db_options *options, error *
 
 /* ---- Settings ---- */
 
-static pawl_code set(sqlite3 *native, const char *pragma, error *err)
+static pawl_code set_pragma(sqlite3 *native, const char *pragma, error *err)
 {
     int rc = sqlite3_exec(native, pragma, NULL, NULL, NULL);
     return rc == SQLITE_OK ? PAWL_OK : db_sqlite_error(native, rc, "set up", err);
 }
 
-/* The first column of the only row, as text, into `out`. The statement is run to its end: what it
- * changes (the journal mode) is committed only there. */
+/* Write the first column of the only row, as text, into `out`. The statement is run to its end:
+ * what it changes (the journal mode) is committed only there. */
 static pawl_code query_text(sqlite3 *native, const char *sql, char *out, size_t room, error *err)
 {
     sqlite3_stmt *s = NULL;
@@ -150,8 +151,9 @@ static pawl_code query_text(sqlite3 *native, const char *sql, char *out, size_t 
     return code;
 }
 
-/* Guarantee 8: what we acknowledge is synced. Read back, because an application's hook, a
- * compile-time default or another program may have changed it. */
+/* Guarantee 8: what is acknowledged is synced. The settings that this rests on are read back,
+ * because an application's hook, a compile-time default or another program may have changed
+ * them. */
 static pawl_code read_back(sqlite3 *native, const char *path, int relaxed, error *err)
 {
     char mode[16], level[16];
@@ -174,9 +176,9 @@ static pawl_code set_up(sqlite3 *native, const char *path, int relaxed, const db
     sqlite3_busy_timeout(native, (int)options->busy_ms);
     /* RULE 8-durable-means-synced */
     pawl_code rc =
-        set(native, relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
-    if (rc == PAWL_OK) /* wal.c checkpoints instead */
-        rc = set(native, "PRAGMA wal_autocheckpoint=0", err);
+        set_pragma(native, relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
+    if (rc == PAWL_OK) /* wal.c makes the checkpoints instead */
+        rc = set_pragma(native, "PRAGMA wal_autocheckpoint=0", err);
     if (rc == PAWL_OK)
         rc = read_back(native, path, relaxed, err); /* RULE 8-settings-are-read-back */
     return rc;
@@ -200,7 +202,7 @@ static pawl_code call_hook(sqlite3 *native, const db_options *options, error *er
 
 static pawl_code open_plain(const char *path, const db_options *options, sqlite3 **out, error *err)
 {
-    /* A file's handle has one thread at a time; the one in memory is shared by all. */
+    /* The handle of a file is used by one thread at a time, that of a database in memory by all. */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     flags |= path ? SQLITE_OPEN_NOMUTEX : SQLITE_OPEN_FULLMUTEX;
     int persist = 1;
@@ -262,9 +264,9 @@ static pawl_code refuse_encoding(const char *path, const char *encoding, error *
     return PAWL_UNSUPPORTED;
 }
 
-/* The file's first page is read here, so that "not a database" is found before anything else. A
- * file without pages has no content to protect, and may be switched: it is new, or left by a
- * process that died making it. */
+/* The first query reads the file's first page, so that "not a database" is found before anything
+ * else. A file without pages is new, or left by a process that died making it: it has no content to
+ * protect, and may be switched. */
 static pawl_code ensure_wal(sqlite3 *native, const char *path, int may_switch, error *err)
 {
     char mode[16], pages[24], encoding[16];
@@ -292,8 +294,8 @@ pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *
     pawl_code rc = open_plain(path, options, &native, err);
     if (rc != PAWL_OK)
         return rc;
-    /* Two processes that make the same new file may meet here. SQLite then answers BUSY, at
-     * times without having waited at all; so it is tried again until busy_ms is over. */
+    /* Two processes that make the same new file may meet here. SQLite then answers BUSY, at times
+     * without having waited at all; so the attempt is repeated until busy_ms is over. */
     sqlite3_busy_timeout(native, SLICE_MS);
     for (int64_t left = options->busy_ms; left > 0; left -= SLICE_MS) {
         rc = ensure_wal(native, path, options->switch_to_wal, err);
@@ -312,8 +314,9 @@ pawl_code sqlite_ensure_wal(const char *path, const db_options *options, error *
     return rc;
 }
 
-/* SQLite in a child of fork() still believes in the locks of its parent, which the child does not
- * have: a database that was open then can never be used safely there, not even opened anew. */
+/* SQLite in a child of fork() still counts on the locks of the parent, which the child does not
+ * have. So a database that was open at the fork can never be used safely in the child, not even
+ * when it is opened anew. */
 pawl_code sqlite_refuse_child(const char *path, error *err)
 {
     error_set(err, PAWL_MISUSE, "the database was open when this process was forked");
@@ -322,7 +325,8 @@ pawl_code sqlite_refuse_child(const char *path, error *err)
     return PAWL_MISUSE;
 }
 
-/* A log that a long reader has made grow shrinks back when it begins anew. */
+/* A long reader makes the log grow, since it cannot begin anew meanwhile; with the limit the file
+ * shrinks back when it does. */
 void sqlite_limit_log(sqlite3 *handle, int64_t wal_bytes)
 {
     char sql[64];

@@ -1,5 +1,5 @@
-/* Taking a statement apart at its RETURNING: the first part changes the row, the second one reads
- * it. Which statements allow that is said by their db_sql (a first letter k in `binds`). */
+/* Splits a statement at its RETURNING: the first part changes the row, the second one reads it. The
+ * db_sql of a statement says whether it can be split, by a first letter k in `binds`. */
 #include "db/sqlite_returning.h"
 
 #include <assert.h>
@@ -9,8 +9,9 @@
 
 static const char RETURNING[] = " RETURNING ";
 
-/* What is returned must not depend on a parameter: the second statement has the first one only. */
-static int take_apart(const char *text, buf *first, buf *again)
+/* Write the two parts. The columns that are returned must not depend on a parameter: the second
+ * part has no parameter but $1. 0: memory is out. */
+static int split_statement(const char *text, buf *first, buf *again)
 {
     const char *behind = strstr(text, RETURNING);
     assert(behind && !strchr(behind, '$') && strstr(text, "$1"));
@@ -32,7 +33,7 @@ int sqlite_returning_prepare(sqlite3 *file, const char *text, int is_keyed, sqli
     buf changes, reads;
     buf_init(&changes, strlen(text) + 1);
     buf_init(&reads, strlen(text) + 64);
-    int apart = is_keyed && take_apart(text, &changes, &reads);
+    int apart = is_keyed && split_statement(text, &changes, &reads);
     int rc = prepare(file, apart ? buf_str(&changes) : text, first);
     if (rc == SQLITE_OK && apart)
         rc = prepare(file, buf_str(&reads), again);

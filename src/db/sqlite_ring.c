@@ -1,12 +1,15 @@
-/* Which numbers and rows prove that the file was not rewound. The number is acknowledged a moment
- * after SQLite has let the next writer in, and that may be another connection of the same engine:
- * so a number between the acknowledged one and the one that was sent last is as good. That is also
- * where the number is after a commit without an answer.
+/* Which numbers and rows prove that the file was not rewound.
  *
- * A journal row that is missing means that the database went back, unless its run was deleted. Then
- * the number decides, and it is conclusive: an engine that appends to a run has started or claimed
- * it before, by a transaction that is not all appends. Where the run is missing because of a
- * rewind, that transaction is missing too, and so is its number. */
+ * The number must be at least the one that was acknowledged last, and at most the one that was sent
+ * last. In between it is as good: SQLite lets the next writer in, perhaps another connection of the
+ * same engine, a moment before the commit is acknowledged here; and a commit whose answer was lost
+ * may have happened.
+ *
+ * If the journal row that was appended last is missing, the database went back, unless the row's
+ * run was deleted. Where the run is missing too the number decides, and it is conclusive: an engine
+ * that appends to a run has started or claimed it before, by a transaction that raised the number.
+ * If the run is missing because of a rewind, that transaction is missing too, and so is its
+ * number. */
 #include "db/sqlite_ring.h"
 
 #include "db/sqlite_value.h"
@@ -49,7 +52,8 @@ static sqlite_ring snapshot(sqlite_ring *r)
     return now;
 }
 
-/* Forget the row: it was lost in a rewind, or has expired. The engine begins a new one. */
+/* Forget the row in {commits}: it was lost in a rewind, has expired or was deleted. The engine
+ * begins a new one when it next raises the number. */
 static void forget_row(sqlite_ring *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -65,7 +69,7 @@ static int64_t now_ms(const db_conn *c)
     return clock->now_ms(clock);
 }
 
-/* Another engine may have swept the row away. */
+/* 1: the row was not written for so long that another engine may have deleted it. */
 static int is_expired(const sqlite_ring *then, const db_conn *c)
 {
     return now_ms(c) - then->at_ms > FORGOTTEN_DAYS / 2 * DAY_MS;
@@ -87,7 +91,8 @@ static pawl_code compare_number(sqlite_ring *r, const sqlite_ring *then, db_conn
     return world_gone_back(c->db, err);
 }
 
-/* *known: the row has decided it; 0: its run is gone, and the number has to decide. */
+/* Compare the journal row that was appended last. *known: 1, the row has decided; 0, its run is
+ * gone too, and the number has to decide. */
 static pawl_code compare_row(const db_append *row, db_conn *c, int *known, error *err)
 {
     int64_t at = 0;
@@ -130,7 +135,8 @@ pawl_code sqlite_ring_check(sqlite_ring *r, db_conn *c, sqlite_mark *m, error *e
     return then.acked ? compare(r, &then, c, err) : PAWL_OK;
 }
 
-/* Everything that was acknowledged before the reading transaction begins must be visible in it. */
+/* The state is copied before the reading transaction begins: so everything that was acknowledged
+ * until then must be visible in it. */
 pawl_code sqlite_ring_prove(sqlite_ring *r, db_conn *c, error *err)
 {
     sqlite_ring then = snapshot(r);
@@ -193,7 +199,7 @@ pawl_code sqlite_ring_mark(sqlite_ring *r, db_conn *c, sqlite_mark *m, error *er
 void sqlite_ring_committed(sqlite_ring *r, db_conn *c, const sqlite_mark *m)
 {
     pthread_mutex_lock(&r->lock);
-    if (m->order > r->proven) { /* otherwise a later one was quicker */
+    if (m->order > r->proven) { /* otherwise a later transaction was acknowledged first */
         r->proven = m->order;
         r->row = m->row;
         if (m->number)
@@ -220,5 +226,5 @@ void sqlite_ring_drop(sqlite_ring *r, sqlite3 *native)
     if (sqlite_value_bind(s, 1, &name) == SQLITE_OK)
         (void)sqlite3_step(s);
     sqlite3_finalize(s);
-    forget_row(r); /* the next connection begins a row of its own */
+    forget_row(r); /* a connection that is opened later begins a new row */
 }

@@ -2,13 +2,14 @@
  * (world.h).
  *
  * SQLite's backup API, `.restore` of its shell among others, writes an older state into a file that
- * is in use, as one more transaction. One writes at a time, so one row in {commits} is enough for
- * all connections of an engine: each transaction that writes anything raises its number, and each
- * transaction first compares it with what was acknowledged last. A transaction that writes nothing
- * leaves the row as it is, and costs no sync.
- *
- * A transaction that only appends to journals, as most do, leaves the row alone too, since that
- * would be one more page to be written: the last row that it has appended proves as much. */
+ * is in use, as one more transaction. SQLite has one writer at a time, so one row in {commits} is
+ * enough for all connections of an engine. Each transaction that may write first compares the
+ * database with what was acknowledged last. What it leaves behind depends on what it writes:
+ *   - Nothing: the row stays as it is, which costs no sync.
+ *   - Rows appended to journals and nothing else, as most transactions do: the row stays as it is
+ *     too, since it would be one more page to write. The last journal row that was appended proves
+ *     as much. Only the first commit of an engine writes the row in any case.
+ *   - Anything else: the transaction raises the number in the row. */
 #ifndef DB_SQLITE_RING_H
 #define DB_SQLITE_RING_H
 
@@ -17,41 +18,45 @@
 
 #include "db/world.h"
 
-/* One per engine. */
+/* The state of an engine, shared by its connections. */
 typedef struct sqlite_ring {
     pthread_mutex_t lock;
     int64_t name;   /* the name of the row, random; 0: there is no row yet */
-    int64_t acked;  /* the largest number in the row that SQLite has said is durable */
-    int64_t sent;   /* the largest number that may be in the row: its commit was asked for */
-    int64_t at_ms;  /* when that was */
-    db_append row;  /* acknowledged after that number; none: run 0 */
-    int64_t begun;  /* number of transactions whose commits were asked for */
-    int64_t proven; /* the last of these transactions that was acknowledged */
+    int64_t acked;  /* the largest number whose commit is acknowledged; 0: none */
+    int64_t sent;   /* the largest number that was written, acknowledged or not */
+    int64_t at_ms;  /* when `sent` was written */
+    db_append row;  /* appended by the last acknowledged transaction; run 0: it raised the number */
+    int64_t begun;  /* transactions that were marked so far */
+    int64_t proven; /* `order` of the last one of these that was acknowledged */
 } sqlite_ring;
 
-/* What a transaction proves when it is committed. */
+/* The mark of a transaction: what its commit leaves behind, for later ones to compare. */
 typedef struct sqlite_mark {
-    int64_t order; /* 0: nothing, it has written nothing */
-    int64_t number;
-    db_append row;
-    int64_t history; /* that it has written; 0: none */
+    int64_t order;   /* its number among the marked ones, from 1; 0: not marked, it wrote nothing */
+    int64_t number;  /* to which it raised the row's; 0: not raised */
+    db_append row;   /* the last one that it appended, if it has not raised the number */
+    int64_t history; /* the new history that it wrote after a rewind; 0: none */
 } sqlite_mark;
 
 void sqlite_ring_init(sqlite_ring *r);
 void sqlite_ring_free(sqlite_ring *r);
 
-/* At the beginning of a transaction that may write, whose mark it begins. PAWL_REWOUND: the
- * database went back. */
+/* To be called at the beginning of a transaction that may write: compares the database with what
+ * was acknowledged last, and clears the transaction's mark. The first transaction after a rewind
+ * writes a new history instead (world.h). PAWL_REWOUND: the database went back. */
 pawl_code sqlite_ring_check(sqlite_ring *r, db_conn *c, sqlite_mark *m, error *err);
 
-/* Called before the commit of a transaction that has written anything; and after it. */
+/* sqlite_ring_mark() is called before the commit of a transaction that has written anything: raises
+ * the number if need be, and fills in the mark. sqlite_ring_committed() is called when that commit
+ * is acknowledged. */
 pawl_code sqlite_ring_mark(sqlite_ring *r, db_conn *c, sqlite_mark *m, error *err);
 void sqlite_ring_committed(sqlite_ring *r, db_conn *c, const sqlite_mark *m);
 
-/* At the end of the last connection. What a process that dies leaves behind is swept by others. */
+/* To be called when the last connection that commits is closed: deletes the row. The row of a
+ * process that died is deleted by another engine, 30 days later. */
 void sqlite_ring_drop(sqlite_ring *r, sqlite3 *native);
 
-/* As db_driver.prove says. */
+/* Does what db_driver.prove says (db.h). */
 pawl_code sqlite_ring_prove(sqlite_ring *r, db_conn *c, error *err);
 
 #endif

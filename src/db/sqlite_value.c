@@ -1,9 +1,10 @@
-/* Which function of SQLite's is for which type of value. Bytes are handed over without a copy: they
- * are good until the statement is reset. */
+/* Calls SQLite's function for each type of value. Text and bytes are bound without a copy: they
+ * have to stay where they are until the statement is reset. */
 #include "db/sqlite_value.h"
 
-/* $1 is a named parameter to SQLite, numbered in order of appearance. Found by its name, once, each
- * value gets where it belongs even if $2 stands before $1. */
+/* To SQLite $1 is a name, and parameters are numbered in the order in which they appear. Each
+ * number is looked up by its name, once, so that values are bound rightly even if $2 stands before
+ * $1. */
 int sqlite_value_places(sqlite3_stmt *s, unsigned char *places, int max)
 {
     int count = sqlite3_bind_parameter_count(s);

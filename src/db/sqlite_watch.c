@@ -1,7 +1,7 @@
-/* Checks that the files are still the ones that were opened: by stat(), never by open(), since a
- * close() would drop SQLite's locks of the whole process. Three system calls per transaction. The
- * log and its index are made by SQLite when it needs them, so they are known from their first sight
- * on. */
+/* Checks that a writer's files are still the same: by stat(), never by open(), since a close()
+ * would drop SQLite's locks of the whole process. That is three system calls per transaction.
+ * SQLite makes the log and its index when it needs them, so each file is remembered when it is
+ * first seen. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ void sqlite_watch_init(sqlite_watch *w, const char *path)
         buf_init(&b, strlen(path) + 8);
         buf_text(&b, path);
         buf_text(&b, ENDS[i]);
-        w->path[i] = b.failed ? NULL : b.at; /* without memory one file is not watched */
+        w->path[i] = b.failed ? NULL : b.at; /* memory is out: this file is not checked */
     }
 }
 
@@ -30,7 +30,7 @@ void sqlite_watch_free(sqlite_watch *w)
         free(w->path[i]);
 }
 
-static pawl_code lost(const char *path, error *err)
+static pawl_code refuse_lost_file(const char *path, error *err)
 {
     error_set(err, PAWL_IO, "a file of the database was moved, deleted or replaced");
     error_detail(err, "%s", path);
@@ -52,7 +52,7 @@ pawl_code sqlite_watch_check(sqlite_watch *w, error *err)
         if (w->inode[i] == 0)
             continue;
         if (!there || w->device[i] != (uint64_t)st.st_dev || w->inode[i] != (uint64_t)st.st_ino)
-            return lost(w->path[i], err);
+            return refuse_lost_file(w->path[i], err);
     }
     return PAWL_OK;
 }

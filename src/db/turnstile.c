@@ -1,10 +1,12 @@
 /* Turns by two byte locks, with a time-out.
  *
  * A lock that is waited for in the kernel is handed over fairly, but the wait has no time-out, and
- * a library may not use signals to end it. So the uncontended case tries both locks without
- * waiting. Otherwise a thread of the turnstile waits in the kernel, and the caller waits for that
- * thread for patience_ms. If the locks come later, the thread releases them at once, or keeps them
- * for the caller if it has come back meanwhile. */
+ * a library may not use signals to end it. So:
+ *   1. The caller tries both locks without waiting, which is enough when no other process writes.
+ *   2. If they are taken, a thread of the turnstile waits in the kernel, and the caller waits for
+ *      that thread, for patience_ms at most.
+ *   3. If the locks come later, the thread releases them at once. Until then the caller goes on
+ *      without turns. */
 #include "db/turnstile.h"
 
 #include <errno.h>
@@ -14,6 +16,8 @@
 
 enum { BYTE_T = 0, BYTE_M = 1 };
 
+/* What the thread does: it sleeps; it waits for the locks; it has them for the caller; it still
+ * waits although the caller has given up. */
 typedef enum { IDLE, WANTED, GOT, UNWANTED } turn_state;
 
 struct turnstile {
@@ -123,7 +127,8 @@ static int have_thread(turnstile *t)
     return t->thread_runs;
 }
 
-/* 1: the turn is ours. 0: the deadline has passed. */
+/* Have the thread wait for the locks. 1: it has them, and the turn is ours. 0: the deadline has
+ * passed. */
 static int wait_for_thread(turnstile *t, int64_t deadline)
 {
     pthread_mutex_lock(&t->lock);
@@ -139,8 +144,9 @@ static int wait_for_thread(turnstile *t, int64_t deadline)
 
 /* ---- Turns ---- */
 
-/* 1 when both locks were free. With T but not M this process is next in line, and keeps T for the
- * thread that goes on waiting. By hand there is no thread, and T is released. */
+/* Take both locks without waiting. 1: both were free. If only T was free this process is next in
+ * line, and keeps T for the thread that goes on waiting. By hand there is no thread, and T is
+ * released. */
 static int try_both(turnstile *t)
 {
     if (liveness_file_lock(t->file, BYTE_T, 0) != 0) /* RULE B2-two-locks-not-one */
@@ -169,9 +175,9 @@ static void count_given_up(turnstile *t)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Once the time-out is over it stays over until this process has written: otherwise each attempt
- * that finds SQLite locked would begin to wait anew, and a busy process could starve this one for
- * ever. */
+/* By hand, while the locks are taken. 0: come back; 1: the time-out is over, go on without a turn.
+ * It stays over until this process has written: otherwise each attempt that finds SQLite locked
+ * would begin to wait anew, and a busy process could starve this one for ever. */
 static int enter_by_hand(turnstile *t)
 {
     int64_t now = t->clock->mono_ns(t->clock);
@@ -201,7 +207,7 @@ static turn_state thread_state(turnstile *t)
 int turnstile_enter(turnstile *t)
 {
     turn_state state = thread_state(t);
-    if (state == UNWANTED) /* given up, and still not free: do not wait for it at every turn */
+    if (state == UNWANTED) /* the thread still waits: do not wait for it at every turn */
         return 1;
     if (state == IDLE && try_both(t)) {
         t->inside = 1;

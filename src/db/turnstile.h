@@ -10,8 +10,8 @@
  * half of a turn because the process that has just left comes back at once: it must find T taken,
  * or it would overtake those that are still being woken.
  *
- * It is fairness only; safety is SQLite's own lock. So a process that has waited for patience_ms
- * (because the holder is stopped, say) goes on without it. */
+ * The turnstile is for fairness only; safety is SQLite's own lock. So a process that has waited for
+ * patience_ms (because the holder of a lock is stopped, say) goes on without a turn. */
 #ifndef DB_TURNSTILE_H
 #define DB_TURNSTILE_H
 
@@ -20,19 +20,22 @@
 
 typedef struct turnstile turnstile;
 
-/* `file` is borrowed. `by_hand`: never block, never make a thread. NULL when memory is out. */
+/* A turnstile on two locks of `file`, which must outlive it. `by_hand`: never block, never make a
+ * thread. NULL when memory is out. */
 turnstile *turnstile_new(liveness_file *file, clock_source *clock, int by_hand,
                          int64_t patience_ms);
 void turnstile_free(turnstile *t);
 
-/* 1: go on, with the turn, or without it after patience_ms. 0 (by hand only): come back. */
+/* Wait for a turn. 1: go on, with the turn, or without it after patience_ms. 0 (by hand only): the
+ * turn has not come yet, call again later. */
 int turnstile_enter(turnstile *t);
 
-/* In the middle of the turn, before the commit: releases T, so that the next process queues. */
+/* turnstile_pass() is called in the middle of the turn, before the commit: it releases T, so that
+ * the next process takes it and waits for M. turnstile_leave() ends the turn: it releases M. */
 void turnstile_pass(turnstile *t);
 void turnstile_leave(turnstile *t);
 
-/* The longest wait for a turn, and how often a writer went on without one. */
+/* The longest wait for a turn, in ns, and how often a writer went on without one. */
 int64_t turnstile_wait_ns_max(turnstile *t);
 int64_t turnstile_given_up(turnstile *t);
 

@@ -1,5 +1,5 @@
-/* Building units. Everything a unit needs is in its arena, so that it is freed, or used again, in
- * one stroke; nothing here touches the database. */
+/* Building units. Everything that a unit needs is in its arena, so that all of it is freed, or used
+ * again, at once; nothing here touches the database. */
 #include "db/unit.h"
 
 #include <assert.h>
@@ -13,8 +13,8 @@ unit *unit_new(arena *a)
     return u;
 }
 
-/* Does the value fit the letter that the statement has for it? */
-static int fits(char letter, const db_value *v)
+/* Does the type of the value fit the letter that `binds` of the statement has for it? */
+static int value_fits(char letter, const db_value *v)
 {
     switch (v->type) {
     case DB_NULL:
@@ -35,18 +35,20 @@ int unit_stmt_writes(const unit_stmt *s)
     return strncmp(s->sql->text, "SELECT ", 7) != 0;
 }
 
-/* A refusal must leave nothing behind: keep track of whether the unit has written anything when a
- * guard refuses. A UNIT_FOUND statement runs only where the guard before it has written nothing. */
+/* A refusal must leave nothing behind: a unit that may have written something when a guard refuses
+ * it needs a savepoint. A UNIT_FOUND statement does not count: it is run only where the guard
+ * before it has refused. */
 static void track_writes(unit *u, const unit_stmt *s)
 {
     /* RULE A4-what-was-written-before-a-refusal-needs-a-savepoint */
     u->needs_mark |= s->kind == UNIT_GUARD && u->writes;
     /* RULE A8-what-a-failed-function-wrote-goes */
-    u->needs_mark |= s->kind == UNIT_CALL; /* it may have written itself */
+    u->needs_mark |= s->kind == UNIT_CALL; /* the guest may have written */
     u->writes |= s->kind != UNIT_FOUND && unit_stmt_writes(s);
 }
 
-/* Room for one more number; the old list stays in the arena, as everything does. */
+/* Make room for one more statement in `numbered`; the old list stays in the arena. 0: memory is
+ * out. */
 static int make_room(unit *u)
 {
     if (u->count < u->room)
@@ -80,7 +82,7 @@ static int find_sources(const unit *u, unit_stmt *s)
 
 static int add_stmt(unit *u, unit_stmt what, const db_value *values, int count)
 {
-    if (u->broken_build) /* its values may be those of a statement that is not there */
+    if (u->broken_build) /* its values may be those of a statement that was not added */
         return -1;
     unit_stmt *s = arena_alloc(u->arena, sizeof *s);
     db_value *copy = count ? arena_alloc(u->arena, sizeof *copy * (size_t)count) : NULL;
@@ -90,7 +92,7 @@ static int add_stmt(unit *u, unit_stmt what, const db_value *values, int count)
     }
     assert(strlen(what.sql->binds) == (size_t)count);
     for (int i = 0; i < count; i++) {
-        assert(fits(what.sql->binds[i], &values[i]));
+        assert(value_fits(what.sql->binds[i], &values[i]));
         copy[i] = values[i];
         u->bytes += values[i].s.size;
     }
@@ -176,7 +178,7 @@ void unit_cut(unit *u, int count)
         at = &(*at)->next;
     }
     *at = NULL;
-    u->commit.marked = 0; /* what is added from here on is not an attempt's */
+    u->commit.marked = 0; /* what is allocated from here on belongs to no attempt */
     track_all_writes(u);
 }
 
@@ -221,6 +223,7 @@ static int part_of(const unit_stmt *s)
     return part;
 }
 
+/* A guard goes where the UNIT_FOUND statement behind it can go, if that is a later part. */
 static void give_parts(unit *u)
 {
     for (unit_stmt *s = u->first; s; s = s->next) {
@@ -238,7 +241,7 @@ void unit_guards_first(unit *u)
     int part = 0;
     give_parts(u);
     for (unit_stmt *s = u->first; s; s = s->next) {
-        part = s->kind == UNIT_FOUND ? part : s->part; /* it stays behind its guard */
+        part = s->kind == UNIT_FOUND ? part : s->part; /* a UNIT_FOUND stays behind its guard */
         *ends[part] = s;
         ends[part] = &s->next;
     }
@@ -282,8 +285,9 @@ int unit_is_cut_off(const unit *u)
     return first != 0 && u->order > first;
 }
 
-/* FNV-1a, then a mix of the bits: the order need not mean anything, only be the same for all. */
-static uint64_t hash(uint64_t h, const void *at, size_t size)
+/* FNV-1a, to be mixed afterwards. The order of keys has no meaning; it only has to be the same in
+ * all processes. */
+static uint64_t hash_bytes(uint64_t h, const void *at, size_t size)
 {
     const unsigned char *p = at;
     for (size_t i = 0; i < size; i++)
@@ -298,24 +302,24 @@ static uint64_t mix(uint64_t h)
     return h ^ (h >> 29);
 }
 
-/* The table above, the row below: keys of one table are neighbours, so that statements of one kind
- * are too when they are put in order. */
-static uint64_t key(const char *table, const void *at, size_t size)
+/* The upper 16 bits depend on the table, the lower ones on the row: so keys of one table are
+ * neighbours when they are sorted, and with them statements of one kind. */
+static uint64_t make_key(const char *table, const void *at, size_t size)
 {
     static const uint64_t BASIS = UINT64_C(14695981039346656037);
-    uint64_t above = mix(hash(BASIS, table, strlen(table)));
-    uint64_t below = mix(hash(above, at, size));
+    uint64_t above = mix(hash_bytes(BASIS, table, strlen(table)));
+    uint64_t below = mix(hash_bytes(above, at, size));
     return (above & (UINT64_C(0xffff) << 48)) | (below >> 16) | 1; /* never 0 */
 }
 
 uint64_t unit_key(const char *table, int64_t id)
 {
-    return key(table, &id, sizeof id);
+    return make_key(table, &id, sizeof id);
 }
 
 uint64_t unit_key_text(const char *table, slice text)
 {
-    return key(table, text.at, text.size);
+    return make_key(table, text.at, text.size);
 }
 
 pawl_code unit_shut_out(const unit *u, pawl_code rc)

@@ -25,18 +25,20 @@ typedef struct waiters {
     waiter *first;
 } waiters;
 
-/* 0, or an errno. */
+/* Returns 0, or an errno. */
 int waiter_init(waiter *w);
 void waiter_destroy(waiter *w);
 
-/* The answer of the waiter is there. The waiter must have left the list before. */
+/* waiter_finish() tells a waiter that its answer is there, and wakes its thread; the waiter must
+ * have been removed from the list before. waiter_is_finished() gives 1 from then on. */
 void waiter_finish(waiter *w);
 int waiter_is_finished(waiter *w);
 
+/* Put a waiter into the list, or take it out. The caller holds the committer's lock. */
 void waiters_add(waiters *list, waiter *w);
 void waiters_remove(waiters *list, waiter *w);
 
-/* Ask one waiter to lead. 0: the list is empty. */
+/* Ask one waiter to lead, and wake its thread. 1: it was asked; 0: the list is empty. */
 int waiters_ask_one(waiters *list);
 
 #endif

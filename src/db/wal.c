@@ -1,11 +1,13 @@
 /* Checkpoints that keep the log short without stalling the writer.
  *
- * The size of the log is known from SQLite's hook after each commit, without a system call. The
- * thread copies whenever a sixteenth of the bound is new. What is left for the writer at the bound
- * is then one such piece and what came in meanwhile. If the thread is copying at that moment the
- * writer skips it and tries after the next batch, up to half as much again beyond the bound; from
- * there on it waits. A reader with an old snapshot makes the restart fail; it is tried again after
- * another piece. */
+ * The size of the log is known from SQLite's hook after each commit, without a system call.
+ *   1. The thread copies whenever the log has grown by a piece, a sixteenth of its bound.
+ *   2. At the bound the writer restarts the log. It has to copy only the last piece, and what was
+ *      written meanwhile.
+ *   3. If the thread is copying at that moment the writer tries again after the next batch; from
+ *      one and a half times the bound on it waits for the thread.
+ *   4. A reader with an old snapshot makes the restart fail. It is tried again when the log has
+ *      grown by another piece. */
 #include "db/wal.h"
 
 #include <pthread.h>
@@ -23,7 +25,7 @@ struct wal_checkpointer {
     int64_t frame_bytes;
     int busy_ms;        /* the writer's own busy timeout, to restore */
     int64_t frames;     /* in the log, as the writer knows from its commits */
-    int64_t not_before; /* bytes at which a restart is tried */
+    int64_t not_before; /* size of the log, in bytes, at which a restart is tried */
 
     pthread_mutex_t copying; /* held during a checkpoint, by the thread or the writer */
     pthread_mutex_t lock;    /* guards all below */
@@ -55,18 +57,19 @@ static int64_t ask_number(sqlite3 *native, const char *pragma)
     return number;
 }
 
-static int64_t piece(const wal_checkpointer *k)
+static int64_t piece_bytes(const wal_checkpointer *k)
 {
     return k->bound / PIECES > k->frame_bytes ? k->bound / PIECES : k->frame_bytes;
 }
 
 /* ---- The thread ---- */
 
-/* Counts from the last attempt, whether or not it copied anything: while a reader with an old
- * snapshot prevents the copy, an attempt right after it would be in vain too. */
+/* Has the log grown by a piece since the last attempt? It does not matter whether that one copied
+ * anything: while a reader with an old snapshot prevents the copy, another attempt right after it
+ * would be in vain too. */
 static int enough_to_copy(const wal_checkpointer *k)
 {
-    return (k->seen - k->tried) * k->frame_bytes >= piece(k);
+    return (k->seen - k->tried) * k->frame_bytes >= piece_bytes(k);
 }
 
 static void copy_some(wal_checkpointer *k)
@@ -184,7 +187,7 @@ void wal_checkpointer_restart(wal_checkpointer *k)
     if (rc == SQLITE_OK)
         k->frames = 0;
     else
-        k->not_before = bytes + piece(k);
+        k->not_before = bytes + piece_bytes(k);
 }
 
 wal_stats wal_checkpointer_stats(wal_checkpointer *k)

@@ -1,10 +1,10 @@
 /* Checkpoints of SQLite's write-ahead log, which keep it within its bound.
  *
  * A checkpoint beside a busy writer never reaches the last frame, so that the log would grow for
- * ever; one done by the writer alone stalls it for long. So both: a thread copies frames back all
- * the time (PASSIVE, which blocks no other connection), and when the log passes its bound the
- * writer itself, between two batches, finishes the small rest (RESTART) and the log begins anew in
- * the same bytes of the same file. */
+ * ever; a checkpoint by the writer alone stalls it for long. So both are used: a thread copies
+ * frames back all the time (PASSIVE, which blocks no other connection), and when the log passes its
+ * bound the writer itself, between two batches, copies the few frames that are left (RESTART), and
+ * the log begins anew in the same bytes of the same file. */
 #ifndef DB_WAL_H
 #define DB_WAL_H
 

@@ -1,9 +1,9 @@
--- The core tables. docs/format.md describes every column; read it first.
--- {name} is a table of pawl's. Capitals in braces are macros of the driver: {KEY} a primary key
--- given by the database and never given again, {INT} 64-bit integer, {TEXT} text compared
--- bytewise, {REAL} a double, {BYTES} any bytes, {BUSY} storage settings of a table whose rows
--- change often, {XACT} a number of the transaction, rising as transactions begin (0 where one writes
--- at a time).
+-- The core tables. docs/format.md describes every column; read it first. Small letters in braces
+-- name a table of pawl's, capitals a macro of the driver: {KEY} a primary key that the database
+-- generates and never uses twice, {INT} a 64-bit integer, {TEXT} text compared bytewise, {REAL} a
+-- double, {BYTES} any bytes, {BUSY} storage settings of a table whose rows change often, {XACT} the
+-- number of the transaction, which rises in the order in which transactions begin (0 where one
+-- transaction writes at a time).
 
 CREATE TABLE {meta} (
     name              {TEXT} NOT NULL PRIMARY KEY,

@@ -1,7 +1,7 @@
--- 64 random bits beside every number that outlives a transaction: a database that was restored
--- gives out the same numbers again.
+-- A restored database gives out node numbers again that it had given out before. The token, 64
+-- random bits, tells apart two nodes with the same number.
 
 ALTER TABLE {nodes} ADD COLUMN token {INT} NOT NULL DEFAULT 0;
 
--- Rings have random ids now.
+-- The ids of rings are random from here on, so this counter is not needed.
 DELETE FROM {meta} WHERE name = 'next_ring';
