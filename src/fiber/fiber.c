@@ -11,9 +11,9 @@
  *   2. fiber_resume() calls the function there.
  *   3. It switches to the fiber again, which returns the result.
  *
- * The address of the caller's frame tells on which fiber it is, so no thread-local is needed. The
- * state of a fiber has no lock: only its thread changes it, and a thread that frees it has been
- * handed it by that one. */
+ * The address of the caller's frame tells whether the caller runs on a fiber's stack, so no
+ * thread-local is needed. The state of a fiber has no lock: only the thread that made the fiber
+ * changes it, and another thread frees the fiber only after that thread has handed it over. */
 #include "fiber/fiber.h"
 
 #include <assert.h>
@@ -30,7 +30,8 @@
 #include "fiber/switch.h"
 #include "fiber/watch.h"
 
-/* So many free stacks keep their first pages for the next fibers; the others keep nothing. */
+/* Number of free stacks that keep their first pages for the next fibers; all others keep
+ * nothing. */
 enum { WARM_STACKS = 1024 };
 
 typedef enum fiber_state { FRESH, RUNNING, OUTSIDE, PARKED, DONE } fiber_state;
@@ -38,7 +39,7 @@ typedef enum fiber_state { FRESH, RUNNING, OUTSIDE, PARKED, DONE } fiber_state;
 struct fiber_pool {
     size_t max;
     pthread_mutex_t lock;
-    stack *warm; /* free; the one used last is first: it may still be in the caches */
+    stack *warm; /* free, with first pages; used last, first in the list: maybe in the caches */
     size_t warm_count;
     stack *cold; /* free, without memory */
     size_t live;
@@ -48,7 +49,7 @@ struct fiber {
     switch_side inside;
     switch_side outside;
     fiber_state state;
-    int brief; /* paused for a short wait: its memory is kept */
+    int brief; /* 1: suspended by fiber_pause(), which keeps the unused part of the stack */
     void (*fn)(fiber *f, void *arg);
     void *arg;
     void *(*call)(void *arg); /* the function to be called outside */
@@ -62,8 +63,8 @@ struct fiber {
 
 /* ---- The pool ---- */
 
-/* A shadow stack is a second stack of return addresses that the processor keeps. A return that does
- * not agree with it ends the process, and the switch here does not switch it. */
+/* Tells whether the processor keeps a shadow stack: a second stack of return addresses. A return
+ * that does not agree with it ends the process, and switch_go() does not switch it. */
 static int has_shadow_stack(void)
 {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)

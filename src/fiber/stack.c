@@ -17,7 +17,7 @@
 
 #include "fiber/watch.h"
 
-enum { MAPS_OF_LINUX = 65530 }; /* its default, and a guess elsewhere */
+enum { MAPS_OF_LINUX = 65530 }; /* the default of Linux; on other systems a guess */
 
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
@@ -51,8 +51,9 @@ static size_t whole_pages(size_t size, size_t page)
     return (size + page - 1) / page * page;
 }
 
-/* The whole range is mapped without access first and the stack made accessible then: under strict
- * overcommit the guard does not count. */
+/* Maps a stack with a guard below it, and returns its lowest byte. The whole range is mapped
+ * without access first, and the stack is made accessible then: so the guard does not count under
+ * strict overcommit. */
 static char *map_guarded(size_t guard, size_t size)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;

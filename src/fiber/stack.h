@@ -11,24 +11,27 @@
 #define STACK_SIZE ((size_t)256 * 1024)
 #define STACK_GUARD ((size_t)64 * 1024)
 
-/* Kept below the stack pointer of a parked fiber, which needs it as soon as it is resumed. */
+/* Bytes below its stack pointer that a parked fiber keeps, because it needs them as soon as it is
+ * resumed. */
 #define STACK_KEPT ((size_t)8 * 1024)
 
 typedef struct stack {
-    char *low; /* the guard ends here */
+    char *low; /* lowest byte of the stack; the guard is below */
     char *top;
-    unsigned watched; /* its id in valgrind */
+    unsigned watched; /* the id that valgrind has given the stack */
     struct stack *next;
 } stack;
 
-/* How many stacks a process may have: a quarter of its maps, which leaves it half of them. */
+/* Returns how many stacks a process may have: a quarter of its memory maps. A stack takes two, so
+ * half of the maps are left to the application. */
 size_t stack_limit(void);
 
-/* NULL: no memory, or no maps. */
+/* stack_new() maps a stack with its guard. NULL: the process has no memory or no maps left. */
 stack *stack_new(void);
 void stack_free(stack *s);
 
-/* Give back the pages that lie more than `kept` bytes below `sp`. Their content is lost. */
+/* Gives the pages that lie more than `kept` bytes below `sp` back to the system. Their content is
+ * lost. */
 void stack_trim(const stack *s, const char *sp, size_t kept);
 
 #endif

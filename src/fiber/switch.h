@@ -4,8 +4,9 @@
  * -DPAWL_FIBER_UCONTEXT, swapcontext(3) does it, which makes a system call for the signal mask each
  * time and is some fifty times slower.
  *
- * Saved per side: the callee-saved registers, and the modes of floating point. The signal mask is
- * not part of a side; swapcontext() keeps it all the same. */
+ * A side is one of the two stacks between which a switch is made. Saved per side: the callee-saved
+ * registers, and the modes of floating point. The signal mask need not be saved, although
+ * swapcontext() does so. */
 #ifndef FIBER_SWITCH_H
 #define FIBER_SWITCH_H
 
@@ -14,7 +15,7 @@
 #define PAWL_FIBER_UCONTEXT 1
 #endif
 
-/* The assembly reads the lines above only. */
+/* The assembly files include this header too; they need only the lines above. */
 #ifndef __ASSEMBLER__
 
 #ifdef PAWL_FIBER_UCONTEXT
@@ -22,17 +23,17 @@
 #endif
 
 typedef struct switch_side {
-    void *sp; /* its stack pointer when suspended: nothing below is needed, give or take a frame */
+    void *sp; /* stack pointer while suspended; at most one frame below it is in use */
 #ifdef PAWL_FIBER_UCONTEXT
     ucontext_t context;
 #endif
 } switch_side;
 
-/* The first switch to `side` calls entry(arg) on the stack from `low` to `top`. It must not
- * return. */
+/* Prepares a side: the first switch to it calls entry(arg) on the stack from `low` to `top`.
+ * `entry` must not return. */
 void switch_prepare(switch_side *side, char *low, char *top, void (*entry)(void *arg), void *arg);
 
-/* Suspend `from` here and continue with `to`. Returns at the next switch to `from`. */
+/* Suspends `from` here and continues with `to`. Returns at the next switch to `from`. */
 void switch_go(switch_side *from, switch_side *to);
 
 #endif

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* ucontext.h, which POSIX has dropped */
-/* The switch for processors without one of their own: see switch.h. It is also compiled on the
- * others, by a test, so that it does not rot. */
+/* The context switch by swapcontext(3), for processors that have none in assembly (switch.h). A
+ * test compiles it on all processors, so that it does not rot. */
 #include "fiber/switch.h"
 
 #ifdef PAWL_FIBER_UCONTEXT
@@ -13,7 +13,8 @@ typedef struct first_call {
     void *arg;
 } first_call;
 
-/* makecontext() hands over ints only, so a pointer comes in two of them. */
+/* The first function on a new stack. makecontext() passes ints only, so the address of the
+ * first_call comes in two halves. */
 static void call_entry(unsigned high, unsigned low)
 {
     first_call call = *(first_call *)(uintptr_t)((uint64_t)high << 32 | low);
@@ -23,7 +24,7 @@ static void call_entry(unsigned high, unsigned low)
 
 void switch_prepare(switch_side *side, char *low, char *top, void (*entry)(void *arg), void *arg)
 {
-    /* What to call is kept at the top of the stack, where it stays until it is read. */
+    /* `entry` and `arg` are kept at the top of the stack until call_entry() reads them. */
     first_call *call = (first_call *)(void *)(top - sizeof *call);
     *call = (first_call){entry, arg};
     uint64_t at = (uintptr_t)call;

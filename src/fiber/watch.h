@@ -45,7 +45,8 @@
 
 typedef struct watch {
 #if WATCH_ADDRESS
-    /* Where locals live for the sanitizer while their stack is left, and the stack outside. */
+    /* The stacks on which the address sanitizer keeps locals, saved while the fiber (inside) or the
+     * thread (outside) is suspended; and the memory of the thread's stack. */
     void *fake_inside;
     void *fake_outside;
     const void *outside_low;
@@ -76,8 +77,8 @@ WATCH_INLINE void watch_unmapped(stack *s)
     (void)s;
 }
 
-/* The stack is reused from its top: the marks of old frames are erased. While a fiber has the
- * stack, memory that only the stack points to is no leak. */
+/* A fiber takes the stack, which is used from its top again: valgrind forgets what old frames have
+ * written. While a fiber has the stack, memory that only the stack points to is no leak. */
 WATCH_INLINE void watch_taken(const stack *s)
 {
 #if WATCH_VALGRIND
@@ -108,9 +109,9 @@ WATCH_INLINE void watch_begin(watch *w)
 #endif
 }
 
-/* A fiber that is dropped never makes the last switch, at which the address sanitizer would free
- * its locals. So they are taken over here as if on the fiber's stack, and left for good; nothing of
- * the fiber runs. */
+/* A dropped fiber never makes its last switch, at which the address sanitizer would free its
+ * locals. So the calling thread pretends to switch to the fiber's stack, and to leave it for good.
+ * No code of the fiber runs. */
 WATCH_INLINE void watch_end(watch *w, const stack *s)
 {
 #if WATCH_ADDRESS
@@ -130,8 +131,8 @@ WATCH_INLINE void watch_end(watch *w, const stack *s)
     (void)w, (void)s;
 }
 
-/* On the thread's stack: watch_enter() before the switch to the fiber, watch_left() after the
- * switch back. */
+/* Called on the thread's stack: watch_enter() before the switch to the fiber, watch_left() after
+ * the switch back. */
 WATCH_INLINE void watch_enter(watch *w, const stack *s)
 {
 #if WATCH_ADDRESS
@@ -152,8 +153,8 @@ WATCH_INLINE void watch_left(watch *w)
     (void)w;
 }
 
-/* On the fiber's stack: watch_leave() before the switch to the thread, watch_entered() after the
- * switch back. */
+/* Called on the fiber's stack: watch_leave() before the switch to the thread, watch_entered() after
+ * the switch back. */
 WATCH_INLINE void watch_leave(watch *w, int for_good)
 {
 #if WATCH_ADDRESS
@@ -172,7 +173,7 @@ WATCH_INLINE void watch_entered(watch *w)
 {
 #if WATCH_ADDRESS
     __sanitizer_finish_switch_fiber(w->fake_inside, &w->outside_low, &w->outside_size);
-    w->fake_inside = NULL; /* it is in use */
+    w->fake_inside = NULL; /* the fiber runs on it again */
 #endif
     (void)w;
 }

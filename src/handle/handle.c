@@ -1,6 +1,6 @@
-/* The handle, as everything above it sees it: the entry and the exit of every public function, the
- * last error of each thread, and access to the parts of the engine. api/engine.c makes the handle;
- * what stands above this folder is reached through a table of upcalls. */
+/* The handle as all other folders see it: entering and leaving public functions, the last error of
+ * each thread, and access to the parts of the engine. api/engine.c makes the handle. The scheduler,
+ * which is in a higher folder, is called through a table of upcalls. */
 #include "handle/handle.h"
 
 #include <unistd.h>
@@ -9,9 +9,10 @@
 
 /* ---- The function of a pawl_transact() ---- */
 
-/* Only the thread itself knows that it is in such a function: the function may call pawl on any
- * handle, also on one that knows nothing of this run. So it is the thread's own variable. On SQLite
- * the call would wait for the very transaction that it is made in. */
+/* Set while the calling thread is in the function of a pawl_transact(). It is a variable of the
+ * thread, because the function may call pawl on any handle, also on one that knows nothing of this
+ * run. The call is refused since on SQLite it would wait for the very transaction that it is made
+ * in. */
 static _Thread_local int *guest; /* tidy: shared, no: each thread has its own */
 
 void handle_begin_guest(int *misuses)
@@ -134,7 +135,7 @@ const char *handle_name(pawl *p)
     return p->name;
 }
 
-/* A pure client has never measured the database's time: then it is asked, once. */
+/* A client that is no node has not measured the database's time: then it is measured here, once. */
 pawl_code handle_time(pawl *p, int64_t *now_ms, error *err)
 {
     if (!db_clock_is_known(&p->clock)) {
@@ -188,7 +189,8 @@ pawl_code handle_unsupported(pawl *p, const char *what)
 
 /* ---- The last error ---- */
 
-/* In a child of fork() the store may be locked for ever: it is not asked there. */
+/* Returns the last error of the calling thread. In a child of fork() it is a constant, since the
+ * lock of the store may be held there for ever. */
 static const error *last_error(pawl *p)
 {
     static const error none = {.code = PAWL_INVALID, .message = "no handle"};

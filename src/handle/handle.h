@@ -1,5 +1,5 @@
 /* The handle: what every feature of the engine may know of the `pawl *` that it was called with.
- * The struct itself is in handle_internal.h; api/engine.c makes it and takes it apart. */
+ * The struct itself is in handle_internal.h; api/engine.c makes and frees it. */
 #ifndef HANDLE_HANDLE_H
 #define HANDLE_HANDLE_H
 
@@ -9,28 +9,29 @@
 #include "handle/read_pool.h"
 #include "handle/watches.h"
 
-/* The beginning and the end of every public function on a handle:
+/* Enter and leave a public function on a handle:
  *
  *     error err = {0};
  *     pawl_code rc = handle_enter(p, &err);
  *     if (rc == PAWL_OK)
- *         rc = what it does, with &err
+ *         rc = the work of the function, with &err
  *     return handle_leave(p, rc, &err);
  *
- * Enter: PAWL_INVALID without a handle, FORKED in a child of fork(), MISUSE if its open has failed.
- * Leave: keeps the error for the calling thread, unless there is none; gives rc. */
+ * handle_enter() returns PAWL_INVALID without a handle, FORKED in a child of fork(), MISUSE if the
+ * open of the handle has failed, or in the function of a pawl_transact(). handle_leave() returns
+ * rc, and unless that is PAWL_OK keeps the error for the calling thread. */
 pawl_code handle_enter(pawl *p, error *err);
 
-/* As handle_enter(), for a function that writes or drives: PAWL_READONLY on a handle that only
+/* As handle_enter(), for a function that writes or drives runs: PAWL_READONLY on a handle that only
  * reads. */
 pawl_code handle_enter_to_write(pawl *p, error *err);
 pawl_code handle_leave(pawl *p, pawl_code rc, const error *err);
 
 /* ---- The function of a pawl_transact() ---- */
 
-/* The calling thread enters the function of a pawl_transact(), and leaves it. *misuses becomes 1 if
- * the function calls pawl in between. handle_is_guest(), which every public function on a handle
- * asks, gives 1 if the calling thread is in such a function; the step then fails. */
+/* handle_begin_guest() says that the calling thread enters the function of a pawl_transact(),
+ * handle_end_guest() that it has left it. Between the two, handle_is_guest() returns 1, and sets
+ * *misuses to 1, so that the step fails. Every public function on a handle asks it. */
 void handle_begin_guest(int *misuses);
 void handle_end_guest(void);
 int handle_is_guest(void);
@@ -44,46 +45,50 @@ watches *handle_watches(pawl *p);
 read_pool *handle_read_pool(pawl *p);
 slice handle_tenant(pawl *p);
 
-/* The node that this engine is; 0: it is none. */
+/* Returns the id of the node that this engine is; 0: it is no node. */
 int64_t handle_node(pawl *p);
 
-/* The scheduler, and what is registered. */
+/* Return the scheduler, and the registry of workflows and work functions. */
 struct sched *handle_sched(pawl *p);
 struct registry *handle_registry(pawl *p);
 
-/* The name of this engine, for people; "" if the program gave none. */
+/* Returns the name of this engine, for people; "" if the program gave none. */
 const char *handle_name(pawl *p);
 
-/* Until when the change feed is asked for, by this process or as its node loop has last read it, in
- * the database's time. 0: it is not. */
+/* Returns where the handle keeps the time (the database's) until which readers have requested the
+ * change feed: as this process has requested it, or as its node loop has read it. 0: no reader
+ * wants it. */
 _Atomic int64_t *handle_feed_until(pawl *p);
 
-/* The database's time. */
+/* Gives the database's time. It is measured first if this engine has never done so. */
 pawl_code handle_time(pawl *p, int64_t *now_ms, error *err);
 
-/* The latest that the database's time may be, rounded up: where a duration begins that another
- * process may end. */
+/* Gives the latest that the database's time can be, rounded up. A duration begins at this time if
+ * another process decides when it is over: so it is never cut short. */
 pawl_code handle_up_time(pawl *p, int64_t *up_ms, error *err);
 
-/* There is a run that no node drives: the node loop of this engine should look. */
+/* Has the node loop of this engine look for runs at once, because there is a run that no node
+ * drives. */
 void handle_wake(pawl *p);
 
-/* Has the run trouble in this process: a result that the storage refuses, a claim or a read that
- * fails? Then `out` says so in words: 1. */
+/* Tells whether the run is stuck in this process: the storage refuses a result, or a claim or a
+ * read fails. Returns 1 and the reason in `out`, in words; otherwise 0. */
 int handle_unrecorded(pawl *p, int64_t run, char *out, size_t size);
 
-/* How the handle reaches its scheduler, which stands above it; set by api/engine.c. */
+/* How the handle calls its scheduler, which is in a higher folder; set by api/engine.c. */
 typedef struct handle_upcalls {
     int64_t (*node)(struct sched *s);
     void (*wake)(struct sched *s);
     int (*unrecorded)(struct sched *s, int64_t run, char *out, size_t size);
 } handle_upcalls;
 
-/* May pawl_stop() be heard? Async-signal-safe. */
+/* Returns 1 if pawl_stop() can stop this engine: its open has come as far as a scheduler, and the
+ * process is no child of fork(). Async-signal-safe. */
 int handle_may_stop(pawl *p);
 
-/* The answer of the public function `what` that is declared but not built: PAWL_UNSUPPORTED, with
- * a message for the calling thread; PAWL_INVALID without a handle. */
+/* Refuses a call of the public function `what`, which the header declares and this library does not
+ * have. Returns PAWL_UNSUPPORTED, with a message for the calling thread; PAWL_INVALID without a
+ * handle, PAWL_FORKED in a child of fork(). */
 pawl_code handle_unsupported(pawl *p, const char *what);
 
 #endif

@@ -24,17 +24,18 @@ struct pawl {
     watches watches;
     _Atomic int64_t feed_until_ms; /* of the change feed: see handle_feed_until() */
     committers *committers;
-    read_pool *read_pool; /* NULL: the open has failed, and no public function may be used */
+    read_pool *read_pool; /* NULL: the open has failed, and handle_enter() refuses all calls */
     struct registry *registry;
     struct sched *sched;
-    const handle_upcalls *upcalls; /* what the handle asks of `sched` */
+    const handle_upcalls *upcalls; /* how the handle calls `sched` */
 };
 
-/* 1 in a child of fork(). It has the handle's memory but neither its threads nor its locks:
- * everything that could be done with it would do harm to the parent, taking it apart included. */
+/* Returns 1 in a child of fork(). The child has the handle's memory but neither its threads nor its
+ * locks. Whatever the child did with the handle, freeing it included, would harm the parent. */
 int handle_is_forked(const pawl *p);
 
-/* The answer to a call from the function of a pawl_transact(): PAWL_MISUSE. */
+/* Refuses a call that comes from the function of a pawl_transact(): sets the error, and returns
+ * PAWL_MISUSE. */
 pawl_code handle_refuse_guest(error *err);
 
 #endif

@@ -9,14 +9,14 @@
 
 #define LOOK_AGAIN_NS INT64_C(5000000)
 
-static hooks *of_clock(clock_source *c)
+static hooks *hooks_of_clock(clock_source *c)
 {
     return (hooks *)(void *)((char *)c - offsetof(hooks, clock));
 }
 
 static int64_t hooked_now_ms(clock_source *c)
 {
-    hooks *h = of_clock(c);
+    hooks *h = hooks_of_clock(c);
     clock_source *s = clock_system();
     return h->given.now_ms ? h->given.now_ms(h->given.arg) : s->now_ms(s);
 }
@@ -24,13 +24,13 @@ static int64_t hooked_now_ms(clock_source *c)
 /* A clock of the application has whole milliseconds, and rounding up adds nothing. */
 static int64_t hooked_up_ms(clock_source *c)
 {
-    hooks *h = of_clock(c);
+    hooks *h = hooks_of_clock(c);
     return h->given.now_ms ? h->given.now_ms(h->given.arg) : clock_up_ms(clock_system());
 }
 
 static int64_t hooked_mono_ns(clock_source *c)
 {
-    hooks *h = of_clock(c);
+    hooks *h = hooks_of_clock(c);
     clock_source *s = clock_system();
     return h->given.mono_ns ? h->given.mono_ns(h->given.arg) : s->mono_ns(s);
 }
@@ -39,7 +39,7 @@ static int hooked_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *m
                        int64_t deadline_ns)
 {
     clock_source *s = clock_system();
-    if (!of_clock(c)->given.mono_ns || deadline_ns == INT64_MAX)
+    if (!hooks_of_clock(c)->given.mono_ns || deadline_ns == INT64_MAX)
         return s->wait(s, cond, mutex, deadline_ns);
     if (hooked_mono_ns(c) >= deadline_ns)
         return 1;

@@ -1,5 +1,5 @@
-/* Time and randomness from a program that embeds pawl (pawl_hooks), as the sources that the rest
- * of the library takes them from. What the program leaves out is the system's. */
+/* Time and randomness that the program provides (pawl_hooks), as a clock_source and a random_source
+ * for the rest of the library. The system's are used for hooks that the program leaves out. */
 #ifndef HANDLE_HOOKS_H
 #define HANDLE_HOOKS_H
 
@@ -12,11 +12,11 @@ typedef struct hooks {
     pawl_hooks given;
 } hooks;
 
-/* Read the hooks of the options; NULL: the system's. `h` stays where it is as long as it is used.
- * PAWL_INVALID as options_read(). */
+/* Reads the hooks of the options; NULL: all are left out. The caller must not move `h` while its
+ * sources are used. PAWL_INVALID as of options_read(). */
 pawl_code hooks_read(hooks *h, const pawl_hooks *given, error *err);
 
-/* 1: the time is the program's, and not the system's. */
+/* Returns 1 if the program provides a clock. */
 int hooks_have_clock(const hooks *h);
 
 #endif

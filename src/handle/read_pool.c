@@ -1,7 +1,8 @@
-/* The pool is a list of idle connections and a count. It is bounded because a server's connections
- * are, and most of an application's threads look only now and then. A connection that broke is
- * given back like any other: drivers make it anew at the next begin. A server that refuses one more
- * connection is not asked again for a while: those that are there are shared. */
+/* The pool is a list of idle connections and a count. It is bounded because the connections of a
+ * server are, and most threads of an application read only now and then. A connection that broke is
+ * given back like any other: its driver reconnects at the next begin. After a server has refused a
+ * further connection, the pool requests none for REFUSED_MS, and its threads share the connections
+ * that it has. */
 #include "handle/read_pool.h"
 
 #include <assert.h>
@@ -12,11 +13,11 @@ enum { CONNECTIONS = 8, REFUSED_MS = 1000 };
 struct read_pool {
     db *db;
     pthread_mutex_t lock;
-    pthread_cond_t given; /* one was given back */
+    pthread_cond_t given; /* a connection was given back */
     db_conn *idle[CONNECTIONS];
     int idle_count;
-    int made;           /* idle or taken */
-    int64_t refused_ns; /* until then the server is not asked for more; 0: it has refused none */
+    int made;           /* number of connections, idle or taken */
+    int64_t refused_ns; /* no connection is requested until then; 0: the server refused none */
 };
 
 static const db_sql RUN_OF_NAME = {"SELECT run FROM {runs} WHERE tenant = $1 AND id = $2", "tt"};
@@ -49,14 +50,16 @@ void read_pool_free(read_pool *r)
 
 /* ---- Taking and giving ---- */
 
-/* May one more be made? One is always asked for, or nothing could be read at all. */
+/* Tells whether a further connection may be requested. The first one always may, since nothing
+ * could be read without it. */
 static int may_make(const read_pool *r)
 {
     clock_source *clock = r->db->options.clock;
     return r->made == 0 || (r->made < CONNECTIONS && clock->mono_ns(clock) >= r->refused_ns);
 }
 
-/* An idle connection, or NULL: the caller may make one. PAWL_BUSY: neither. */
+/* Waits for an idle connection. *out NULL: there is none, and the caller requests one, which is
+ * counted already. PAWL_BUSY: the caller may not do that either. */
 static pawl_code take_idle(read_pool *r, db_conn **out, error *err)
 {
     clock_source *clock = r->db->options.clock;
@@ -78,7 +81,8 @@ static pawl_code take_idle(read_pool *r, db_conn **out, error *err)
     return PAWL_BUSY;
 }
 
-/* A connection was made, or was not. 1: it was refused, and there are others to wait for. */
+/* Notes how the request for a connection has ended. Returns 1 if the server has refused it and the
+ * pool has other connections to wait for. */
 static int note_made(read_pool *r, pawl_code rc, const error *err)
 {
     clock_source *clock = r->db->options.clock;
@@ -135,8 +139,10 @@ pawl_code read_pool_need(read_pool *r, error *err)
     return rc;
 }
 
-/* `now_ms` may be NULL. Only what was begun may be rolled back: in memory all share one handle. */
-static pawl_code begin(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
+/* Takes a connection and begins a transaction; `now_ms` may be NULL. If the begin fails there is no
+ * rollback: in memory all connections share one handle, and a rollback would end the transaction of
+ * another thread. */
+static pawl_code begin_transaction(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
 {
     pawl_code rc = acquire_conn(r, out, err);
     if (rc != PAWL_OK)
@@ -154,12 +160,12 @@ static pawl_code begin(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
 
 pawl_code read_pool_begin(read_pool *r, db_conn **out, error *err)
 {
-    return begin(r, out, NULL, err);
+    return begin_transaction(r, out, NULL, err);
 }
 
 pawl_code read_pool_begin_now(read_pool *r, db_conn **out, int64_t *now_ms, error *err)
 {
-    return begin(r, out, now_ms, err);
+    return begin_transaction(r, out, now_ms, err);
 }
 
 void read_pool_end(read_pool *r, db_conn *c)

@@ -1,5 +1,5 @@
-/* The waiters of a handle; see watches.h. While there is none, telling costs one load of an atomic
- * number and no lock: it is done at the end of every run. */
+/* The waiters of a handle; see watches.h. While there are none, watches_tell() costs one load of an
+ * atomic number and no lock, because it is called at the end of every run. */
 #include "handle/watches.h"
 
 #include <assert.h>

@@ -17,21 +17,21 @@
 
 enum { WATCH_LISTS = 256 };
 
-/* The id under which the change feed is watched: no run has it. */
+/* The id under which the change feed is watched: no run has an empty id. */
 #define WATCH_FEED SLICE_LIT("")
 
 typedef struct watch {
     struct watch *next;
     slice id;
     pthread_cond_t cond;
-    int told;
+    int told;  /* 1: there is something new since the last sleep */
     int stops; /* how often the engine had been asked to stop when the wait began */
 } watch;
 
 typedef struct watches {
     pthread_mutex_t lock; /* may be taken inside the lock of the scheduler, never the reverse */
     clock_source *clock;
-    atomic_int count; /* of all lists */
+    atomic_int count; /* number of watches in all lists */
     atomic_int stops; /* how often the engine was asked to stop */
     watch *lists[WATCH_LISTS];
 } watches;
@@ -39,19 +39,21 @@ typedef struct watches {
 void watches_init(watches *all, clock_source *clock);
 void watches_free(watches *all);
 
-/* Begin and end to watch `id`, which stays the caller's. PAWL_NOMEM: there is nothing to remove. */
+/* watches_add() begins to watch `id`, whose bytes must stay until watches_remove(). PAWL_NOMEM:
+ * nothing was added, and nothing is to be removed. */
 pawl_code watches_add(watches *all, watch *w, slice id, error *err);
 void watches_remove(watches *all, watch *w);
 
-/* Sleep until the watch is told, or a second, but not past the deadline. PAWL_CLOSED: the engine
- * was asked to stop since the watch was added. */
+/* Sleeps until the watch is told of something new, at most a second, and not past the deadline.
+ * PAWL_CLOSED: the engine was asked to stop since the watch was added. */
 pawl_code watches_sleep(watches *all, watch *w, int64_t deadline_ns, error *err);
 
-/* The run of this id has changed: its waiters read again. _all: so do the waiters of every run. */
+/* watches_tell() says that the run with this id has changed: its waiters wake and read again.
+ * watches_tell_all() wakes all waiters. */
 void watches_tell(watches *all, slice id);
 void watches_tell_all(watches *all);
 
-/* The engine is asked to stop: the waiters give up when they wake. Async-signal-safe. */
+/* Says that the engine is asked to stop: the waiters give up when they wake. Async-signal-safe. */
 void watches_stop(watches *all);
 
 #endif
