@@ -1,6 +1,6 @@
 /* Classes of journal rows: which kinds call work functions, which arrival can answer which op. The
- * table of kinds is in the header. The switches have no default, so that the compiler complains
- * about every new kind. */
+ * table of kinds is in the header. The switch in op_fits() has no default, so that the compiler
+ * complains about every new kind. */
 #include "journal/op.h"
 
 #include <stddef.h>

@@ -108,7 +108,7 @@ const char *pawl_outcome_value(const pawl_outcome *o)
     return o ? o->value : "null";
 }
 
-/* No outcome (NULL) does not count as success. */
+/* A NULL outcome must not look like success. */
 pawl_code pawl_outcome_code(const pawl_outcome *o)
 {
     return o ? o->code : PAWL_INVALID;

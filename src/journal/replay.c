@@ -1,13 +1,13 @@
 /* Deterministic replay over a page of rows, a position in it, and a map of the ops that are open.
  *
- * Rows are checked once, when they are fed: from then on each of them is in order, of a known kind,
- * and an arrival has an op that it fits. `end` is what comes after the rows of the page: more rows,
- * the end of the journal, or a row that cannot be followed. An ask meets it only when it gets
- * there, so that the size of pages has no effect.
+ * Each row is checked once, when it is fed: from then on it is in order and of a known kind, and an
+ * arrival fits its op. `end` tells what comes after the rows of the page: more rows, the end of the
+ * journal, or a row that cannot be followed. An ask returns `end` only when it has passed all rows
+ * of the page, so that the size of pages has no effect.
  *
- * An op is open from its row to its answer. It is removed from the map when the answer is given
- * out, so that a loop of a million sleeps keeps no memory; an op in the map is called pending. An
- * op that is not pending and has been asked for has been answered. */
+ * An op is open from its row to its answer. Open ops are in the map, and are called pending. An op
+ * is removed from the map when its answer is given out, so that a loop of a million sleeps keeps no
+ * memory. An op that was asked for and is not pending has been answered. */
 #include "journal/replay.h"
 
 #include <assert.h>
@@ -18,19 +18,19 @@
 #include "base/map.h"
 #include "base/text.h"
 
-/* Names in messages are cut to this: enough to know them by. */
+/* Names in error messages are cut to this many bytes, which is enough to recognise them. */
 #define LABEL_ROOM 48
 
-/* A row holds a payload with a little around it. What is larger was not written by pawl. */
+/* pawl writes a payload and a little around it. Larger data was not written by pawl. */
 #define DATA_MAX ((size_t)2 * PAWL_MAX_PAYLOAD)
 
 /* Kinds are numbered by hand: a number beyond this is damage, not a newer version. */
 #define KIND_MAX 9999
 
 typedef struct pending {
-    struct pending *spare; /* the next one that can be used again */
+    struct pending *spare; /* next in the list of free records */
     op_kind kind;
-    int answered; /* its answer is among the rows, though perhaps not given out yet */
+    int answered; /* 1: its answer was fed or queued, though perhaps not given out yet */
     int64_t attempts;
     void *owner;
     char label[LABEL_ROOM];
@@ -45,11 +45,11 @@ struct replay {
     size_t at;
     replay_result end;
 
-    int64_t seq;      /* of the last row known */
-    int64_t last_ask; /* of the last row fed that the code asks for */
+    int64_t seq;      /* of the last row that was fed, appended or queued */
+    int64_t last_ask; /* seq of the last row fed that is no arrival */
     int begun;        /* the code has its input */
-    int ended;        /* the last row known is the end of the generation */
-    int stopped;      /* an ask was answered MISMATCH or worse: so are all from now on */
+    int ended;        /* the row `seq` is the end of the generation */
+    int stopped;      /* 1: an ask has failed (MISMATCH, CORRUPT or NOMEM), as all later ones do */
     int cancelled;
 
     map pendings;
@@ -77,7 +77,7 @@ replay *replay_new(arena *a, int64_t generation)
 
 /* ---- words ---- */
 
-/* A name as it can stand in a message: in one line, and not too long. */
+/* Writes a name as it can stand in an error message: in one line, and not too long. */
 static void write_label(char out[LABEL_ROOM], slice name)
 {
     static const slice CUT = {"…", sizeof "…" - 1};
@@ -128,7 +128,7 @@ static words describe_op(op_kind kind, slice name)
 static void explain_corrupt(replay *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Reports the row at the next position as damaged. */
+/* Sets the error: the row after the last good one is damaged. */
 static void explain_corrupt(replay *r, const char *format, ...)
 {
     char reason[200];
@@ -142,7 +142,8 @@ static void explain_corrupt(replay *r, const char *format, ...)
                         "check it, and restore the run from a backup or delete it");
 }
 
-static replay_result mismatch(replay *r, const replay_row *row, const char *verb, words asked)
+static replay_result report_mismatch(replay *r, const replay_row *row, const char *verb,
+                                     words asked)
 {
     op_kind kind = row ? (op_kind)row->kind : OP_ENDED;
     words have = describe_op(kind, row ? row->name : SLICE_LIT(""));
@@ -164,7 +165,7 @@ static pending *find_pending(const replay *r, int64_t op)
     return map_get(&r->pendings, (uint64_t)op);
 }
 
-/* Is it the row that comes next? */
+/* Checks that the row is the next one of this generation. 0: it is not, and the error is set. */
 static int check_place(replay *r, const replay_row *row)
 {
     int64_t seq = r->seq + 1;
@@ -218,7 +219,8 @@ static int check_bytes(replay *r, const replay_row *row)
     return 0;
 }
 
-/* Is the row's reference to another one right? */
+/* Checks the row's reference to an op: an arrival must fit an open op or the run, any other row has
+ * no reference. 0: it is wrong, and the error is set. */
 static int check_op(replay *r, const op_info *info, const replay_row *row)
 {
     if (!op_arrives(info->shape)) {
@@ -311,7 +313,8 @@ int64_t replay_attempts(const replay *r, int64_t op)
 
 /* ---- rows come in ---- */
 
-/* Check a row and add it to what is known; on an error nothing changes. */
+/* Checks a row, makes it the last known one, and marks the op that it opens or answers. After an
+ * error nothing has changed. */
 static pawl_code accept_row(replay *r, const replay_row *row)
 {
     r->work++;
@@ -395,7 +398,8 @@ size_t replay_arrive(replay *r, replay_row *rows, size_t count)
 
 /* ---- asks ---- */
 
-/* Make an arrival visible to the code. */
+/* Gives out the arrival at the current position. An answer ends its op, a failed attempt is
+ * counted, and a cancel is remembered. */
 static void give_out(replay *r, const replay_row *row)
 {
     r->owner = NULL;
@@ -411,8 +415,9 @@ static void give_out(replay *r, const replay_row *row)
     r->at++;
 }
 
-/* ARRIVED with the next arrival, which is consumed; RECORDED with the next op, which is not; or
- * `end` when the page is used up. */
+/* Looks at the next row of the page. Returns ARRIVED for an arrival, which is given out by that;
+ * RECORDED for another row, which stays the next one; `end`, with *row NULL, if the page is used
+ * up. */
 static replay_result peek_row(replay *r, const replay_row **row)
 {
     r->work++;
@@ -428,7 +433,8 @@ static replay_result peek_row(replay *r, const replay_row **row)
     return REPLAY_ARRIVED;
 }
 
-/* 0 if the ask must be compared with a row: the one that comes next, or the end that was passed. */
+/* Returns 1 if `result` is the final answer of an ask. 0: the code is to be compared with the next
+ * row, or asks for more although the generation has ended. */
 static int is_settled(const replay *r, replay_result result)
 {
     return result != REPLAY_RECORDED && !(result == REPLAY_NEW && r->ended);
@@ -463,7 +469,7 @@ replay_result replay_op(replay *r, op_kind kind, slice name, const replay_row **
     *row = NULL;
     if (kind == OP_PATCH)
         return REPLAY_PASSED;
-    return mismatch(r, next, "asks for ", describe_op(kind, name));
+    return report_mismatch(r, next, "asks for ", describe_op(kind, name));
 }
 
 replay_result replay_answer(replay *r, int64_t op, const replay_row **row)
@@ -483,7 +489,7 @@ replay_result replay_answer(replay *r, int64_t op, const replay_row **row)
     words asked = describe(p->kind, p->label);
     size_t used = strlen(asked.text);
     snprintf(asked.text + used, sizeof asked.text - used, " (position %" PRId64 ")", op);
-    return mismatch(r, next, "waits for ", asked);
+    return report_mismatch(r, next, "waits for ", asked);
 }
 
 replay_result replay_wait(replay *r, const char *asked, const replay_row **row)
@@ -496,7 +502,7 @@ replay_result replay_wait(replay *r, const char *asked, const replay_row **row)
     words what;
     *row = NULL;
     snprintf(what.text, sizeof what.text, "%s", asked);
-    return mismatch(r, next, "waits for ", what);
+    return report_mismatch(r, next, "waits for ", what);
 }
 
 replay_result replay_settle(replay *r, const replay_row **row)
@@ -527,7 +533,7 @@ replay_result replay_return(replay *r, op_kind kind, const replay_row **row)
     if (next && (op_kind)next->kind == kind) /* RULE 6-so-is-code-that-ends-too-early */
         return consume_row(r);
     *row = NULL;
-    return mismatch(r, next, "comes to ", describe(kind, ""));
+    return report_mismatch(r, next, "comes to ", describe(kind, ""));
 }
 
 /* ---- what is known ---- */

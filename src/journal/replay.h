@@ -1,29 +1,28 @@
-/* Deterministic replay: how the journal of a generation answers what the code asks for next.
+/* Deterministic replay: the journal of a generation answers what the code asks for.
  *
- * Pure: no database, no clock, no threads. Rows come in from outside, page by page, and are
- * borrowed; all that is kept is a small record of each op that waits for its answer, in the arena
- * that was handed in. So a journal of any length costs the memory of a page and of what is open.
+ * There is no database, no clock and no thread in it. The caller feeds the rows page by page; they
+ * are borrowed. Replay itself keeps only a small record of each op that waits for its answer, in
+ * the caller's arena. So a journal of any length needs the memory of one page and of its open ops.
  *
- * Every ask is answered by a replay_result, and two of these mean "ask again":
+ * Every ask (replay_op() and its like) returns a replay_result, and two of these mean "ask again":
  *
  *     for (;;) {
  *         switch (replay_op(r, OP_STEP, name, &row)) {
  *         case REPLAY_MORE:      feed the next page, or say that there is none; continue;
  *         case REPLAY_ARRIVED:   give `row` to the future that it is about; continue;
  *         case REPLAY_RECORDED:  the answer is in `row`; return;
- *         case REPLAY_NEW:       do it, replay_append() the row, write it; return;
+ *         case REPLAY_NEW:       execute the op, replay_append() its row, write it; return;
  *         default:               hold the run with replay_error(); leave;
  *
- * Arrivals are given out one by one, each once, at the ask at which the code may see them: before
- * an op all that stand before its row; in a wait those before the answer, then the answer itself,
- * and none after it. A caller that may ask for an answer later has to keep it when it is given out.
- * A live run takes the same path: what has arrived is queued by replay_arrive() and given out by
- * the next asks. So the code sees the same at the same place however often it is replayed; nothing
- * else may decide whether a future is ready.
+ * Each arrival is given out once, by the first ask that gets to its row. replay_op() gives out all
+ * arrivals before the row of the op. replay_answer() gives out the arrivals before the answer, then
+ * the answer itself, and none after it; so an answer that is given out early must be kept by the
+ * caller. A live run takes the same path: replay_arrive() queues what has arrived, and the next
+ * asks give it out. So the code sees the same at the same place in every replay; nothing else may
+ * decide whether a future is ready.
  *
- * Replay compares kind and name only. It cannot notice that two ops of the same kind and name were
- * swapped, and it does not compare data: a call with another input gets the answer that is
- * recorded. */
+ * Replay compares only kind and name. It does not notice when two ops of the same kind and name are
+ * swapped, and it does not compare data: a call with another input gets the recorded answer. */
 #ifndef JOURNAL_REPLAY_H
 #define JOURNAL_REPLAY_H
 
@@ -35,7 +34,7 @@
 #include "base/slice.h"
 #include "journal/op.h"
 
-/* A row as the database has it. Nothing in it is trusted. */
+/* A row as it was read from the database. Replay checks it before it relies on it. */
 typedef struct replay_row {
     int64_t seq; /* its position: 1, 2, 3 … */
     int64_t generation;
@@ -47,111 +46,125 @@ typedef struct replay_row {
 } replay_row;
 
 typedef enum replay_result {
-    REPLAY_RECORDED, /* the journal has what was asked for */
-    REPLAY_NEW,      /* the journal ends here: what was asked for is to be done and appended */
-    REPLAY_PASSED,   /* of a patch: the journal went past this point without it */
-    REPLAY_ARRIVED,  /* something has arrived before that: note the row, ask again */
+    REPLAY_RECORDED, /* `row` is what was asked for */
+    REPLAY_NEW,      /* the journal ends here: execute what was asked for, and append it */
+    REPLAY_PASSED,   /* of a patch only: the journal was written by code without the patch */
+    REPLAY_ARRIVED,  /* `row` is an arrival before what was asked for: take it, ask again */
     REPLAY_MORE,     /* feed the next page, ask again */
     REPLAY_MISMATCH, /* the code asks for something else than the journal has */
     REPLAY_CORRUPT,  /* the journal is damaged, or written by a newer pawl */
-    REPLAY_NOMEM,    /* the arena is full; of no meaning for the run */
+    REPLAY_NOMEM,    /* the arena is full; this says nothing about the run */
 } replay_result;
 
 typedef struct replay replay;
 
-/* A replay that lives as long as the arena. NULL when memory is out. */
+/* Makes a replay that lives as long as the arena. NULL when memory is out. */
 replay *replay_new(arena *a, int64_t generation);
 
-/* Feed the next rows, in their order: at the beginning, and when an ask was answered MORE. They are
- * borrowed until the next page is fed, or the next arrivals are queued.
+/* Feeds the next rows, in their order: at the beginning, and when an ask has returned MORE. The
+ * rows are borrowed until the next page is fed, or the next arrivals are queued.
  *
- * PAWL_OK, CORRUPT, NEWER or NOMEM, with replay_error(). Damage is reported early here; asks meet
- * it at its position, so that the answers do not depend on how the rows were cut into pages. */
+ * Returns PAWL_OK, CORRUPT, NEWER or NOMEM, with replay_error(). The asks still give out the rows
+ * before a damaged one, and only the ask that gets to it returns CORRUPT; so the answers do not
+ * depend on how the rows were cut into pages. */
 pawl_code replay_feed(replay *r, const replay_row *rows, size_t count);
 
-/* All rows were fed. `least`: so many rows this journal is known to have had (0: not known);
- * CORRUPT if its end is missing. */
+/* Says that all rows were fed. `least` is the number of rows that the journal is known to have had
+ * (0: not known). Returns PAWL_OK; CORRUPT if there were fewer rows; or the error of a feed. */
 pawl_code replay_fed_all(replay *r, int64_t least);
 
-/* The first ask: the row that the generation began with. NEW: the journal is empty; append it. */
+/* The first ask: gives the row with which the generation began. NEW: the journal is empty, and the
+ * caller appends that row. */
 replay_result replay_start(replay *r, const replay_row **row);
 
-/* The code asks for an op: of the kind that op_asked_as() gives, with that name. */
+/* Asks for an op of this name and kind, which is one that op_asked_as() returns. RECORDED: `row` is
+ * the row of the op. Its own kind may differ, and tells how the op went (OP_STEP_FAILED). */
 replay_result replay_op(replay *r, op_kind kind, slice name, const replay_row **row);
 
-/* The code waits for the answer of an op that it got by replay_op() or replay_append(). RECORDED:
- * `row` is the answer; NULL if it was given out before, as an arrival that stood before another
- * ask. NEW: it is not there: the run parks. */
+/* Asks for the answer of the op with this seq, which came from replay_op() or replay_append().
+ * RECORDED: `row` is the answer, or NULL if an earlier ask has given it out. NEW: there is no
+ * answer yet, and the run parks. */
 replay_result replay_answer(replay *r, int64_t op, const replay_row **row);
 
-/* The code waits for one of several answers, which it knows itself: ARRIVED with whatever comes
- * next. NEW: nothing is there, the run parks. `asked` names what is waited for, in messages. */
+/* Asks for any of several answers; only the caller knows which. ARRIVED: `row` is the next arrival,
+ * whatever it is about. NEW: there is none, and the run parks. `asked` tells in error messages what
+ * the code waits for. */
 replay_result replay_wait(replay *r, const char *asked, const replay_row **row);
 
-/* Give out what has arrived before the next row that the code must ask for; then RECORDED or NEW.
- * For callers that have to know what is answered before they ask. */
+/* Gives out the next arrival before the next row that the code must ask for: ARRIVED. If there is
+ * no such arrival: RECORDED, and `row` is that row, which is still to be asked for; or NEW. For
+ * callers that must know which futures are ready before they ask. */
 replay_result replay_settle(replay *r, const replay_row **row);
 
-/* The future of an op was cancelled: what arrives for it from now on does not fit. */
+/* Closes an op whose future was cancelled: arrivals for it do not fit any more. */
 void replay_close(replay *r, int64_t op);
 
-/* The next row, whatever it is: RECORDED or ARRIVED. NEW: there is none. For reading a journal
- * without the code that has written it. */
+/* Gives the next row, whatever it is: ARRIVED for an arrival, otherwise RECORDED. NEW: there is
+ * none. For reading a journal without the code that has written it. */
 replay_result replay_next(replay *r, const replay_row **row);
 
-/* The function has ended: `kind` is OP_ENDED or OP_ENDED_FAILED. Arrivals that the code did not
- * wait for are given out first. */
+/* Asks for the end of the generation, when the function of the run has ended: `kind` is OP_ENDED or
+ * OP_ENDED_FAILED. Arrivals that the code did not wait for are given out first. */
 replay_result replay_return(replay *r, op_kind kind, const replay_row **row);
 
-/* After NEW: the row for what was asked. Gets its seq and generation here; only borrowed for the
- * call. PAWL_OK, NOMEM, or what is wrong with it; then nothing has changed. */
+/* Appends, after NEW, the row of what was asked for. The row gets its seq and generation here, and
+ * is borrowed for the call only. Returns PAWL_OK, NOMEM, or the code of what is wrong with the row;
+ * after an error nothing has changed. */
 pawl_code replay_append(replay *r, replay_row *row);
 
-/* After NEW from replay_answer(): what has arrived. Rows that fit get their seqs and generation and
- * are moved to the front, in their order; gives their number. The others, whose op is not open, not
- * any more, or of another kind, are to be dropped. Borrowed as the rows of a page are. */
+/* Queues, after NEW, what has arrived. The rows that fit (replay_fits()) get their seqs and
+ * generation, and are moved to the front in their order; returns their number. The caller drops the
+ * other rows, whose op is not open, or of a kind that they cannot answer. The rows are borrowed as
+ * the rows of a page are. */
 size_t replay_arrive(replay *r, replay_row *rows, size_t count);
 
-/* 1 if an arrival of this kind for this op would fit now. */
+/* Returns 1 if an arrival of this kind about this op would be accepted now; `op` 0 is the run
+ * itself. */
 int replay_fits(const replay *r, int64_t kind, int64_t op);
 
-/* Attach a pointer of the caller's to an op that is open: its future, say. */
+/* Attaches a pointer of the caller, such as its future, to an open op. */
 void replay_own(replay *r, int64_t op, void *owner);
 
-/* The pointer attached to the op that the arrival or answer given out last is about; NULL: none. */
+/* Returns the pointer attached to the op of the arrival or answer that was given out last; NULL:
+ * there is none. */
 void *replay_owner(const replay *r);
 
-/* The pointer attached to this op; NULL: none, or it is not open. */
+/* Returns the pointer attached to this op; NULL: there is none, or the op is not open. */
 void *replay_owner_of(const replay *r, int64_t op);
 
-/* 1: replay_arrive() may be called: all rows were given out, and the function fits them. */
+/* Returns 1 if replay_arrive() may be called: all rows were fed and given out, the code has agreed
+ * with them, and the generation has not ended. */
 int replay_may_arrive(const replay *r);
 
-/* The number of failed attempts of an op that is open, as far as they were given out. An
- * OP_STEP_AGAIN row tells of one more. */
+/* Returns the number of failed attempts of an open op that were given out as arrivals. The one that
+ * an OP_STEP_AGAIN row tells of is not among them. */
 int64_t replay_attempts(const replay *r, int64_t op);
 
-/* 1 if this code has never been here: nothing is recorded that it would still have to ask for. For
- * log lines. While pages are missing the answer is 0: say replay_fed_all() with the last one. */
+/* Returns 1 if the code has passed the last recorded row that it must ask for: what it does now, it
+ * does for the first time. Returns 0 during a replay, and before replay_fed_all(), while more rows
+ * may follow. With it log lines are written only once. */
 int replay_is_new(const replay *r);
 
-/* The seq of the last row that is known. */
+/* Returns the seq of the last row that was fed, appended or queued. */
 int64_t replay_seq(const replay *r);
 
-/* Rows that were fed, or have arrived, and were not given out yet. 0: their memory can be
+/* Returns the number of rows that were fed or queued and not given out yet. 0: their memory can be
  * reused. */
 size_t replay_left(const replay *r);
 
-/* Why it came to MISMATCH, CORRUPT or NOMEM: code HELD; CORRUPT or NEWER; NOMEM. */
+/* Returns the error of the ask or feed that failed. Its code is HELD after MISMATCH; CORRUPT or
+ * NEWER after CORRUPT; NOMEM after NOMEM. */
 const error *replay_error(const replay *r);
 
 /* ---- For tests ---- */
 
-/* May the code know that the run is cancelled? The number of ops that wait for their answer. */
+/* replay_cancelled() returns 1 if a cancel of the run was given out; replay_waiting() the number of
+ * open ops. */
 int replay_cancelled(const replay *r);
 size_t replay_waiting(const replay *r);
 
-/* How many rows were looked at: a measure of cost that does not depend on the machine. */
+/* Returns how many times a row was looked at: a measure of cost that does not depend on the
+ * machine. */
 int64_t replay_work(const replay *r);
 
 #endif

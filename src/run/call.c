@@ -1,5 +1,5 @@
-/* Attempts of work functions (activities): preparing one, and recording its result. Why there are
- * two ways to make one is in the header. */
+/* Attempts of work functions (activities): preparing an attempt, making it on the run's own thread,
+ * and recording its result. The header says which attempts are made on other threads (jobs.c). */
 #include "run/call.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 
 /* ---- One attempt ---- */
 
-/* How long the attempt may take: its own limit, or what is left for all attempts. 0: no limit. */
+/* Returns the time limit of an attempt in ms: the smaller one of the limit per attempt and `left`,
+ * which is what is left of the time for all attempts. 0: no limit. */
 static int64_t limit_of(const call *c, int64_t left)
 {
     int64_t limit = c->policy.attempt_ms ? c->policy.attempt_ms : INT64_MAX;
@@ -18,7 +19,8 @@ static int64_t limit_of(const call *c, int64_t left)
     return limit == INT64_MAX ? 0 : limit;
 }
 
-/* The argument of the call, or that of its registration if it has one. */
+/* Returns the `arg` for the work function: that of the call's options, or else that of the
+ * function's registration. NULL: neither has one. */
 static void *arg_of(pawl_run *run, const call *c)
 {
     const work_entry *entry = c->entry;
@@ -35,7 +37,7 @@ int64_t call_attempt(const call *c)
     return c->before + replay_attempts(c->future->run->journal.replay, c->future->op) + 1;
 }
 
-static int fill(pawl_run *run, const call *c, pawl_work *w, int64_t number, int64_t op)
+static int prepare_attempt(pawl_run *run, const call *c, pawl_work *w, int64_t number, int64_t op)
 {
     w->entry = c->entry;
     w->fn = c->fn;
@@ -53,14 +55,16 @@ static int fill(pawl_run *run, const call *c, pawl_work *w, int64_t number, int6
 
 int call_fill(const call *c, pawl_work *w, int64_t number, int64_t op)
 {
-    return fill(c->future->run, c, w, number, op);
+    return prepare_attempt(c->future->run, c, w, number, op);
 }
 
-/* The work function is not called, because the run is about to be given back; but jobs have
- * returned, and are recorded. A step has no row before its first attempt has ended: it gets one
- * now, so that its position in the journal, which is part of pawl_work_key(), is the one that an
- * execution in a process that died has had. A transactional step has its position from its row. */
-static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
+/* Leaves the function before an attempt, since the run is about to be given back, and records the
+ * results of jobs that have returned. A step that was not attempted has no row yet, and gets one
+ * here before those results (OP_STEP_AGAIN with 0 attempts). So its position in the journal, which
+ * is part of pawl_work_key(), stays the one under which a process that died may have called the
+ * function. A transactional step needs no such row: an attempt that is not recorded was rolled
+ * back. */
+static _Noreturn void leave_before_attempt(pawl_run *run, const call *c, int64_t op)
 {
     /* RULE 2-a-step-that-was-not-begun-keeps-its-key */
     if (op > replay_seq(run->journal.replay) && !c->transacts) {
@@ -72,9 +76,11 @@ static _Noreturn void leave(pawl_run *run, const call *c, int64_t op)
     jobs_leave(run);
 }
 
-/* Makes an attempt on the run's own thread. Everything before is durable when the function is
- * called. What came of it is kept with the run until there is a row of it (work.h). */
-static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
+/* Makes attempt `number` of the op on the run's own thread, or takes over the result of that
+ * attempt if it was made before the fiber was dropped (work.h). What was recorded before is durable
+ * when the work function is called. The result is in run->attempt.work until there is a row of
+ * it. */
+static void make_attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
 {
     if (!c->transacts && work_take_kept(run, op, number))
         return;
@@ -82,25 +88,25 @@ static void attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
     if (!work_open(run))
         run_nomem(run);
     jobs_start(run);
-    if (fill(run, c, run->attempt.work, number, op))
+    if (prepare_attempt(run, c, run->attempt.work, number, op))
         run_ask(run, c->transacts ? WANT_TRANSACT : WANT_WORK);
     else
         work_expire(run->attempt.work);
     if (run->code.collects)
-        leave(run, c, op);
+        leave_before_attempt(run, c, op);
     run->attempt.is_called = !c->transacts; /* RULE L5-a-result-is-kept-until-it-is-a-row */
 }
 
 int call_first(pawl_run *run, const call *c)
 {
-    attempt(run, c, 1, replay_seq(run->journal.replay) + 1);
+    make_attempt(run, c, 1, replay_seq(run->journal.replay) + 1);
     return !run->attempt.work->failed;
 }
 
 int call_in_transaction(pawl_run *run, const call *c, int64_t number)
 {
     run->attempt.transact.state = TRANSACT_ASKED;
-    attempt(run, c, number, replay_seq(run->journal.replay) + 1);
+    make_attempt(run, c, number, replay_seq(run->journal.replay) + 1);
     return !run->attempt.work->failed;
 }
 
@@ -123,7 +129,7 @@ slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
     return s;
 }
 
-/* ---- What becomes of an attempt ---- */
+/* ---- Recording the result of an attempt ---- */
 
 static int is_nothing(const char *json)
 {
@@ -139,7 +145,8 @@ void call_put_off(call *c, int64_t at_ms)
     map_put(&run->untils, (uint64_t)c->future->op, (void *)(intptr_t)at_ms); // NOLINT
 }
 
-/* What is left of the time of an until. 0: it is over. */
+/* Returns how many ms are left until the end of a pawl_until(); 0: its time is over. Of the
+ * database's clock and the monotonic clock that one counts which leaves more time. */
 static int64_t until_left(const call *c)
 {
     const pawl_run *run = c->future->run;
@@ -148,7 +155,7 @@ static int64_t until_left(const call *c)
     return left > rest ? left : rest; /* RULE C2-an-until-takes-its-time-whatever-the-date-is */
 }
 
-static void rest_until(call *c, int64_t ms)
+static void pause_until(call *c, int64_t ms)
 {
     pawl_run *run = c->future->run;
     /* RULE C2-so-does-the-pause-of-an-until */
@@ -156,8 +163,8 @@ static void rest_until(call *c, int64_t ms)
     call_put_off(c, host_up_ms(run->host) + ms);
 }
 
-/* Records the end of an until, or that it is tried once more. What earlier attempts gave is not
- * recorded. */
+/* Records the answer of a pawl_until() after an attempt, or schedules its next attempt, of which
+ * nothing is recorded. */
 static void until_ended(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
@@ -169,11 +176,12 @@ static void until_ended(call *c, const pawl_work *w)
     else if (left <= 0)
         journal_arrive(run, OP_DONE, op, SLICE_LIT("null"));
     else
-        rest_until(c, left < c->every_ms ? left : c->every_ms);
+        pause_until(c, left < c->every_ms ? left : c->every_ms);
 }
 
-/* A compensation that fails for good must not be forgotten: the run is held for an operator. */
-static _Noreturn void get_stuck(call *c, const pawl_work *w)
+/* Holds the run for an operator, since a clean-up that has failed for good must not be
+ * forgotten. */
+static _Noreturn void hold_stuck(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
     run->attempt.is_called = 0;
@@ -200,7 +208,7 @@ void call_ended(call *c, pawl_work *w)
     } else if (c->never_fails) {
         journal_arrive(run, OP_ATTEMPT, op, call_error(run, w, 0));
         journal_arrive_all(run);
-        get_stuck(c, w);
+        hold_stuck(c, w);
     } else {
         journal_arrive(run, OP_FAILED, op, call_error(run, w, -1));
     }
@@ -218,7 +226,7 @@ static void append(call **first, call **last, call *c)
     *last = c;
 }
 
-static void due(pawl_future *f)
+static void list_due_call(pawl_future *f)
 {
     call *c = f->own;
     run_futures *all = &f->run->futures;
@@ -226,7 +234,8 @@ static void due(pawl_future *f)
     if (c->listed)
         return;
     c->listed = 1;
-    if (!c->beside || f->run->quarantine_level) /* jobs are not marked (sched/quarantine.h) */
+    /* In quarantine all calls are made in line, since jobs are not marked (sched/quarantine.h). */
+    if (!c->beside || f->run->quarantine_level)
         append(&all->in_line, &all->in_line_last, c);
     else
         append(&all->beside, &all->beside_last, c);
@@ -268,8 +277,9 @@ call *call_pop(pawl_run *run, call **list)
     return NULL;
 }
 
-/* When the next attempt is: at_ms, or later if the call was put off for longer. */
-static int64_t rests_until(pawl_run *run, int64_t op, int64_t at_ms)
+/* Returns when the next attempt of the op is due: at `at_ms`, or at the later time to which
+ * call_put_off() has put it off. */
+static int64_t next_attempt_ms(pawl_run *run, int64_t op, int64_t at_ms)
 {
     int64_t until_ms = (int64_t)(intptr_t)map_get(&run->untils, (uint64_t)op);
     return until_ms > at_ms ? until_ms : at_ms;
@@ -281,7 +291,7 @@ static void arrived(pawl_future *f, const replay_row *row)
     c->is_due = 0;
     if (row->kind == OP_ATTEMPT) {
         f->not_before_ns = c->rests_ns;
-        future_due_at(f, rests_until(f->run, f->op, work_next_ms(row->data)));
+        future_due_at(f, next_attempt_ms(f->run, f->op, work_next_ms(row->data)));
         return;
     }
     map_take(&f->run->untils, (uint64_t)f->op);
@@ -297,7 +307,7 @@ static void give_up(pawl_future *f, int live)
     map_take(&f->run->untils, (uint64_t)f->op);
 }
 
-static const future_kind CALL_FUTURE = {due, arrived, give_up, release};
+static const future_kind CALL_FUTURE = {list_due_call, arrived, give_up, release};
 
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
 {
@@ -305,17 +315,17 @@ pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
     call *own = run_alloc(run, sizeof *own);
     *own = *c;
     own->future = f;
-    if (c->beside) { /* the function goes on, and may free what it gave */
+    if (c->beside) { /* the workflow function goes on, and may free its arguments */
         own->name = run_text(run, slice_of(c->name));
         own->input = run_text(run, slice_of(c->input));
     }
     f->own = own;
     f->what = own->name;
-    at_ms = rests_until(run, op, at_ms);
+    at_ms = next_attempt_ms(run, op, at_ms);
     f->not_before_ns = c->rests_ns;
-    /* A call that is due already does not wait for the run's next wait. */
+    /* A call that is due already can begin before the run's next wait, so it is listed at once. */
     if (at_ms <= host_now_ms(run->host) && future_rest_ms(f) == 0)
-        due(f);
+        list_due_call(f);
     else
         future_due_at(f, at_ms);
     return f;
@@ -326,8 +336,9 @@ int call_do(pawl_run *run)
     call *c = call_pop(run, &run->futures.in_line);
     if (!c)
         return 0;
-    attempt(run, c, c->kind == OP_UNTIL ? 1 : call_attempt(c), c->future->op);
-    if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
+    make_attempt(run, c, c->kind == OP_UNTIL ? 1 : call_attempt(c), c->future->op);
+    /* The attempt may have run out of time because it ignores a cancel of the run. */
+    if (run->attempt.work->expired)
         cleanup_look(run);
     call_ended(c, run->attempt.work);
     journal_arrive_all(run);

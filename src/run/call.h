@@ -1,9 +1,9 @@
 /* Calls: futures of a work function (an activity), which is called until it succeeds, fails for
  * good, or has used up its attempts.
  *
- * Where the function waits for the call at once, it is called on the run's own thread ("in line").
- * Later forms are called on others, beside the function (jobs.h). What comes of an attempt is
- * recorded in the same way. */
+ * A call for which the workflow function waits at once, as pawl_step() does, is made on the run's
+ * own thread ("in line"). Calls of the _later forms are made on other threads, beside the workflow
+ * function (jobs.h). The results of both are recorded by the same functions. */
 #ifndef RUN_CALL_H
 #define RUN_CALL_H
 
@@ -23,48 +23,55 @@ typedef struct call {
     int64_t began_ms;
     int64_t before;   /* attempts that had failed when the op was opened */
     int beside;       /* 1: a later form, called on another thread; 0: in line */
-    int is_due;       /* the call is due */
-    int listed;       /* the call is in one of the lists, perhaps without being due any more */
+    int is_due;       /* 1: the next attempt may begin now */
+    int listed;       /* 1: the call is in one of the lists, perhaps without being due any more */
     int64_t every_ms; /* of an until: the pause between two attempts */
-    int64_t end_ms;   /* of an until: when it ends */
-    int64_t end_ns;   /* future_not_before() of that; 0: this process has not begun it */
-    int64_t rests_ns; /* future_not_before() of the next attempt; 0: this process has begun no pause
-                       */
+    int64_t end_ms;   /* of an until: when its time is over */
+    int64_t end_ns;   /* the same as a moment of future_not_before(); 0: a replay has made the
+                         call */
+    int64_t rests_ns; /* end of the pause before the next attempt, as a moment of
+                         future_not_before(); 0: there is no pause, or a replay has made the call */
     int is_undone;    /* the call will be undone: only the end of this attempt is waited for */
     int never_fails;  /* a clean-up: when its attempts are used up, the run is held */
 } call;
 
-/* The future of a call whose op is recorded; its next attempt is at `at_ms`. The call is copied. */
+/* Makes the future of a call whose op is recorded. Its next attempt is due at `at_ms`. The call is
+ * copied. */
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms);
 
-/* One attempt on the run's own thread, of the first call that is in line, and what came of it as
- * rows. 0: there is none. */
+/* Takes the first call in line that is due, makes an attempt on the run's own thread, and records
+ * the result. Returns 0 if no call is due. */
 int call_do(pawl_run *run);
 
-/* The next call that is due, out of a list of them; NULL: there is none. */
+/* Takes the first call that is due out of a list (run_futures.in_line or .beside), and returns it.
+ * NULL: none is due. */
 call *call_pop(pawl_run *run, call **list);
 
-/* Prepare an attempt: which one it is, what it is given, how long it may take. 0: its time is over
- * before it has begun. */
+/* call_attempt() returns the number of a call's next attempt, from 1. call_fill() prepares that
+ * attempt: function, input, key and time limit. It returns 0 if the time for all attempts is over,
+ * and this one must not begin. */
 int call_fill(const call *c, pawl_work *w, int64_t number, int64_t op);
 int64_t call_attempt(const call *c);
 
-/* The call is not tried before that moment. This is not recorded, but known as long as the run is
- * in memory, whatever becomes of its fiber: otherwise a run that is replayed at once would never
- * rest. */
+/* Puts the next attempt of the call off until `at_ms`. The time is not recorded, but kept with the
+ * run in memory (run->untils), also when the fiber is dropped: otherwise a run that is replayed at
+ * once would never pause. */
 void call_put_off(call *c, int64_t at_ms);
 
-/* Records what an attempt has come to, with the next rows. */
+/* Records the result of an attempt: the answer of the op, or that another attempt follows. Does not
+ * return if the call is a clean-up that has used up its attempts, for which the run is held. */
 void call_ended(call *c, pawl_work *w);
 
-/* Makes the first attempt of a step, of which nothing is recorded yet. 1: it has succeeded. */
+/* Makes the first attempt of a step that has no row yet. Returns 1 if it has succeeded. */
 int call_first(pawl_run *run, const call *c);
 
-/* Makes an attempt of a transactional step. 1: it has succeeded, and its row is durable. */
+/* Makes an attempt of a transactional step. Returns 1 if it has succeeded, and its row is
+ * durable. */
 int call_in_transaction(pawl_run *run, const call *c, int64_t number);
 
-/* call_again_ms(): when the next attempt is, after one that has failed; -1: there is none.
- * call_error(): the failure as text. */
+/* call_again_ms() returns when the next attempt is due after attempt `number` has failed; -1: there
+ * is none. call_error() returns the failure as JSON text for a row; `next_ms` is the result of
+ * call_again_ms(). */
 int64_t call_again_ms(pawl_run *run, call *c, const pawl_work *w, int64_t number);
 slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms);
 

@@ -15,13 +15,13 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-/* ---- Words for how a run ends, which are the name of the row ---- */
+/* ---- The name of the row OP_ENDING: a word for how the run ends ---- */
 
 static const char DONE[] = "done", FAILED[] = "failed", CANCELLED[] = "cancelled",
                   AGAIN[] = "again";
 
-/* The version of the next generation is behind the word: as data there is only the input, which may
- * be as large as a value can be. */
+/* Returns the word for how the run ends. The version of a next generation is part of the word,
+ * since the data of the row is its input, which may be as large as a value can be. */
 static const char *word_of(pawl_run *run, const run_result *end)
 {
     char word[sizeof AGAIN + PAWL_MAX_NAME + 1];
@@ -55,7 +55,8 @@ static const char *data_of(pawl_run *run)
 
 /* ---- Leaving the function ---- */
 
-/* The last row of the journal, where there is one. */
+/* Records the last row of the journal. A run that has failed, was cancelled, or has a small result
+ * ends without such a row: its own row has the error or the result. */
 static void record_end(pawl_run *run)
 {
     const run_result *end = &run->code.end;
@@ -96,7 +97,7 @@ _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message
     cleanup_leave(run);
 }
 
-static _Noreturn void cancel(pawl_run *run, const char *reason)
+static _Noreturn void end_cancelled(pawl_run *run, const char *reason)
 {
     inbox_take_cancel(run);
     run->code.end =
@@ -109,9 +110,9 @@ void cleanup_check(pawl_run *run)
     if (run->failing)
         return;
     if (run->code.cancelled)
-        cancel(run, run->code.cancelled);
+        end_cancelled(run, run->code.cancelled);
     if (run->deadline_ms != RUN_NEVER && run->deadline_ms <= host_now_ms(run->host))
-        cancel(run, "its deadline has passed");
+        end_cancelled(run, "its deadline has passed");
 }
 
 void cleanup_look(pawl_run *run)
@@ -124,7 +125,7 @@ void cleanup_look(pawl_run *run)
 
 /* ---- For the function ---- */
 
-static pawl_code add(pawl_run *run, op_kind kind, const char *work, const char *input)
+static pawl_code register_cleanup(pawl_run *run, op_kind kind, const char *work, const char *input)
 {
     const replay_row *row;
     slice name = ops_own_name(run, work, "name of the work function");
@@ -138,12 +139,12 @@ static pawl_code add(pawl_run *run, op_kind kind, const char *work, const char *
 
 pawl_code pawl_undo(pawl_run *run, const char *work, const char *input)
 {
-    return run_is_inside(run) ? add(run, OP_UNDO, work, input) : PAWL_MISUSE;
+    return run_is_inside(run) ? register_cleanup(run, OP_UNDO, work, input) : PAWL_MISUSE;
 }
 
 pawl_code pawl_finally(pawl_run *run, const char *work, const char *input)
 {
-    return run_is_inside(run) ? add(run, OP_FINALLY, work, input) : PAWL_MISUSE;
+    return run_is_inside(run) ? register_cleanup(run, OP_FINALLY, work, input) : PAWL_MISUSE;
 }
 
 const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *version)
@@ -160,28 +161,30 @@ const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *v
 
 /* ---- From the journal ---- */
 
-/* A clean-up that is to be called. The list begins with the one that was registered last. */
+/* A clean-up that is to be called. The list is in the reverse order of registration. */
 typedef struct clean {
     struct clean *next;
     op_kind kind;
     int64_t seq;
-    int64_t op; /* of an UNDO_OF: the op that it undoes, which is the next one in the journal */
+    int64_t op; /* of OP_UNDO_OF: the op that it undoes, which is the next op in the journal */
     const char *work;
     const char *input;
-    const char *result;  /* the result of the call that it undoes; NULL: none is known */
-    pawl_future *undone; /* the call that it undoes, as long as that has no answer */
+    const char *result;  /* the result of the op that it undoes; NULL: none is known */
+    pawl_future *undone; /* the future of the call that it undoes, while that has no answer */
 } clean;
 
+/* What the journal of a failing run says: its clean-ups, and how it ends. */
 typedef struct story {
     clean *cleans;
-    clean *tried;          /* what undoes the transactional step that is being tried again */
+    clean *tried;          /* the undo of the transactional step whose attempts are being read;
+                              NULL: none is */
     pawl_future *children; /* children that have not ended, as far as is known, linked by
                               `behind` */
-    const char *how;
-    const char *data;
+    const char *how;       /* name of the row OP_ENDING; NULL: it was not read yet */
+    const char *data;      /* data of that row: the error or the value */
 } story;
 
-/* The clean-up that was registered last, if it is to undo this op. */
+/* Returns the clean-up that was registered last if it undoes this op; otherwise NULL. */
 static clean *undo_of(const story *s, int64_t op)
 {
     clean *last = s->cleans;
@@ -194,7 +197,8 @@ static void note_result(pawl_run *run, clean *c, slice data)
         c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
 }
 
-/* Notes a call that may still be under way: its end is waited for, and it is not called again. */
+/* Makes a future for a call that has an undo and may still be under way: its end is waited for, and
+ * it is not called again. */
 static void note_call(pawl_run *run, const story *s, const replay_row *row)
 {
     clean *c = undo_of(s, row->seq);
@@ -209,7 +213,8 @@ static void note_call(pawl_run *run, const story *s, const replay_row *row)
                              row->seq, RUN_NEVER);
 }
 
-/* The kind of a child that has not ended, as far as is known. `own` is the text of its row. */
+/* The kind of the futures of children that have not ended, as far as is known. `own` is the data of
+ * the child's row. */
 static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
 
 static void note_child(pawl_run *run, story *s, const replay_row *row)
@@ -231,12 +236,13 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
     if (f->behind)
         f->behind->before = f->before;
     run_free_value(run, f->own);
-    replay_own(run->journal.replay, f->op, NULL); /* for the journal it may still be open */
+    replay_own(run->journal.replay, f->op, NULL); /* an answer that is read later must not find the
+                                                     freed future */
     future_release(f);
 }
 
 /* Frees a future whose answer is not needed any more. */
-static void forget(pawl_run *run, story *s, pawl_future *f)
+static void forget_future(pawl_run *run, story *s, pawl_future *f)
 {
     if (f->kind == &OPEN_CHILD) {
         forget_child(run, s, f);
@@ -254,11 +260,11 @@ static void note_answer(pawl_run *run, story *s, const replay_row *row)
         return;
     if (row->kind == OP_DONE && f->kind != &OPEN_CHILD)
         note_result(run, ((call *)f->own)->arg, row->data);
-    forget(run, s, f);
+    forget_future(run, s, f);
 }
 
-/* Forgets the ops that the row names. They take no answer any more, since at a redrive the code
- * would not know of it. */
+/* Closes the ops that a row OP_FUTURE_CANCEL names, and frees their futures. No late answer to them
+ * is recorded, since after a redrive the code, which has cancelled them, would not expect it. */
 static void note_cancelled(pawl_run *run, story *s, const replay_row *row)
 {
     const char *text = run_text(run, row->data), *at = text;
@@ -268,7 +274,7 @@ static void note_cancelled(pawl_run *run, story *s, const replay_row *row)
         pawl_future *f = replay_owner_of(run->journal.replay, op);
         replay_close(run->journal.replay, op); /* RULE A6-what-was-cancelled-has-no-late-answer */
         if (f)
-            forget(run, s, f);
+            forget_future(run, s, f);
         at = end;
     }
     run_free_value(run, text);
@@ -286,8 +292,8 @@ static void note_transact(pawl_run *run, story *s, const replay_row *row)
     s->tried = NULL;
 }
 
-/* Between the row that registers an undo and the call that is undone there may be what was
- * cancelled, and what had returned when the run was given back. */
+/* Tells whether a row of this kind may stand between the row that registers an undo and the op that
+ * is undone: a cancel of futures, or a result that was recorded when the run was given back. */
 static int may_come_between(op_kind kind)
 {
     /* RULE 2-results-may-come-between-a-deed-and-its-undo */
@@ -342,8 +348,10 @@ static void collect_row(pawl_run *run, story *s, const replay_row *row)
     }
 }
 
-/* The run was cancelled while no node could execute it: records how it ends. */
-static void end_it(pawl_run *run, story *s)
+/* Records how the run ends, for a run that was cancelled while it was held and had no owner: its
+ * function has not recorded that. Cancels its children, and deletes all rows of its inbox that are
+ * no messages. */
+static void record_cancelled_end(pawl_run *run, story *s)
 {
     const char *reason = inbox_look_for_cancel(run);
     s->how = CANCELLED;
@@ -355,7 +363,7 @@ static void end_it(pawl_run *run, story *s)
     journal_record(run, OP_ENDING, slice_of(s->how), slice_of(s->data));
 }
 
-/* Reads the journal up to the row that says how the run ends. */
+/* Reads the journal up to the row OP_ENDING, which says how the run ends. */
 static story read_story(pawl_run *run)
 {
     story s = {0};
@@ -369,16 +377,17 @@ static story read_story(pawl_run *run)
         s.data = run_text(run, row->data);
     }
     if (!s.how)
-        end_it(run, &s);
-    while (s.children) /* from here on their results are not needed */
+        record_cancelled_end(run, &s);
+    while (s.children) /* from here on the results of children are not needed */
         forget_child(run, &s, s.children);
     return s;
 }
 
-/* The input of a clean-up. What would make it larger than a value may be is left out. */
+/* Returns the input of an undo of a call: the input and the result of that call, as JSON. A part
+ * that would make the text larger than a value may be is null. */
 static const char *input_of(pawl_run *run, const clean *what)
 {
-    const pawl_future *f = what->undone; /* it may have ended while it was waited for */
+    const pawl_future *f = what->undone; /* the call may have ended while the run waited for it */
     /* RULE A7-what-has-returned-is-told-its-undo */
     const char *result = f && f->over && f->code == PAWL_OK ? f->value : what->result;
     const char *json = pawl_json(run, "{'input':%j,'result':%j}", what->input, result);
@@ -417,6 +426,7 @@ static void call_one(pawl_run *run, const clean *what)
     future_release(f);
 }
 
+/* Calls all finallys (`finallys` 1) or all undos (0), the last one registered first. */
 static void call_all(pawl_run *run, const story *s, int finallys)
 {
     for (const clean *c = s->cleans; c; c = c->next)
@@ -424,7 +434,7 @@ static void call_all(pawl_run *run, const story *s, int finallys)
             call_one(run, c);
 }
 
-/* Fills in code.end as the row says. */
+/* Fills in code.end from the row OP_ENDING. */
 static void read_end(pawl_run *run, const story *s)
 {
     run_result *end = &run->code.end;

@@ -1,40 +1,46 @@
 /* The end of a run: done, failed or cancelled, and the clean-ups before that: compensations of a
  * saga (undos), and finallys.
  *
- * pawl_undo() and pawl_finally() are rows of the journal. When a run ends that has some, a row says
- * how it ends (OP_ENDING), its function is left for good, and the work functions are called from
- * the journal, last first: undos if it did not end well, then finallys. Each is an op of its own
- * (OP_CLEAN_UP), with attempts like any other call; so it goes on after a crash, on any node that
- * has the work functions, also where the workflow is not known any more.
+ * pawl_undo() and pawl_finally() are rows of the journal. When a run that has some ends:
+ *   1. A row says how it ends (OP_ENDING), and its function is left for good.
+ *   2. The work functions are called from the journal, the last one registered first: the undos if
+ *      the run has failed or was cancelled, then the finallys. Each is an op of its own
+ *      (OP_CLEAN_UP), with attempts like any other call. So it goes on after a crash, on any node
+ *      that has the work functions, also where the workflow is not known any more.
+ *   3. The run ends.
  *
- * One that fails for good holds the run (HELD_STUCK): what was not undone must not be forgotten. */
+ * A clean-up that fails for good holds the run (HELD_STUCK), so that it is not forgotten. */
 #ifndef RUN_CLEANUP_H
 #define RUN_CLEANUP_H
 
 #include "run/run.h"
 
-/* On the fiber: the run ends as code.end says. */
+/* Leaves the function for good. The run ends as code.end says, after its clean-ups if there are
+ * any. On the fiber. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
-/* The function has failed, and the run ends with this error. */
+/* Leaves the function: the run fails with this error. */
 _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message,
                             const char *where);
 
 /* Called where the run waits, or is about to call a work function. If the run was cancelled, or its
- * deadline has passed, these do not return. cleanup_look() also reads whether a cancel has
- * arrived. */
+ * deadline has passed, these do not return. cleanup_look() reads the inbox first, for a cancel that
+ * has arrived. */
 void cleanup_check(pawl_run *run);
 void cleanup_look(pawl_run *run);
 
-/* Called on the fiber instead of the function, when the run is failing. */
+/* Calls the clean-ups of a failing run, and ends it. Called on the fiber, instead of the
+ * function. */
 void cleanup_run(pawl_run *run);
 
-/* For the runner, which adds to the unit of the end: that a new generation begins; that clean-ups
+/* For the runner: add to the unit the statements that end the turn. generation_add(): a new
+ * generation of the run begins. cleanup_add_failing(): the run is failing, and its clean-ups
  * follow. 0: memory is out. */
 int generation_add(pawl_run *run);
 int cleanup_add_failing(pawl_run *run);
 
-/* The unit that begins a new generation was committed. 0: the run is not this node's any more. */
+/* The unit that begins a new generation was committed: makes the run in memory one of that
+ * generation. 0: memory is out, and the run is to be dropped. */
 int generation_begun(pawl_run *run);
 
 #endif

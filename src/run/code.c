@@ -1,8 +1,8 @@
 /* A workflow function on its fiber: what it may ask for, how it is left, and its memory.
  *
- * What a function gets is in a map of its own, piece by piece, so that a loop of a million steps,
- * or a function that has waited for a hundred thousand futures, can give each piece back
- * (pawl_drop). All of it goes with the fiber. */
+ * Each piece of memory that a function gets is in a map (run_code.values), so that a loop of a
+ * million steps, or a function that has waited for a hundred thousand futures, can free each piece
+ * (pawl_drop()). The others are freed with the fiber. */
 #include "run/code.h"
 
 #include <stdarg.h>

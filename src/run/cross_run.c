@@ -1,5 +1,5 @@
-/* The list of futures whose other run has to be read, and the list of statements of a unit that
- * concern other runs. What to do with them is decided by the kinds of futures. */
+/* Two lists: the futures that ask for the state of another run, and the statements of a unit that
+ * concern other runs. The kinds of futures decide what to do with the results. */
 #include "run/cross_run.h"
 
 #include "rows/run_insert.h"
@@ -56,8 +56,9 @@ int cross_run_look(pawl_run *run)
         }
         if (journal_arrive_all(run))
             return 1;
-        if (run->draft.sent) /* what becomes of it is known after the commit; then it is read
-                                again */
+        /* The commit tells whether a child was made, or a message put in; then the state is read
+         * again. */
+        if (run->draft.sent)
             run_ask(run, WANT_FLUSH);
     }
     return 0;
@@ -75,7 +76,8 @@ run_sent *cross_run_add(pawl_run *run, int statement, int64_t target)
     return s;
 }
 
-static void tell_one(pawl_run *run, const run_sent *s, int committed)
+/* Tells the host, and the future that waits for the statement, what has become of the statement. */
+static void report_statement(pawl_run *run, const run_sent *s, int committed)
 {
     const unit_row *row = committed ? unit_rows(run->draft.unit, s->statement) : NULL;
     host_sent(run->host, s, row);
@@ -88,7 +90,7 @@ static void tell_one(pawl_run *run, const run_sent *s, int committed)
 void cross_run_committed(pawl_run *run, int committed)
 {
     for (const run_sent *s = run->draft.sent; s; s = s->next)
-        tell_one(run, s, committed);
+        report_statement(run, s, committed);
     run->draft.sent = NULL;
 }
 
@@ -99,7 +101,7 @@ void cross_run_cut(pawl_run *run, int count)
             at = &(*at)->next;
             continue;
         }
-        tell_one(run, *at, 0);
+        report_statement(run, *at, 0);
         *at = (*at)->next;
     }
 }
@@ -159,7 +161,7 @@ int cross_run_report(pawl_run *run)
                        .at_ms = host_now_ms(run->host),
                        .data = data};
     *s = (run_sent){.next = run->draft.sent, .run = run->parent.run};
-    s->statement = run_try_report(run->draft.unit, &m, run->draft.parked);
+    s->statement = run_try_report(run->draft.unit, &m, run->draft.turn_end_stmt);
     run->draft.sent = s;
     return 1;
 }

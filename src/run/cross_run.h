@@ -1,10 +1,10 @@
-/* What a run does with other runs: children, and telling.
+/* What a run does with other runs: it starts children, and sends messages by pawl_tell().
  *
- * A start or a message is part of the unit that records it, as a try: whether the child was made,
- * or the message put in, is known when the unit is committed. If the process dies before the run
- * has recorded the result, the run reads it: a child has a key that is recorded with the op, and a
- * message leaves a receipt (idempotency). So nothing is started twice, and nothing is waited for
- * that is not there. */
+ * A start or a message is part of the unit that records it, as a try (unit_try()): whether the
+ * child was made, or the message put in, is known when the unit is committed. If the process dies
+ * before the run has recorded the result, the run reads it: a child has a key that is recorded with
+ * the op, and a message leaves a receipt (idempotency). So nothing is started twice, and no run
+ * waits for a child that does not exist. */
 #ifndef RUN_CROSS_RUN_H
 #define RUN_CROSS_RUN_H
 
@@ -13,42 +13,47 @@
 /* A statement of the unit that concerns another run. In the memory of the unit. */
 typedef struct run_sent {
     struct run_sent *next;
-    int statement;                 /* its number in the unit */
+    int statement;                 /* number of the statement in the unit */
     int64_t run;                   /* the run that it concerns */
-    struct run_insert *run_insert; /* of a child that is started; NULL: something was sent */
+    struct run_insert *run_insert; /* the child that is started; NULL: a message or a cancel is
+                                      sent */
     pawl_future *future;           /* the future that waits for it; NULL: none */
     int cancels;                   /* the statement cancels the run */
 } run_sent;
 
 /* ---- On the fiber ---- */
 
-/* A source of arrivals: reads the state of other runs that futures ask for. 1: something has
- * arrived. */
+/* A source of arrivals: reads the state of the other runs for which futures ask, and lets these
+ * futures go on. 1: something has arrived. */
 int cross_run_look(pawl_run *run);
 
-/* The state of the run that this future is about is to be read. */
+/* Adds the future to those for which the state of another run is to be read, at the next wait. */
 void cross_run_ask(pawl_future *f);
 
-/* The future is freed, and asks no more. */
+/* Takes a future that is about to be freed out of both lists. */
 void cross_run_forget(pawl_future *f);
 
-/* The run ends: children that it waits for are cancelled, or one child is. */
+/* cross_run_leave() cancels all open futures of a run that ends, and so the children that it waits
+ * for. cross_run_cancel_child() adds the cancel of one child to the unit. */
 void cross_run_leave(pawl_run *run);
 void cross_run_cancel_child(pawl_run *run, int64_t child);
 
-/* Remembers a statement of the unit that concerns the run `target`. */
+/* Remembers a statement of the unit that concerns the run `target`. Returns the entry, whose other
+ * fields the caller fills in. */
 run_sent *cross_run_add(pawl_run *run, int statement, int64_t target);
 
 /* ---- For the runner ---- */
 
-/* The unit was committed, or not: children go on, other runs are woken. */
+/* The unit has its answer. Reports every statement of the list to the host, which wakes other runs
+ * and drives children, and those of a committed unit to their futures. Empties the list. */
 void cross_run_committed(pawl_run *run, int committed);
 
-/* The unit was cut to its first statements: what comes behind them is not sent. */
+/* The unit was cut to its first `count` statements: takes the others out of the list, and reports
+ * to the host that they were not committed. */
 void cross_run_cut(pawl_run *run, int count);
 
-/* The statement draft.parked ends the run: its parent is told, in the same unit. 0: memory is
- * out. */
+/* Adds the message to the parent that the run has ended, with the result, to the unit that ends the
+ * run (draft.turn_end_stmt). 0: memory is out. */
 int cross_run_report(pawl_run *run);
 
 /* ---- Kinds of futures that ask (ops_child.c, ops_tell.c) ---- */
@@ -56,13 +61,15 @@ int cross_run_report(pawl_run *run);
 typedef struct other_kind {
     /* Reads the state of the other run, on the thread's own stack. */
     pawl_code (*read)(db_conn *c, pawl_future *f, error *err);
-    /* Goes on with the future, on the fiber: records an arrival, or adds to the unit. */
+    /* Called on the fiber after read(): records the answer as an arrival, or adds a statement to
+     * the unit. */
     void (*go_on)(pawl_future *f);
-    /* The statement of the future was committed, and gave this row; NULL: none. */
+    /* The unit with the statement of the future was committed. `row` is what the statement
+     * returned; NULL: nothing, since it found nothing to do. */
     void (*committed)(pawl_future *f, const unit_row *row);
 } other_kind;
 
-/* The beginning of what `own` of such a future points to. */
+/* The first member of the struct that `own` of such a future points to. */
 typedef struct other {
     const other_kind *kind;
     pawl_future *behind; /* in the list run_futures.asking */

@@ -50,7 +50,8 @@ static void cancel_parts(pawl_run *run)
     }
 }
 
-/* A JSON array of the ops of these futures, in the unit's memory; *count: how many they are. */
+/* Returns the ops of the futures in this list that have no answer, as a JSON array in the unit's
+ * memory. Sets *count to their number. */
 static slice ops_of(pawl_run *run, const pawl_future *cancelled, size_t *count)
 {
     buf ops;
@@ -68,7 +69,7 @@ static slice ops_of(pawl_run *run, const pawl_future *cancelled, size_t *count)
     return text;
 }
 
-static void give_up(pawl_future *f, int live)
+static void cancel_future(pawl_future *f, int live)
 {
     if (f->over)
         return;
@@ -78,7 +79,8 @@ static void give_up(pawl_future *f, int live)
     future_answer(f, PAWL_CANCELLED, CANCELLED);
 }
 
-/* Is there a future to be cancelled that has no answer? */
+/* Takes futures that have an answer off the heads of both lists. Returns 1 if there is still a
+ * future to be cancelled. */
 static int has_cancelled(run_futures *all)
 {
     while (all->cancelled && all->cancelled->over)
@@ -88,10 +90,12 @@ static int has_cancelled(run_futures *all)
     return all->cancelled || all->cancelled_composites;
 }
 
-/* Writes one row for all futures to be cancelled. A future whose answer has arrived before is not
- * cancelled: so such arrivals are given out first. But not those that came after the last of these
- * answers: if no future is cancelled there is no row, and a replay could not tell them from later
- * ones. */
+/* Cancels the listed futures, with one row for all of them:
+ *   1. While a listed future has no answer, the arrivals that stand before the row are given out
+ *      one by one: a future whose answer is among them is not cancelled.
+ *   2. If all futures have got an answer by that, there is no row. No further arrival is given out
+ *      then, since without a row a replay could not tell how many were given out here.
+ *   3. Otherwise the row is asked for or recorded, and the futures are cancelled. */
 void future_cancel_flush(pawl_run *run)
 {
     run_futures *all = &run->futures;
@@ -111,7 +115,7 @@ void future_cancel_flush(pawl_run *run)
             journal_record(run, OP_FUTURE_CANCEL, SLICE_LIT(""), ops);
         for (pawl_future *f = cancelled, *next; f; f = next) {
             next = f->next;
-            give_up(f, live);
+            cancel_future(f, live);
         }
     }
 }

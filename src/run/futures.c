@@ -18,11 +18,11 @@ void futures_free(run_futures *all)
 
 /* ---- Making and releasing ---- */
 
-static pawl_future *make(pawl_run *run)
+static pawl_future *alloc_future(pawl_run *run)
 {
     run_futures *all = &run->futures;
-    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES) /* clean-ups may have to undo all of
-                                                                them */
+    /* A failing run may need a future for each op that its clean-ups undo. */
+    if (!run->failing && all->all.count >= PAWL_MAX_FUTURES)
         run_trouble(run, PAWL_LIMIT, "more than %d futures at one time", PAWL_MAX_FUTURES);
     pawl_future *f = run_alloc(run, sizeof *f);
     f->run = run;
@@ -33,7 +33,7 @@ static pawl_future *make(pawl_run *run)
 
 pawl_future *future_new(pawl_run *run, const future_kind *kind, op_kind what, int64_t op)
 {
-    pawl_future *f = make(run);
+    pawl_future *f = alloc_future(run);
     f->kind = kind;
     f->op = op;
     f->what = op_find(op_asked_as(what))->word;
@@ -100,8 +100,9 @@ int future_drop(pawl_run *run, const void *memory)
     return 1;
 }
 
-/* Gives back the value of the future. 0: other futures are made of it, and need the value. */
-static int lets_go(pawl_future *f)
+/* Detaches the value from its future, so that it can be freed. 0: composite futures are made of the
+ * future, and need the value. */
+static int detach_value(pawl_future *f)
 {
     if (f->uses > 0) /* RULE A6-what-others-are-made-of-is-not-given-back */
         return 0;
@@ -114,7 +115,7 @@ int future_drop_value(pawl_run *run, const void *memory)
     void *owner = map_get(&run->code.values, (uint64_t)(uintptr_t)memory);
     if (!owner)
         return 0;
-    if (owner == memory || lets_go(owner))
+    if (owner == memory || detach_value(owner))
         run_free_value(run, memory);
     return 1;
 }
@@ -160,8 +161,8 @@ static void look_at_all(pawl_run *run)
     all->looking = 0;
 }
 
-/* Tells a wait that a future has ended. Of a future that is in the list twice the first place
- * counts. */
+/* Tells a wait that a future has ended. If the future is twice among those that the wait is for,
+ * its first place counts. */
 static void settle_link(const pawl_future *f, future_link *l)
 {
     future_wait *w = l->wait;
@@ -182,8 +183,9 @@ void future_answer(pawl_future *f, pawl_code code, const char *value)
     run_futures *all = &f->run->futures;
     heap_take(&all->due, &f->timer);
     f->over = 1;
-    f->failed = code != PAWL_OK && value[0] == '{'; /* an error; a receive that timed out has
-                                                       none */
+    /* An error is a JSON object. A receive that timed out has the value null, and has not
+     * failed. */
+    f->failed = code != PAWL_OK && value[0] == '{';
     f->code = code;
     f->value = value;
     if (code == PAWL_OK) /* the text of an error is not handed out, and may be that of a part */
@@ -195,7 +197,8 @@ void future_answer(pawl_future *f, pawl_code code, const char *value)
     look_at_all(f->run);
 }
 
-/* An error as it is recorded says what kind it is, if it is not an ordinary one. */
+/* Returns the code of a recorded error: CANCELLED or TIMEOUT if the error says so, otherwise
+ * FAILED. */
 static pawl_code code_of_error(const char *json)
 {
     int64_t code = pawl_get_int(json, "/code", PAWL_FAILED);
@@ -251,7 +254,8 @@ void future_link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, s
     w->first = (pawl_future *)first;
 }
 
-/* The wait is over. Futures that have ended are not touched: they may be freed. */
+/* Takes the links of a wait out of the futures that are open. Those that have ended are not
+ * touched: they may be freed. */
 void future_unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -281,6 +285,7 @@ static const char *all_values(pawl_future *f)
     return text;
 }
 
+/* Gives a composite future its answer, if the answers of its parts decide it. */
 static void composite_look(pawl_future *f)
 {
     future_wait *w = &f->wait;
@@ -309,7 +314,7 @@ static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t cou
 {
     if ((count > 0 && !parts) || count > PAWL_MAX_FUTURES || (any && count == 0))
         run_trouble(run, PAWL_INVALID, "%zu futures are not a number to wait for", count);
-    pawl_future *f = make(run);
+    pawl_future *f = alloc_future(run);
     pawl_future **copy = run_alloc(run, (count ? count : 1) * sizeof *copy);
     if (count)
         memcpy(copy, parts, count * sizeof *copy);

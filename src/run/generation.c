@@ -1,10 +1,10 @@
-/* A new generation of a run (continue-as-new): the same row, a fresh journal. And that clean-ups
- * follow.
+/* The statements by which a run begins a new generation (continue-as-new): the same row, a fresh
+ * journal. Also those by which a run begins its clean-ups.
  *
  * What stays is what belongs to the run and not to its journal: messages, receipts, state, status,
  * the deadline, the link to its parent. The old generation keeps its journal, with its input as the
- * first row, so that it can be read; a start that is repeated is compared with that of the first
- * one. */
+ * first row, so that it can be read; a start that is repeated is compared with the input of the
+ * first generation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@ int cleanup_add_failing(pawl_run *run)
                                db_int(host_now_ms(run->host)),
                                status_of(&run->draft.status),
                                db_int(run->draft.status.count)};
-    run->draft.parked = unit_guard(run->draft.unit, &FAILING, "fence", unit_key("runs", h->run),
-                                   values, DB_COUNT(values));
+    run->draft.turn_end_stmt = unit_guard(run->draft.unit, &FAILING, "fence",
+                                          unit_key("runs", h->run), values, DB_COUNT(values));
     run_note(run->draft.unit, db_int(h->run), host_now_ms(run->host));
     run->draft.status_rides = 1;
     return 1;
@@ -76,7 +76,8 @@ static slice copy_into_unit(pawl_run *run, const char *text)
     return s;
 }
 
-/* The workflow of the version that was asked for, or the newest one here. */
+/* Returns the workflow of the version that the function has asked for, or the newest one here;
+ * NULL: it is not registered here. Sets *version to the version for the row of the run; "": any. */
 static const workflow *next_workflow(pawl_run *run, const char **version)
 {
     registry *r = run->host->registry;
@@ -111,7 +112,7 @@ int generation_add(pawl_run *run)
                                db_int(now),
                                status_of(&run->draft.status),
                                db_int(run->draft.status.count)};
-    run->draft.parked =
+    run->draft.turn_end_stmt =
         unit_guard(u, &AGAIN, "fence", unit_key("runs", h->run), values, DB_COUNT(values));
     run_note(u, db_int(h->run), now);
     run->draft.status_rides = 1;

@@ -31,10 +31,11 @@ struct run_host {
     /* The time of the database, which is what is recorded. Called by almost every op. */
     int64_t (*now_ms)(const run_host *h);
 
-    /* The same rounded up, where a duration begins: so what it ends is never early. */
+    /* The time of the database, rounded up. Durations begin at this time, so that none ends too
+     * early. */
     int64_t (*up_ms)(const run_host *h);
 
-    /* A random number: of pawl_random(), and for the jitter of a back-off. */
+    /* A random number, for pawl_random() and for the jitter of a back-off. */
     uint64_t (*chance)(const run_host *h);
 
     /* 1: the host is about to end, and work functions should return. */
@@ -45,17 +46,17 @@ struct run_host {
     int (*is_forked)(const run_host *h);
     void (*end_child)(const run_host *h);
 
-    /* 1: the host gives its runs back, and they begin nothing. */
+    /* 1: the host gives its runs back, so that these begin no further work function or job. */
     int (*is_leaving)(const run_host *h);
 
     /* Guards what threads that execute jobs of the run touch (jobs.c). */
     void (*lock)(const run_host *h);
     void (*unlock)(const run_host *h);
 
-    /* A job that was queued is not executed any more. With the lock held. */
+    /* Takes a job out of the queue: it is not executed any more. With the lock held. */
     void (*unqueue_job)(const run_host *h, struct job *j);
 
-    /* The result of a job that was executed is dropped. With the lock held. */
+    /* Counts an executed job whose result is dropped instead of recorded. With the lock held. */
     void (*drop_result)(const run_host *h);
 
     /* The run is about to insert a child: fills in its owner. Afterwards sent() is called once. */
@@ -66,7 +67,8 @@ struct run_host {
      * wakes the other run, or begins to drive the child. */
     void (*sent)(const run_host *h, const struct run_sent *s, const unit_row *row);
 
-    /* The fiber of the run is dropped, and with it a unit that the host may have kept. */
+    /* The fiber of the run is dropped: the host drops a unit that it has kept to hand it in
+     * again. */
     void (*forget_unit)(const run_host *h, pawl_run *run);
 };
 

@@ -79,7 +79,7 @@ pawl_run *run_new(const run_host *host, const run_facts *facts)
     run->failing = facts->failing;
     run->workflow = facts->workflow;
     run->journal.is_fresh = facts->fresh;
-    run->draft.parked = -1;
+    run->draft.turn_end_stmt = -1;
     run->code.sources = SOURCES;
     run->code.take_in = jobs_take_in;
     run->code.want = WANT_PAGE;

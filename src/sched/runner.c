@@ -70,7 +70,7 @@ static void park(pawl_run *run)
         return;
     }
     int64_t now = sched_now_ms(run->host->sched), inbox_seen = atomic_load(&run->inbox.seen);
-    run->draft.parked = (run->jobs.by_op.count > 0 ? run_park_kept : run_park)(
+    run->draft.turn_end_stmt = (run->jobs.by_op.count > 0 ? run_park_kept : run_park)(
         run->draft.unit, &run->lease, inbox_seen, wake_of(run, now), &run->draft.status, now);
     run->draft.status_rides = 1;
     if (run->draft.unit->broken_build)
@@ -329,8 +329,8 @@ static void go_on(runner *r, pawl_run *run)
 /* Was the run held before it parked? Then it has no owner now. */
 static int was_held(const pawl_run *run)
 {
-    const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
-                              ? unit_rows(run->draft.unit, run->draft.parked)
+    const unit_row *row = run->code.want == WANT_WAIT && run->draft.turn_end_stmt >= 0
+                              ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
                               : NULL;
     return row && row->values[PARK_HELD].i != 0;
 }
@@ -355,8 +355,9 @@ static void take_back(pawl_run *run)
 static int ended(pawl_run *run)
 {
     sched *s = run->host->sched;
-    const unit_row *row =
-        run->code.end.phase != PHASE_LIVE ? unit_rows(run->draft.unit, run->draft.parked) : NULL;
+    const unit_row *row = run->code.end.phase != PHASE_LIVE
+                              ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
+                              : NULL;
     if (row && row->values[FINISH_WATCHED].i)
         sched_notify_others(s);
     int goes_on = run->code.end.phase == PHASE_FAILING;
@@ -377,7 +378,7 @@ static int ended(pawl_run *run)
     work_forget_kept(run);
     run_cool(run);
     run->draft.handed_in = 0;
-    run->draft.parked = -1;
+    run->draft.turn_end_stmt = -1;
     return 1;
 }
 
@@ -433,14 +434,14 @@ static int committed(pawl_run *run)
         quarantine_committed(s, run, 0);
     if (run->code.want == WANT_END)
         return ended(run);
-    const unit_row *row = run->code.want == WANT_WAIT && run->draft.parked >= 0
-                              ? unit_rows(run->draft.unit, run->draft.parked)
+    const unit_row *row = run->code.want == WANT_WAIT && run->draft.turn_end_stmt >= 0
+                              ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
                               : NULL;
     if (row && row->values[PARK_MAIL].i > run->inbox.known)
         run->inbox.known = row->values[PARK_MAIL].i;
     int arrived =
         row && (row->values[PARK_MAIL].i > atomic_load(&run->inbox.seen) || run->futures.asking);
-    run->draft.parked = -1;
+    run->draft.turn_end_stmt = -1;
     take_back(run);
     job_queue_add(run);
     if (arrived)

@@ -45,8 +45,8 @@ static int add_end(pawl_run *run)
         if (!end.error.at)
             return 0;
     }
-    run->draft.parked = run_finish(run->draft.unit, &run->lease, &end, &run->draft.status,
-                                   sched_now_ms(run->host->sched));
+    run->draft.turn_end_stmt = run_finish(run->draft.unit, &run->lease, &end, &run->draft.status,
+                                          sched_now_ms(run->host->sched));
     run->draft.status_rides = 1;
     return cross_run_report(run);
 }

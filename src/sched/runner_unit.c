@@ -188,7 +188,7 @@ void runner_cut(pawl_run *run)
     }
     cross_run_cut(run, run->draft.kept);
     run->draft.lines = NULL;
-    run->draft.parked = -1;
+    run->draft.turn_end_stmt = -1;
     run->slot->is_returning = 0;
     run_forget_status(run);
     state_cut(run);
