@@ -1,5 +1,5 @@
-/* SQLite and libpq as an application uses them. The application waits for locks as long as it
- * takes: what pawl does meanwhile is what the test is about. */
+/* SQLite and libpq as an application uses them. The application waits long for locks (30 s on
+ * SQLite, without limit on PostgreSQL), since the tests are about what pawl does meanwhile. */
 #include "support/app.h"
 
 #include <libpq-fe.h>
@@ -13,7 +13,7 @@ struct app {
     PGconn *server;
 };
 
-static _Noreturn void end(const char *what, const char *why)
+static _Noreturn void abort_with(const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s\n", what, why);
     abort();
@@ -23,7 +23,7 @@ static void open_file(app *a, const char *url)
 {
     const char *path = strncmp(url, "sqlite:", 7) == 0 ? url + 7 : url;
     if (sqlite3_open(path, &a->file) != SQLITE_OK)
-        end(url, sqlite3_errmsg(a->file));
+        abort_with(url, sqlite3_errmsg(a->file));
     sqlite3_busy_timeout(a->file, 30000);
 }
 
@@ -38,7 +38,7 @@ app *app_open_url(const conf *c, const char *url)
     }
     a->server = PQconnectdb(url);
     if (PQstatus(a->server) != CONNECTION_OK)
-        end("connecting", PQerrorMessage(a->server));
+        abort_with("connecting", PQerrorMessage(a->server));
     return a;
 }
 
@@ -50,7 +50,7 @@ app *app_open(const conf *c)
 void app_close(app *a)
 {
     if (a->file && sqlite3_close(a->file) != SQLITE_OK)
-        end("closing", "a statement was left open");
+        abort_with("closing", "a statement was left open");
     PQfinish(a->server);
     free(a);
 }
@@ -60,7 +60,7 @@ void *app_native(app *a)
     return a->file ? (void *)a->file : (void *)a->server;
 }
 
-/* The first column of the first row. */
+/* A callback of sqlite3_exec(), called for each row: keeps the number in the first column. */
 static int read_number(void *arg, int count, char **values, char **names)
 {
     int64_t *out = arg;
@@ -92,12 +92,12 @@ int64_t app_number(app *a, const char *sql)
 {
     int64_t out = INT64_MIN;
     if (!exec_sql(a, sql, &out) || out == INT64_MIN)
-        end(sql, a->file ? sqlite3_errmsg(a->file) : PQerrorMessage(a->server));
+        abort_with(sql, a->file ? sqlite3_errmsg(a->file) : PQerrorMessage(a->server));
     return out;
 }
 
 void app_do(app *a, const char *sql)
 {
     if (!app_try(a, sql))
-        end(sql, a->file ? sqlite3_errmsg(a->file) : PQerrorMessage(a->server));
+        abort_with(sql, a->file ? sqlite3_errmsg(a->file) : PQerrorMessage(a->server));
 }

@@ -1,5 +1,5 @@
-/* Backup and restore both wait for writers, for as long as it takes: a writer never waits for a
- * test. */
+/* Backup and restore wait until the writers of pawl let them in, so that a test need not stop its
+ * writers. */
 #include "support/backup.h"
 
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static const char TAKE[] =
     " EXECUTE format('INSERT INTO saved.%I SELECT * FROM pawl.%I', t, t); END LOOP; END $$;"
     "COMMIT";
 
-/* The server may roll this back because of a deadlock: then it is tried again. */
+/* A deadlock with a writer of pawl rolls one turn of the loop back, which is then repeated. */
 static const char RESTORE[] =
     "DO $$ DECLARE t text; done bool := false; BEGIN WHILE NOT done LOOP BEGIN"
     " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'pawl' ORDER BY 1 LOOP"

@@ -1,5 +1,5 @@
-/* That all units went into one batch is part of the promise, and is checked by the committer's own
- * count. */
+/* committer_fixture_commit() promises that all units are in one batch, and asks the committer's own
+ * count of batches whether they were. */
 #include "support/committer_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Runs conformance tests on each backend and does the small things that all of them need. The
- * backends stand in one table; what a driver promises is asked of the driver itself. */
+/* Runs conformance tests on each backend, and has the helpers that they share. The backends stand
+ * in one table; what a driver promises is asked of the driver itself. */
 #include "support/conf.h"
 
 #include <setjmp.h>
@@ -29,11 +29,11 @@ static const backend BACKENDS[] = {
 /* What the tests of one backend have in common, found out when the first of them runs. */
 typedef struct ground {
     const backend *backend;
-    pgserver *server; /* NULL: not started, or none needed */
-    int reuses;       /* its cases have one database in turn: */
-    char database[PGSERVER_NAME];
-    int asked;  /* … for the promises */
-    int opened; /* and that worked */
+    pgserver *server;             /* NULL: not started yet, or none is needed */
+    int reuses;                   /* 1: all cases use one database (conf_run_reused()) */
+    char database[PGSERVER_NAME]; /* the name of that database; "": not made yet */
+    int asked;  /* 1: ask_promises() has tried to open a database of this backend */
+    int opened; /* 1: that has worked, and `promises` is what its driver promises */
     unsigned promises;
 } ground;
 
@@ -54,12 +54,14 @@ static void place_in_folder(conf *c, const char *format)
     assert_in_range(n, 1, sizeof c->url - 1);
 }
 
-/* Databases are not dropped: that takes longer than making them, and they go with the server. */
+/* Gives the test a database of the server, which is started first if necessary. Databases are not
+ * dropped: that takes longer than making them, and they go with the server. */
 static void place_on_server(conf *c, ground *g)
 {
     if (!g->server)
         g->server = pgserver_start(NULL);
-    else if (pgserver_pid(g->server) == 0) /* the test before has left it so, and failed */
+    else if (pgserver_pid(g->server) ==
+             0) /* an earlier test has stopped the server, and then failed */
         pgserver_restart(g->server);
     c->server = g->server;
     if (!g->database[0])
@@ -69,8 +71,8 @@ static void place_on_server(conf *c, ground *g)
     pgserver_url(g->server, c->database, c->url);
 }
 
-/* The database of the first case is kept; what its tables hold before it is what the next ones
- * get. */
+/* Where the cases use one database: keeps that of the first case. Before each later case its tables
+ * are emptied, and `meta` gets the rows back that it had at first. */
 static void keep_database(conf *c, ground *g)
 {
     if (!g->reuses || !c->server)
@@ -99,7 +101,8 @@ static void conf_place(conf *c, ground *g)
         place_on_server(c, g);
 }
 
-/* A driver that cannot be asked would have all its tests skipped: that is a failure of each. */
+/* Asks a driver for its promises, once for each backend, by opening a database. If that fails, all
+ * tests of the backend fail: otherwise all would be skipped, as if it promised nothing. */
 static void ask_promises(ground *g)
 {
     if (!g->asked) {
@@ -120,7 +123,8 @@ static void ask_promises(ground *g)
         fail_msg("no database of the backend %s can be opened", g->backend->name);
 }
 
-/* Does it say anything here? Asks for the promises, so that they are known after it. */
+/* Does the test run on this backend? Where it may, the promises of the backend are known
+ * afterwards. */
 static int is_meant(running *r)
 {
     if (!r->ground->backend->url && !pgserver_available())
@@ -268,8 +272,8 @@ void conf_commit(db_conn *c)
     CONF_OK(db_commit(c, &err), &err);
 }
 
-/* Where a writer keeps no committer out, its locks do. They may have to wait for a moment: the
- * server looks after its tables whenever it likes. */
+/* Where a writer does not keep committers out by itself (PostgreSQL), table locks do. PAWL_BUSY:
+ * the server has one of the tables locked, for instance to vacuum it; try again. */
 static pawl_code lock_tables(db_conn *c, error *err)
 {
     if (c->driver->promises & DB_TURNS)

@@ -1,5 +1,5 @@
-/* There is one fixture at a time, since cmocka runs one test after the other. The watchdog and the
- * processes that write are the test's own affair. */
+/* There is one fixture at a time, since cmocka runs one test after the other. A test starts the
+ * watchdog and the processes that write by itself. */
 #include "support/crash_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* Starting servers for tests. See daemon.h. Between fork and exec only system calls are made: the
- * test may have threads, and a lock that one of them holds is never let go in the child. */
+ * test may have threads, and a lock that another thread holds at the fork is never released in the
+ * child. */
 #define _GNU_SOURCE
 #include "support/daemon.h"
 
@@ -23,7 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What is left of 107 bytes for a folder when a socket's name has been put behind it. */
+/* PLACE_MAX: how long the path of a folder may be, so that the path of a socket in it fits into 107
+ * bytes. */
 enum { PLACE_MAX = 80, DESCRIPTORS = 4096, VARIABLES = 16 };
 
 /* ---- User and folder ---- */
@@ -47,8 +49,8 @@ void daemon_user(uid_t *uid, gid_t *gid)
 }
 
 /* A folder of root's own $TMPDIR is often closed to all others; /tmp never is. $PAWL_TEST_SERVERS
- * names a folder that is open to all, such as one in memory, where a server's thousand files are
- * made and removed more quickly than on a disk. */
+ * names a folder that is open to all, such as one in memory, where the thousand files of a server
+ * are made and removed more quickly than on a disk. */
 static void place_name(char out[TMP_PATH], const char *what)
 {
     const char *given = getenv("PAWL_TEST_SERVERS");
@@ -61,7 +63,8 @@ static void place_name(char out[TMP_PATH], const char *what)
     assert_in_range(n, 1, TMP_PATH - 1);
 }
 
-/* It has to be a program of its own: a copy of the test would hold what the test holds. */
+/* The janitor runs another program (sh): a forked copy of the test would keep the memory of the
+ * test for as long. */
 static void start_janitor(daemon_place *p)
 {
     static const char *const SCRIPT =
@@ -110,14 +113,14 @@ void daemon_place_remove(daemon_place *p)
 
 /* ---- Processes ---- */
 
-/* What a child is to become, gathered before the fork. */
+/* The program, the environment and the user of a child, gathered before the fork. */
 typedef struct plan {
     char *const *argv;
     char *environment[VARIABLES];
     int log;
     int at_death;
     pid_t parent;
-    int change; /* the user: 1 if we are root */
+    int change; /* 1: the child changes its user, since the test is root */
     uid_t uid;
     gid_t gid;
     gid_t groups[64];
@@ -155,9 +158,10 @@ static void forget_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The wish to hear of the parent's death is lost when the user changes, so it comes after; and the
- * parent may have died before. The group is a new one: Ctrl-C is for the test. */
-static _Noreturn void become(const plan *p)
+/* In the child. PR_SET_PDEATHSIG comes after the change of the user, which would reset it; and the
+ * parent is compared after that, since it may have died before. The child has a process group of
+ * its own, so that Ctrl-C reaches the test only. */
+static _Noreturn void become_program(const plan *p)
 {
     forget_signals();
     setpgid(0, 0);
@@ -205,7 +209,7 @@ pid_t daemon_spawn_with(const char *const argv[], const char *const *environment
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        become(&p);
+        become_program(&p);
     close(p.log);
     return pid;
 }

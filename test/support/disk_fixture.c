@@ -1,5 +1,5 @@
-/* Steps live in the disk fixture until it is freed, so that a test may look at each at any time:
- * what was answered is copied out of the unit, whose memory may be used again. */
+/* Steps live in the disk fixture until it is freed, so that a test may look at each at any time.
+ * What was answered is copied out of the unit, whose memory may be used again. */
 #include "support/disk_fixture.h"
 
 #include <sqlite3.h>
@@ -40,7 +40,7 @@ static int on_connect(void *native, void *arg)
     if (r->cache_pages == 0)
         return 0;
     snprintf(sql, sizeof sql, "PRAGMA cache_size = %d", r->cache_pages);
-    sqlite3_exec(native, sql, NULL, NULL, NULL); /* a wish: the disk may be broken */
+    sqlite3_exec(native, sql, NULL, NULL, NULL); /* this may fail, since the disk may be broken */
     return 0;
 }
 

@@ -26,26 +26,25 @@ enum { NOTES_MAX = 256 * 1024, POLLS_MAX = 20000, MOVES_MAX = 2000, HISTORY_MAX 
 /* 2026-01-01, a little after midnight. */
 static const int64_t BEGIN_MS = 1767225600123;
 
-/* The memory that all processes of the test share. A database server reads the first two numbers as
- * big-endian: the date, and the moment of its own clock from which on the date advances; 0: the
- * date stands still. */
+/* The memory that all processes of the test share. `date` and `since` are for a database server,
+ * which reads them as big-endian numbers. */
 typedef struct page {
-    _Atomic uint64_t date;
-    _Atomic uint64_t since;
-    _Atomic int64_t now_ms;
-    _Atomic int64_t mono_ns;
-    _Atomic int64_t since_ns; /* by the system's monotonic clock; 0: time stands still */
-    _Atomic int chance;
+    _Atomic uint64_t date;    /* now_ms */
+    _Atomic uint64_t since;   /* the server's time at fixture_run_clock(); 0: time stands still */
+    _Atomic int64_t now_ms;   /* the wall clock, without the time since fixture_run_clock() */
+    _Atomic int64_t mono_ns;  /* the monotonic clock, the same */
+    _Atomic int64_t since_ns; /* the system's monotonic clock at fixture_run_clock(); 0: as above */
+    _Atomic int chance;       /* the value of all random bytes; -1: random ones */
     _Atomic int64_t numbers[FIXTURE_NUMBERS];
 } page;
 
 struct engine_fixture {
     const conf *conf;
-    pid_t pid; /* of the test itself */
+    pid_t pid; /* the process of the test itself */
     page *page;
     char notes[TMP_PATH];
     pawl_hooks hooks;
-    int in, out; /* in a child: to the test */
+    int in, out; /* in a child: the pipes from the test, and to it */
 };
 
 _Noreturn void fixture_fail(const engine_fixture *s, int line, const char *format, ...)
@@ -85,7 +84,7 @@ pawl_code fixture_dawdle(pawl_code rc)
 
 /* ---- Time ---- */
 
-/* The time that has passed since fixture_run_clock(). */
+/* The time that has passed since fixture_run_clock(); 0: it was not called. */
 static int64_t running_ns(const engine_fixture *s)
 {
     int64_t since = atomic_load(&s->page->since_ns);
@@ -126,7 +125,8 @@ static uint64_t big_endian(uint64_t number)
     return number;
 }
 
-/* Write the date for the server. It stays equal to now_ms where several threads move the clock. */
+/* Writes the date for the server. Where several threads move the clock at the same time, the loop
+ * makes sure that the date ends up equal to now_ms. */
 static void publish_date(engine_fixture *s)
 {
     int64_t now_ms;
@@ -181,7 +181,8 @@ static page *map_page(const char *path)
     return at;
 }
 
-/* pawl calls pg_catalog.clock_timestamp(), whatever the search path is: so that is replaced. */
+/* pawl calls pg_catalog.clock_timestamp(), whatever the search path is: so that function itself is
+ * replaced. */
 static void replace_clock(const conf *c, const char *path)
 {
     char sql[2 * TMP_PATH + 1536];
@@ -255,7 +256,7 @@ pawl *fixture_open(engine_fixture *s, const pawl_options *options)
     return p;
 }
 
-static db *wrap(void *arg, db *inner)
+static db *wrap_with_faults(void *arg, db *inner)
 {
     db *wrapped = db_fault_wrap(inner, arg);
     TMP_CHECK(wrapped);
@@ -266,7 +267,7 @@ pawl *fixture_open_fault(engine_fixture *s, const pawl_options *options, db_faul
 {
     pawl *p = NULL;
     pawl_options o = *options;
-    engine_test test = {.arg = plan, .wrap = wrap};
+    engine_test test = {.arg = plan, .wrap = wrap_with_faults};
     o.hooks = &s->hooks;
     FIXTURE_CODE(s, p, engine_test_open(&p, s->conf->url, &o, &test), PAWL_OK);
     return p;
@@ -352,7 +353,8 @@ int64_t fixture_wake_at(engine_fixture *s, pawl *p, const char *id)
     return wakes;
 }
 
-static pawl_outcome *end_of(engine_fixture *s, pawl *p, const char *id, pawl_code wanted, int line)
+static pawl_outcome *await_end(engine_fixture *s, pawl *p, const char *id, pawl_code wanted,
+                               int line)
 {
     pawl_outcome *o = NULL;
     pawl_code rc;
@@ -376,7 +378,7 @@ static void expect_words(engine_fixture *s, const char *got, const char *words, 
 
 void fixture_done(engine_fixture *s, pawl *p, const char *id, const char *value, int line)
 {
-    pawl_outcome *o = end_of(s, p, id, PAWL_OK, line);
+    pawl_outcome *o = await_end(s, p, id, PAWL_OK, line);
     expect_text(s, pawl_outcome_value(o), value, line);
     pawl_outcome_free(o);
 }
@@ -384,7 +386,7 @@ void fixture_done(engine_fixture *s, pawl *p, const char *id, const char *value,
 void fixture_failed(engine_fixture *s, pawl *p, const char *id, const char *name, const char *words,
                     int line)
 {
-    pawl_outcome *o = end_of(s, p, id, PAWL_FAILED, line);
+    pawl_outcome *o = await_end(s, p, id, PAWL_FAILED, line);
     expect_text(s, pawl_outcome_name(o), name, line);
     expect_words(s, pawl_outcome_message(o), words, line);
     expect_text(s, pawl_outcome_value(o), "null", line);
@@ -393,7 +395,7 @@ void fixture_failed(engine_fixture *s, pawl *p, const char *id, const char *name
 
 void fixture_held(engine_fixture *s, pawl *p, const char *id, const char *words, int line)
 {
-    pawl_outcome *o = end_of(s, p, id, PAWL_HELD, line);
+    pawl_outcome *o = await_end(s, p, id, PAWL_HELD, line);
     expect_words(s, pawl_outcome_message(o), words, line);
     pawl_outcome_free(o);
 }

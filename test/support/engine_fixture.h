@@ -24,10 +24,11 @@ void fixture_free(engine_fixture *s);
 
 /* ---- Engines ---- */
 
-/* Open an engine on the test's database, with the fixture's clock. `options` NULL: it is driven by
- * hand; otherwise they are used as they are, but for the hooks, and for a claim_ms of 0: a server
- * ends what waits or is idle for a part of a claim, by its own clock, and that has to be long
- * enough for a busy machine. Ends the test when it cannot be opened.
+/* Open an engine on the test's database, with the fixture's clock. `options` NULL: the engine is
+ * driven by hand. Otherwise they are used as they are, but for the hooks, which are the fixture's,
+ * and for a claim_ms of 0, which becomes FIXTURE_CLAIM_MS: by its own clock a server ends what
+ * waits or is idle for a part of claim_ms, and that has to be long enough for a busy machine. Ends
+ * the test when the engine cannot be opened.
  *
  * PAWL_TEST_DRIVER=serve runs the same tests once more with other drivers: an engine that would be
  * driven by hand serves on two threads from the first fixture_poll() on, which then waits until the
@@ -53,7 +54,8 @@ pawl_code fixture_close(pawl *p);
 /* PAWL_TEST_DAWDLE finds tests that depend on how far threads have come. "calls": after each of
  * these calls, and after the clock was moved, the calling thread pauses, so that threads of the
  * engine come first. "notes": work functions pause behind fixture_note(), so that they come late. A
- * test has to hold in both cases, with PAWL_TEST_DRIVER=serve and without. */
+ * test has to hold in both cases, with PAWL_TEST_DRIVER=serve and without. fixture_dawdle() gives
+ * its argument. */
 pawl_code fixture_dawdle(pawl_code rc);
 #define pawl_start(...) fixture_dawdle(pawl_start(__VA_ARGS__))
 #define pawl_send(...) fixture_dawdle(pawl_send(__VA_ARGS__))
@@ -65,12 +67,14 @@ pawl_code fixture_dawdle(pawl_code rc);
 #define pawl_delete(...) fixture_dawdle(pawl_delete(__VA_ARGS__))
 #define pawl_outbox_flush(...) fixture_dawdle(pawl_outbox_flush(__VA_ARGS__))
 
-/* Open an engine with faults between it and its database, driven by hand. The plan has to outlive
- * the engine. */
+/* Open an engine with a fault plan between it and its database. `options` must not be NULL, and are
+ * used as they are, but for the hooks: .threads = -1 is driven by hand, also with
+ * PAWL_TEST_DRIVER=serve. The plan has to outlive the engine. */
 pawl *fixture_open_fault(engine_fixture *s, const pawl_options *options, db_fault *plan);
 
-/* Register a workflow or a work function with the fixture as its arg, or start a run. A
- * limited work function has a concurrency limit. All of this must succeed. */
+/* Register a workflow or a work function with the fixture as its arg, or start a run.
+ * fixture_register_limited() registers a work function with a concurrency limit. All of this must
+ * succeed. */
 #define FIXTURE_REGISTER(s, p, fn) fixture_register((s), (p), #fn, (fn))
 void fixture_register(engine_fixture *s, pawl *p, const char *name, pawl_workflow_fn *fn);
 void fixture_register_work(engine_fixture *s, pawl *p, const char *name, pawl_work_fn *fn);
@@ -79,15 +83,15 @@ void fixture_register_limited(engine_fixture *s, pawl *p, const char *name, pawl
 void fixture_start(engine_fixture *s, pawl *p, const char *workflow, const char *id,
                    const char *input);
 
-/* The body of a thread that serves until pawl_stop(); `engine` is a pawl *. Gives NULL if that was
- * answered PAWL_OK. */
+/* The body of a thread that serves until pawl_stop(); `engine` is a pawl *. Gives NULL if
+ * pawl_serve() has answered PAWL_OK, otherwise `engine`. */
 void *fixture_serve(void *engine);
 
 /* Drive by hand until there is nothing to do now. */
 void fixture_poll(engine_fixture *s, pawl *p);
 
-/* Drive by hand until the condition holds, and move the clock to where the engine wants to be
- * called in between. Ends the test if the condition never holds. */
+/* Drive by hand until the condition holds. Whenever the engine has nothing to do, move the clock to
+ * the time at which it wants to be driven again. Ends the test if the condition never holds. */
 #define FIXTURE_UNTIL(s, p, condition)                                                             \
     do {                                                                                           \
         int64_t fixture_rounds_ = 0;                                                               \
@@ -97,16 +101,17 @@ void fixture_poll(engine_fixture *s, pawl *p);
 void fixture_move_clock(engine_fixture *s, pawl *p, int64_t rounds, const char *condition,
                         int line);
 
-/* Fail the test, or end the child, unless this is the code. */
+/* Fail the test, or end the child, unless `got` is the code `wanted`. */
 #define FIXTURE_CODE(s, p, got, wanted) fixture_code((s), (p), (got), (wanted), __LINE__)
 void fixture_code(engine_fixture *s, pawl *p, pawl_code got, pawl_code wanted, int line);
 
-/* The phase of a run; and when it is due, 0: it does not wait for a moment. */
+/* The phase of a run, and the time of its next timer (0: it has none). The run must exist. */
 pawl_phase fixture_phase(engine_fixture *s, pawl *p, const char *id);
 int64_t fixture_wake_at(engine_fixture *s, pawl *p, const char *id);
 
-/* Drive by hand until the run has ended or is held. Then it must be done with this value; failed
- * with this name and these words in the message; or held with these words. */
+/* Drive by hand until the run has ended or is held. Then FIXTURE_DONE() expects that it is done
+ * with this value; FIXTURE_FAILED(), that it has failed with this name, and with these words in the
+ * message; FIXTURE_HELD(), that it is held, with these words in the reason. */
 #define FIXTURE_DONE(s, p, id, value) fixture_done((s), (p), (id), (value), __LINE__)
 #define FIXTURE_FAILED(s, p, id, name, words)                                                      \
     fixture_failed((s), (p), (id), (name), (words), __LINE__)
@@ -116,12 +121,14 @@ void fixture_failed(engine_fixture *s, pawl *p, const char *id, const char *name
                     int line);
 void fixture_held(engine_fixture *s, pawl *p, const char *id, const char *words, int line);
 
-/* The journal of the run in a line, without the start, must be this: "step:charge sleep woken". */
+/* The journal of the run, without its first row, must be `line`: the kind of each row, and its name
+ * behind a colon if it has one, for instance "step:charge sleep woken". */
 #define FIXTURE_HISTORY(s, p, id, line) fixture_history((s), (p), (id), (line), __LINE__)
 void fixture_history(engine_fixture *s, pawl *p, const char *id, const char *wanted, int line);
 
 /* ---- Time ---- */
 
+/* The time of the fixture's clock, and moving it forward. */
 int64_t fixture_now(const engine_fixture *s);
 void fixture_advance(engine_fixture *s, int64_t ms);
 
@@ -129,7 +136,7 @@ void fixture_advance(engine_fixture *s, int64_t ms);
  * on one database, which wait for each other's locks by the clock. */
 void fixture_run_clock(engine_fixture *s);
 
-/* Set the clock of the database: the wall clock jumps, the monotonic one does not. */
+/* Set the wall clock of the database, as an operator could. The monotonic clock does not jump. */
 void fixture_set_clock(engine_fixture *s, int64_t now_ms);
 
 /* Set the value of each random byte that the engine gets; -1: the system's randomness, as at first.
@@ -145,22 +152,23 @@ void fixture_set_random(engine_fixture *s, int byte);
 #define FIXTURE_WARM 1
 #endif
 
+/* Record a line: that something was executed. */
 void fixture_note(engine_fixture *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How many recorded lines are this text. FIXTURE_NOTES(): all of them, with a blank between, must
- * be this. */
+/* fixture_count() gives the number of recorded lines that are this text. FIXTURE_NOTES() expects
+ * that all recorded lines, with a blank between two, are this text. */
 int fixture_count(engine_fixture *s, const char *text);
 #define FIXTURE_NOTES(s, wanted) fixture_notes((s), (wanted), __LINE__)
 void fixture_notes(engine_fixture *s, const char *wanted, int line);
 
-/* The same, but a line that was recorded twice in a row counts once. */
+/* FIXTURE_NOTES(), but a line that was recorded several times in a row counts once. */
 #define FIXTURE_NOTES_ONCE(s, wanted) fixture_notes_once((s), (wanted), __LINE__)
 void fixture_notes_once(engine_fixture *s, const char *wanted, int line);
 
 /* Remove all lines that were recorded so far. */
 void fixture_clear_notes(engine_fixture *s);
 
-/* Work functions that give back their input. The first one records its name, the other one
+/* Work functions that give back their input. fixture_echo() records its name, fixture_echo_input()
  * "name-input". */
 const char *fixture_echo(pawl_work *work, const char *input);
 const char *fixture_echo_input(pawl_work *work, const char *input);
@@ -180,11 +188,13 @@ _Atomic int64_t *fixture_number(engine_fixture *s, int which);
 typedef void fixture_body(engine_fixture *s, void *arg);
 tmp_child fixture_fork(engine_fixture *s, fixture_body *body, void *arg);
 
-/* In the child: send the test a byte; send it and wait for the test's answer. */
+/* In the child: send the test a byte. fixture_send_and_await() also waits for a byte from the
+ * test. */
 void fixture_send_byte(engine_fixture *s, char what);
 void fixture_send_and_await(engine_fixture *s, char what);
 
-/* In the child: drive by hand until there is nothing to do now. 0: the test has sent a byte. */
+/* In the child: drive by hand until there is nothing to do now. Gives 0 if the test has sent a
+ * byte, 1 if not. */
 int fixture_poll_until_byte(engine_fixture *s, pawl *p);
 
 /* End the test, or the child. */

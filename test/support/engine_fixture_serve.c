@@ -1,5 +1,6 @@
-/* A list of engines, each with the thread that is in its pawl_serve(). A child of fork() has its
- * parent's list and none of its threads: entries are known by their process. */
+/* A list of engines, each with the thread that is in its pawl_serve(). A child of fork() has a copy
+ * of its parent's list and none of its threads: so an entry counts only in the process that made
+ * it. */
 #include "support/engine_fixture_serve.h"
 
 #include <poll.h>
@@ -18,7 +19,7 @@ typedef struct entry {
     pawl *p;
     pid_t pid;
     int serves;
-    atomic_int failed; /* what pawl_serve() answered, if it has ended with an error */
+    atomic_int failed; /* the code of pawl_serve(), if it has returned with an error */
     pthread_t thread;
 } entry;
 
@@ -46,7 +47,7 @@ void serves_add(pawl *p)
     all = e;
 }
 
-static entry **find(pawl *p)
+static entry **find_entry(pawl *p)
 {
     entry **at = &all;
     while (*at && ((*at)->p != p || (*at)->pid != getpid()))
@@ -54,9 +55,9 @@ static entry **find(pawl *p)
     return at;
 }
 
-/* Two rounds of the node loop are awaited, each of which begins when it is asked for: one that was
- * under way may have begun before there was something to see. What they find is done when the
- * engine is idle again, and is followed by two others. None is under way when the test goes on. */
+/* Waits until the engine is idle and two rounds of its node loop in a row have found nothing. Each
+ * round is asked for here, and has to begin after that: a round that was under way already may have
+ * begun before there was something to see. No round is under way when the test goes on. */
 static void await_idle(engine_fixture *s, entry *e)
 {
     pawl *p = e->p;
@@ -80,7 +81,8 @@ static void await_idle(engine_fixture *s, entry *e)
     }
 }
 
-/* The body of the thread. What an application would try again is tried again. */
+/* The body of an engine's thread. It serves again after a retryable error, as an application
+ * would. */
 static void *serve(void *arg)
 {
     entry *e = arg;
@@ -96,7 +98,7 @@ static void *serve(void *arg)
 
 int serves_until_idle(engine_fixture *s, pawl *p)
 {
-    entry *e = *find(p);
+    entry *e = *find_entry(p);
     if (!e)
         return 0;
     if (!e->serves) {
@@ -109,7 +111,7 @@ int serves_until_idle(engine_fixture *s, pawl *p)
 
 void serves_end(pawl *p)
 {
-    entry **at = find(p), *e = *at;
+    entry **at = find_entry(p), *e = *at;
     if (!e)
         return;
     if (e->serves) {

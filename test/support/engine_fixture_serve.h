@@ -7,15 +7,16 @@
 
 #include "support/engine_fixture.h"
 
-/* This engine serves from its first serves_until_idle() on, on a thread of its own. */
+/* The engine will serve, on a thread of its own, from its first serves_until_idle() on. */
 void serves_add(pawl *p);
 
-/* 0: it is none of those, and is driven by hand. 1: it has nothing to do until its clock moves.
- * When that takes long the clock is moved a little: a commit that has failed is tried again by
- * it. */
+/* 0: the engine was not given to serves_add(), and is driven by hand. Otherwise the call waits
+ * until the engine has nothing to do before its clock moves, and gives 1. If that takes long, it
+ * moves the clock a little every second, since commits that have failed are tried again by that
+ * clock. */
 int serves_until_idle(engine_fixture *s, pawl *p);
 
-/* Stop it, if it serves. */
+/* Stop the engine and forget it, if it was given to serves_add(). */
 void serves_end(pawl *p);
 
 #endif

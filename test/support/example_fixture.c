@@ -1,5 +1,5 @@
-/* One example runs at a time, and its printf() has no argument for the fixture: so the current one
- * is kept here. */
+/* One example runs at a time, and its printf() has no argument for the fixture: so the fixture of
+ * that example is kept in `telling`. */
 #include "support/example_fixture.h"
 
 #include <setjmp.h>
@@ -32,7 +32,8 @@ void example_code(const example_fixture *s, pawl_code got, pawl_code wanted, int
 
 /* ---- Running ---- */
 
-/* Gives the number of its writes. */
+/* Runs the example once. crash_at: the write at which it crashes, 0: none. Gives the number of its
+ * writes. */
 static int64_t run_story(example_fn *fn, int always_replay, int64_t crash_at)
 {
     static example_fixture s;
@@ -72,7 +73,7 @@ static const char *next_line(const char *at)
     return end ? end + 1 : at + strlen(at);
 }
 
-static int begins(const char *line, const char *begin)
+static int begins_with(const char *line, const char *begin)
 {
     return strncmp(line, begin, strlen(begin)) == 0;
 }
@@ -81,7 +82,7 @@ int example_count(const example_fixture *s, const char *begin)
 {
     int count = 0;
     for (const char *line = s->printed; *line; line = next_line(line))
-        count += begins(line, begin);
+        count += begins_with(line, begin);
     return count;
 }
 
@@ -102,8 +103,8 @@ void example_in_order(const example_fixture *s, const char *first, const char *s
 {
     int late = 0;
     for (const char *line = s->printed; *line; line = next_line(line)) {
-        late |= begins(line, second);
-        if (late && begins(line, first))
+        late |= begins_with(line, second);
+        if (late && begins_with(line, first))
             fail_msg("'%s' after '%s' in:\n%s", first, second, s->printed);
     }
 }

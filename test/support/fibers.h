@@ -1,6 +1,6 @@
-/* What the tests of fibers share. Everything is inline, since the same tests are compiled once more
- * with another switch (test/unit/test_fiber_ucontext.c), and must then not find fibers here that
- * were compiled with the first. Include cmocka.h before it. */
+/* What the tests of fibers share. Everything is inline: the same tests are compiled once more with
+ * another switch (test/unit/test_fiber_ucontext.c), and must not be linked with helpers that were
+ * compiled with the first one. Include cmocka.h before it. */
 #ifndef SUPPORT_FIBERS_H
 #define SUPPORT_FIBERS_H
 
@@ -31,7 +31,7 @@ static inline fiber *fibers_new(fiber_pool *p, void (*fn)(fiber *f, void *arg), 
     return f;
 }
 
-/* A new fiber, resumed once. */
+/* Make a fiber and resume it once; it must have parked by then. */
 static inline fiber *fibers_parked(fiber_pool *p, void (*fn)(fiber *f, void *arg), void *arg)
 {
     fiber *f = fibers_new(p, fn, arg);
@@ -46,7 +46,7 @@ static inline void fibers_park_once(fiber *f, void *arg)
     fiber_park(f);
 }
 
-/* The signal that a child dies of when it runs `body`; 0 when it does not. */
+/* Run `body` in a child. Gives the signal by which the child died; 0: it ended in another way. */
 static inline int fibers_signal_of(void (*body)(int in, int out, void *arg), void *arg)
 {
     tmp_child c = tmp_fork(body, arg);

@@ -1,7 +1,8 @@
-/* RLIMIT_FSIZE is what makes files of this process stop growing; with SIGXFSZ ignored a write that
- * would exceed it fails with EFBIG, and SQLite says what it says of a full disk. On a server it is
- * triggers that say so: on the journal, and on the table into which probes are written, since a
- * disk that is full for some records only is the trouble of their runs. */
+/* RLIMIT_FSIZE makes files of this process stop growing: with SIGXFSZ ignored a write that would
+ * exceed it fails with EFBIG, which SQLite reports as it reports other failing writes. On a server
+ * triggers fail instead: one on the journal, and one on the table `meta`, into which the engine
+ * writes probes. Without the second one the engine would take the failures for a trouble of those
+ * runs alone. */
 #include "support/full_disk.h"
 
 #include <setjmp.h>
