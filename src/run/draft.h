@@ -14,8 +14,8 @@ typedef struct run_draft {
     arena *arena;  /* for everything here; NULL: the run is cold */
     unit *unit;    /* NULL: nothing is recorded */
     int handed_in; /* 1: the committer has it, or the runner has not dealt with its answer */
-    /* Index in the unit of the guard with which the turn ends: the UPDATE that parks or finishes the
-     * run, makes it failing, or begins its next generation. -1: the unit has none. */
+    /* Index in the unit of the guard with which the turn ends: the UPDATE that parks the run, ends
+     * it, makes it failing, or begins its next generation. -1: the unit has none. */
     int turn_end_stmt;
     int kept;     /* number of statements up to the last one that records an effect outside; a cut
                      keeps these */
