@@ -105,6 +105,17 @@ int claim_is_meant(sched *s, const claim *c)
 
 /* ---- Claiming ---- */
 
+enum { FENCE_OF_FIRST_CLAIM = 2 };
+
+/* Is this the first claim of the run? A start writes fence 1, and each claim raises it. So no node
+ * has executed the run, its journal is empty, and need not be read. */
+static int is_first_claim(const claim *c, const unit_row *row)
+{
+    /* RULE 4-only-the-first-claim-leaves-the-journal-unread */
+    return c->claims == 0 && row->values[CLAIM_FENCE].i == FENCE_OF_FIRST_CLAIM &&
+           row->values[CLAIM_PHASE].i == PHASE_LIVE && c->found.seq == 0 && c->facts.input.at;
+}
+
 static void enter_claimed(claim *c)
 {
     sched *s = c->sched;
@@ -117,6 +128,7 @@ static void enter_claimed(claim *c)
     run->inbox.known = row->values[CLAIM_MAIL].i;
     run->slot->claims = row->values[CLAIM_CLAIMS].i;
     run->slot->noted = c->noted;
+    run->journal.is_fresh = is_first_claim(c, row);
     run->failing = row->values[CLAIM_PHASE].i == PHASE_FAILING;
     quarantine_begin(s, run, c->found.seq);
     run_queue_enter(s, run);

@@ -15,7 +15,6 @@ enum {
     PAGE = 256,
     AT_ONCE = 16,       /* called runs that are brought back together … */
     LITTLE = 16,        /* … by a runner with fewer ready runs than this */
-    READY_MAX = 1024,   /* with so many ready runs no further page is read */
     CALLED_MAX = 65536, /* keys of called runs that are remembered; if there are more, the next look
                            begins at the first row */
     LOOK_MS = 1,        /* the time between two looks … */
@@ -170,7 +169,7 @@ int64_t dormant_next_ns(sched *s)
     sched_assert_locked(s);
     if (all->called_count > 0)
         return 0;
-    if (all->count == 0 || run_queue_ready_count(s) >= READY_MAX)
+    if (all->count == 0 || run_queue_has_enough(s))
         return INT64_MAX;
     int64_t due = all->anew ? 0 : dormant_due_ns(s);
     due = due < all->anew_ns ? due : all->anew_ns;
@@ -479,7 +478,7 @@ static void end_look(sched *s, const due_page *p, int64_t next_ms, int64_t pause
 static int has_few_ready(sched *s)
 {
     sched_lock(s);
-    int few = run_queue_ready_count(s) < READY_MAX;
+    int few = !run_queue_has_enough(s);
     sched_unlock(s);
     return few;
 }

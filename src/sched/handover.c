@@ -59,7 +59,8 @@ int64_t handover_owner(sched *s, run_insert *b)
 void handover_offer(sched *s)
 {
     sched_lock(s);
-    run_queue_call_node_loop(s);
+    if (run_queue_may_claim(s))
+        run_queue_call_node_loop(s);
     sched_unlock(s);
     sched_listen(s);
     sched_notify_others(s);

@@ -498,6 +498,15 @@ static int64_t claim_left(sched *s, int64_t most)
     return taken;
 }
 
+/* A node claims only what it can execute soon: other nodes may have less to do. */
+static int may_claim(sched *s)
+{
+    sched_lock(s);
+    int may = run_queue_may_claim(s);
+    sched_unlock(s);
+    return may;
+}
+
 static int64_t claim_all(sched *s)
 {
     fate no_fate = {0};
@@ -508,6 +517,8 @@ static int64_t claim_all(sched *s)
     else
         hold_offer(s);
     hold_deadlines(s); /* RULE A7-a-deadline-ends-a-hold */
+    if (!s->only && !may_claim(s))
+        return did + hold_walk_on(s);
     did += claim_due(s, &no_fate, &failed);
     if (did < CLAIMS_MAX)
         did += claim_left(s, CLAIMS_MAX - did);

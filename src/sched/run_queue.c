@@ -8,6 +8,7 @@
 enum {
     FIRE_MAX = 2048, /* while more runs are ready, no timers are fired */
     COLD_EVERY = 8,
+    READY_ENOUGH = 1024,
     LITTLE = 64, /* when a runner has only so many ready runs, more come into memory */
 };
 
@@ -318,6 +319,29 @@ int run_queue_is_idle(sched *s, int calls, int64_t *looks)
     return idle;
 }
 
+int run_queue_has_enough(sched *s)
+{
+    sched_assert_locked(s);
+    return run_queue_ready_count(s) >= READY_ENOUGH;
+}
+
+int run_queue_may_claim(sched *s)
+{
+    sched_assert_locked(s);
+    s->claims_wait = run_queue_has_enough(s);
+    return !s->claims_wait; /* RULE L2-a-node-with-enough-to-do-claims-nothing */
+}
+
+/* Few runs are ready: the node loop reads dormant runs into memory again, and claims others. */
+static void need_more(sched *s)
+{
+    dormant_need_more(s);
+    if (s->claims_wait) { /* RULE L2-when-few-runs-are-ready-more-are-claimed */
+        s->claims_wait = 0;
+        run_queue_call_node_loop(s);
+    }
+}
+
 pawl_run *run_queue_take(runner *r)
 {
     sched_assert_locked(r->sched);
@@ -326,7 +350,7 @@ pawl_run *run_queue_take(runner *r)
     pawl_run *run = take_next(r);
     run_move(run, PLACE_IN_HAND);
     if (r->count == LITTLE || r->count == 0)
-        dormant_need_more(r->sched);
+        need_more(r->sched);
     return run;
 }
 

@@ -108,6 +108,7 @@ struct sched {
                                    and dormant runs that are being read */
     int claims_succeed;         /* not all of the claims that were answered since the node loop was
                                    called have failed */
+    int claims_wait;            /* the node loop claims nothing until few runs are ready */
     map locked_claims;          /* row key -> claim that waits for a row lock of a foreign
                                    transaction */
     int64_t node_loop_ns;       /* when the node loop is due */
@@ -192,6 +193,11 @@ void run_queue_enter_on(sched *s, runner *r, pawl_run *run); /* to this runner; 
 int run_queue_has_room(sched *s);                            /* reserves room for one run more */
 int run_queue_knows(const sched *s, int64_t key); /* the run is in memory, or about to come there */
 int64_t run_queue_ready_count(const sched *s);
+
+/* run_queue_has_enough(): so many runs are ready that no others are brought into memory.
+ * run_queue_may_claim(): the node loop may claim runs; if not, it is called when few are ready. */
+int run_queue_has_enough(sched *s);
+int run_queue_may_claim(sched *s);
 
 /* Moves of a run: to the list of ready runs of its fiber's runner, or of the one with the shortest
  * list; to the list of this runner; to the timers; out of memory. */

@@ -32,6 +32,7 @@ sched_fixture sched_fixture_new(int runs)
     f.s->driver = pthread_self();
     f.s->runners[SCHED_HAND].sched = f.s;
     f.s->run_host.sched = f.s;
+    f.s->fds.pipe[1] = -1; /* calls of the node loop are not heard */
     f.runs = calloc((size_t)runs, sizeof(pawl_run *));
     assert_non_null(f.runs);
     for (int i = 0; i < runs; i++)

@@ -11,7 +11,7 @@
 
 #include "support/sched_fixture.h"
 
-enum { RUNS = 64 };
+enum { RUNS = 2048, MIXED = 64 };
 
 typedef struct fixture {
     sched_fixture base;
@@ -81,7 +81,7 @@ static void a_cold_run_has_its_turn(void **state)
     ready(w, 1, 0);
     ready(w, 2, 1);
     for (; (taken = take(w)) == 2; turns++) {
-        assert_true(turns < RUNS);
+        assert_true(turns < MIXED);
         ready(w, 2, 1);
     }
     assert_int_equal(taken, 0);
@@ -98,10 +98,10 @@ static void none_is_lost(void **state)
     random_seeded_init(&dice, 7);
     int64_t last[2] = {-1, -1};
     int in = 0, out = 0;
-    while (out < RUNS) {
+    while (out < MIXED) {
         unsigned char chance = 0;
         dice.source.fill(&dice.source, &chance, 1);
-        if (in < RUNS && chance % 3) {
+        if (in < MIXED && chance % 3) {
             ready(w, in++, chance & 64);
             continue;
         }
@@ -116,12 +116,34 @@ static void none_is_lost(void **state)
     assert_int_equal(take(w), -1);
 }
 
+/* While very many runs are ready the node claims no others. When few are left, the node loop is
+ * called to claim more, once. */
+static void a_node_with_enough_to_do_claims_nothing(void **state)
+{
+    fixture *w = *state;
+    sched *s = w->base.s;
+    int in = 0, left = 0;
+    for (; in < RUNS && run_queue_may_claim(s); in++)
+        ready(w, in, 0);
+    assert_in_range(in, 256, RUNS - 1);
+    assert_false(s->node_loop_called);
+    for (left = in; !s->node_loop_called; left--)
+        assert_true(take(w) >= 0);
+    assert_in_range(left, 1, in / 2);
+    assert_true(run_queue_may_claim(s));
+    s->node_loop_called = 0;
+    while (take(w) >= 0)
+        continue;
+    assert_false(s->node_loop_called);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(warm_runs_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cold_run_has_its_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(none_is_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_with_enough_to_do_claims_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
