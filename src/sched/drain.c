@@ -141,6 +141,7 @@ static int record_until(sched *s, int64_t deadline)
     /* RULE L5-a-stalled-storage-gets-one-more-try */
     for (int tries = 0; tries < TRIES_MAX && (record_all(s) > 0 || !flushed); tries++) {
         int64_t now = s->host->mono_ns(s->host);
+        /* RULE L5-a-storage-that-stalls-twice-gets-one-more-try */
         if (now >= deadline && more++ < MORE_MAX)
             deadline = clock_deadline(now, RECORD_MS);
         flushed = committers_flush_runs(all, deadline);

@@ -31,8 +31,8 @@ typedef struct storage_fixture {
     const char *also;   /* … or, if not NULL, with this, … */
     int times;          /* … so many of them */
     int slow;   /* 1: the next commit takes long; 2: it has, and no function was called since */
-    int stalls; /* the commit of the next step is undecided; above 1: the next attempt to
-                           settle it takes long */
+    int stalls; /* the commit of the next step is undecided; above 1: the next attempt to settle it
+                   takes long, and so do all but the last of so many */
     atomic_int closes; /* this thread closes the engine … */
     pthread_t closer;
     int64_t naps_ms; /* … and stands still for so long wherever it waits */
@@ -78,7 +78,7 @@ static void break_it(void *arg, int64_t number, fault_call call, const char *sql
         clock_fake_advance(g->clock, 2 * CLAIM_MS);
     }
     if (g->stalls > 1 && call == FAULT_CALL_SETTLE) {
-        g->stalls = 0;
+        g->stalls = g->stalls > 2 ? g->stalls - 1 : 0;
         clock_fake_advance(g->clock, HOUR_MS);
     }
     int matches = g->times > 0 && (strstr(sql, g->breaks) || (g->also && strstr(sql, g->also)));
@@ -361,9 +361,7 @@ static void a_drain_that_is_interrupted(conf *c)
     close_fixture(&g);
 }
 
-/* The storage stalls while an engine is closed: an undecided commit is settled, as lost, when the
- * time for that is over. There is time for one more try, and the step is not executed again. */
-static void a_stalled_storage_gets_one_more_try(conf *c)
+static void stall_in_a_close(conf *c, int times)
 {
     storage_fixture g;
     open_fixture(&g, c, 0);
@@ -371,7 +369,8 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
     for (int i = 0; i < 100 && g.looks == 0; i++)
         assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
     assert_int_equal(g.looks, 1);
-    g.stalls = 2;
+    g.stalls = times + 1;
+    g.plan.unknown_times = times;
     close_while_time_goes_on(&g);
     assert_int_equal(g.stalls, 0); /* it was undecided when the close began */
     open_engine(&g, c);
@@ -379,6 +378,19 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
     close_fixture(&g);
+}
+
+/* The storage stalls while an engine is closed: an undecided commit is settled, as lost, when the
+ * time for that is over. There is time for one more try, and the step is not executed again. */
+static void a_stalled_storage_gets_one_more_try(conf *c)
+{
+    stall_in_a_close(c, 1);
+}
+
+/* The same when the time is over twice before the commit is decided. */
+static void a_storage_that_stalls_twice_gets_one_more_try(conf *c)
+{
+    stall_in_a_close(c, 2);
 }
 
 /* A suspect of which processes have died: the commit of its step fails, and the engine is closed
@@ -475,6 +487,7 @@ int main(void)
         {"a drain that is interrupted", a_drain_that_is_interrupted, DB_FILE},
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_TURNS},
         {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
+        {"a storage that stalls twice", a_storage_that_stalls_twice_gets_one_more_try, DB_FILE},
         {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
         {"a failure of everything holds no run", a_failure_of_everything_holds_no_run, DB_TURNS},
         {"a deadline has the owner try again", a_deadline_has_the_owner_try_again, DB_TURNS},
