@@ -1,5 +1,5 @@
-/* The draft of a run: what it has recorded and not committed. It consists of a unit of the group
- * commit, and of what belongs to that unit. After a commit the draft is empty again. */
+/* The draft of a run: what the run has recorded since its last commit. It consists of a unit of the
+ * group commit, and of what belongs to that unit. After a commit the draft is empty again. */
 #ifndef RUN_DRAFT_H
 #define RUN_DRAFT_H
 
@@ -11,24 +11,25 @@
 #include "run/code.h"
 
 typedef struct run_draft {
-    arena *arena;  /* for everything here; NULL: the run is cold */
+    arena *arena;  /* memory of the draft; NULL: the run is cold */
     unit *unit;    /* NULL: nothing is recorded */
-    int handed_in; /* 1: the committer has it, or the runner has not dealt with its answer */
+    int handed_in; /* 1: the unit was handed to the committer, and the runner has not dealt with the
+                      answer yet */
     /* Index in the unit of the guard with which the turn ends: the UPDATE that parks the run, ends
      * it, makes it failing, or begins its next generation. -1: the unit has none. */
     int turn_end_stmt;
-    int kept;     /* number of statements up to the last one that records an effect outside; a cut
-                     keeps these */
-    int64_t seq;  /* seq of the last journal row that was added; 0: none was since the run was
-                     warmed */
+    int kept;     /* number of statements up to the last one that records an effect outside;
+                     runner_cut() takes out those behind it */
+    int64_t seq;  /* seq of the last journal row in a unit since the run was warmed; 0: there was
+                     none */
     int children; /* number of children that the unit starts */
     int executed; /* executions of work functions that the draft records, for sched/at_risk.h */
 
-    run_line *lines; /* log lines to be written when the unit is committed */
+    run_line *lines; /* log lines, written to the log when the unit is committed */
     run_line *last_line;
-    run_status status;                /* the custom status, to be written with the unit */
-    int status_rides;                 /* a statement of the unit writes the status already */
-    struct attribute_set *attributes; /* to be written with the unit */
+    run_status status;                /* custom status that the unit is to write */
+    int status_rides;                 /* 1: the statement that ends the turn writes the status */
+    struct attribute_set *attributes; /* attributes that the unit is to write */
     struct run_sent *sent;            /* statements of the unit that concern other runs:
                                          cross_run.h */
     submitter submitter;

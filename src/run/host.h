@@ -1,8 +1,4 @@
-/* What a run needs from its scheduler: the host of the run, as one table of functions and facts.
- *
- * Everything in src/run stands on this table and not on src/sched, so that whole runs can be driven
- * without a scheduler, a database or threads (test/unit/test_run_host.c). The scheduler of a node
- * fills the table (sched/run_host.c); all its runs share it, and it does not change. */
+/* The host of a run: what a run needs from its scheduler, as one table of functions and values. */
 #ifndef RUN_HOST_H
 #define RUN_HOST_H
 
@@ -19,56 +15,58 @@ struct run_sent;   /* cross_run.h */
 typedef struct run_host run_host;
 
 struct run_host {
-    struct sched *sched; /* the scheduler itself, which only src/sched looks into; NULL: none */
+    struct sched *sched; /* the scheduler; only src/sched uses it; NULL: there is none */
     registry *registry;  /* workflows and work functions by name */
-    const log_sink *log; /* for lines of runs and of work functions */
+    const log_sink *log; /* the log, for lines of runs and of work functions */
     random_source *random;
-    clock_source *clock; /* its monotonic time: for time limits of attempts, and durations */
+    clock_source *clock; /* monotonic time, for time limits of attempts and for durations */
     const char *tenant;  /* the tenant that the runs belong to */
     const char *origin;  /* the id of the database: a part of idempotency keys */
     size_t slot_size;    /* bytes that each run gets for the host's own use; 0: none */
 
-    /* The time of the database, which is what is recorded. Called by almost every op. */
+    /* Returns the time of the database, which goes into rows. Almost every op calls this. */
     int64_t (*now_ms)(const run_host *h);
 
-    /* The time of the database, rounded up. Durations begin at this time, so that none ends too
-     * early. */
+    /* Returns the time of the database, rounded up. Durations begin at this time, so that none ends
+     * too early. */
     int64_t (*up_ms)(const run_host *h);
 
-    /* A random number, for pawl_random() and for the jitter of a back-off. */
+    /* Returns a random number, for pawl_random() and for the jitter of a back-off. */
     uint64_t (*chance)(const run_host *h);
 
-    /* 1: the host is about to end, and work functions should return. */
+    /* Returns 1 if the host is about to end, and work functions should return. */
     int (*is_stopping)(const run_host *h);
 
-    /* is_forked(): 1: this process is a child of fork(), in which no run may do anything.
-     * end_child() ends such a child, before it writes in the name of its parent. */
+    /* is_forked() returns 1 if this process is a child of fork(), in which no run may do anything.
+     * end_child() ends such a process before it writes in the name of its parent. */
     int (*is_forked)(const run_host *h);
     void (*end_child)(const run_host *h);
 
-    /* 1: the host gives its runs back, so that these begin no further work function or job. */
+    /* Returns 1 if the host gives its runs back. Then they begin no further work function or
+     * job. */
     int (*is_leaving)(const run_host *h);
 
-    /* Guards what threads that execute jobs of the run touch (jobs.c). */
+    /* The lock that guards what threads that execute jobs of the run share with it (jobs.c). */
     void (*lock)(const run_host *h);
     void (*unlock)(const run_host *h);
 
-    /* Takes a job out of the queue: it is not executed any more. With the lock held. */
+    /* Takes a job out of the queue, so that it is not executed. With the lock held. */
     void (*unqueue_job)(const run_host *h, struct job *j);
 
     /* Counts an executed job whose result is dropped instead of recorded. With the lock held. */
     void (*drop_result)(const run_host *h);
 
-    /* The run is about to insert a child: fills in its owner. Afterwards sent() is called once. */
+    /* Called before a run inserts a child: fills in the node that is to own the child. Later sent()
+     * is called once for the child. */
     void (*own_child)(const run_host *h, struct run_insert *child);
 
-    /* Called once for each statement that concerns another run, when its unit is answered or cut.
-     * `row`: what the statement returned; NULL: it returned none, or was not committed. The host
-     * wakes the other run, or begins to drive the child. */
+    /* Called once for each statement that concerns another run, after the unit was answered or the
+     * statement was cut from it. `row` is what the statement returned; NULL: it returned no row, or
+     * was not committed. The host wakes the other run, or begins to drive the child. */
     void (*sent)(const run_host *h, const struct run_sent *s, const unit_row *row);
 
-    /* The fiber of the run is dropped: the host drops a unit that it has kept to hand it in
-     * again. */
+    /* Called by run_cool(). If the host has kept a unit of the run to hand it in again, it drops
+     * the unit. */
     void (*forget_unit)(const run_host *h, pawl_run *run);
 };
 

@@ -16,7 +16,7 @@
 #include "run/state.h"
 #include "run/wait.h"
 
-/* ---- What a wait asks ---- */
+/* ---- The sources of arrivals, which a wait polls ---- */
 
 static int look_at_jobs(pawl_run *run)
 {
@@ -107,7 +107,7 @@ void run_free(pawl_run *run)
 
 /* ---- The function ---- */
 
-static void enter(fiber *f, void *arg)
+static void call_function(fiber *f, void *arg)
 {
     pawl_run *run = arg;
     const replay_row *row;
@@ -115,12 +115,12 @@ static void enter(fiber *f, void *arg)
     journal_start(run, &row);
     if (run->failing)
         cleanup_run(run);
-    /* run->input is NULL where the input is large: it is copied from the journal into memory that
-     * goes with the fiber, so that a run which sleeps without one needs little. */
+    /* A large input is not in run->input but in the journal. It is copied into memory that is freed
+     * with the fiber, so that a run without a fiber needs little memory. */
     const char *input = run->input ? run->input : run_text(run, row->data);
     const char *value = run->workflow->fn(run, input);
-    /* A NULL after a pawl_json() that failed holds the run, as any NULL; any other NULL is the
-     * function's own decision. */
+    /* A function that returns NULL fails its run. But after a failed pawl_json() the NULL is most
+     * likely the result of that: then ops_json() has the run held. */
     /* RULE json-that-fails-at-the-end-holds, a-null-of-the-workflows-own-fails */
     if (!value && !run->code.json_wrong)
         cleanup_fail(run, "null", "the workflow function returned NULL", "");
@@ -136,7 +136,8 @@ int run_warm(pawl_run *run, fiber_pool *pool)
     run->journal.replay =
         run->journal.arena ? replay_new(run->journal.arena, run->generation) : NULL;
     run->draft.arena = arena_new(0);
-    run->code.fiber = run->journal.replay && run->draft.arena ? fiber_new(pool, enter, run) : NULL;
+    run->code.fiber =
+        run->journal.replay && run->draft.arena ? fiber_new(pool, call_function, run) : NULL;
     if (!run->code.fiber) {
         run_cool(run);
         return 0;
@@ -155,7 +156,7 @@ int run_warm(pawl_run *run, fiber_pool *pool)
     return 1;
 }
 
-static void forget_values(pawl_run *run)
+static void free_values(pawl_run *run)
 {
     size_t cursor = 0;
     uint64_t address;
@@ -184,7 +185,7 @@ void run_cool(pawl_run *run)
         d->fn(d->arg); /* RULE clean-ups-are-called-when-a-fiber-goes */
         free(d);
     }
-    forget_values(run);
+    free_values(run);
     work_keep(run);
     work_free(run->attempt.work);
     run->attempt.work = NULL;
