@@ -165,7 +165,7 @@ static void pause_until(call *c, int64_t ms)
 
 /* Records the answer of a pawl_until() after an attempt, or schedules its next attempt, of which
  * nothing is recorded. */
-static void until_ended(call *c, const pawl_work *w)
+static void record_until_attempt(call *c, const pawl_work *w)
 {
     pawl_run *run = c->future->run;
     int64_t left = until_left(c), op = c->future->op;
@@ -194,7 +194,7 @@ void call_ended(call *c, pawl_work *w)
     pawl_run *run = c->future->run;
     int64_t op = c->future->op;
     if (c->kind == OP_UNTIL) {
-        until_ended(c, w);
+        record_until_attempt(c, w);
         return;
     }
     if (!w->failed) {
@@ -216,7 +216,7 @@ void call_ended(call *c, pawl_work *w)
 
 /* ---- As a future ---- */
 
-static void append(call **first, call **last, call *c)
+static void append_call(call **first, call **last, call *c)
 {
     c->next = NULL;
     if (*first)
@@ -236,9 +236,9 @@ static void list_due_call(pawl_future *f)
     c->listed = 1;
     /* In quarantine all calls are made in line, since jobs are not marked (sched/quarantine.h). */
     if (!c->beside || f->run->quarantine_level)
-        append(&all->in_line, &all->in_line_last, c);
+        append_call(&all->in_line, &all->in_line_last, c);
     else
-        append(&all->beside, &all->beside_last, c);
+        append_call(&all->beside, &all->beside_last, c);
 }
 
 static void free_call(pawl_run *run, call *c)
@@ -250,7 +250,7 @@ static void free_call(pawl_run *run, call *c)
     run_free_value(run, c);
 }
 
-static void release(pawl_future *f)
+static void release_call(pawl_future *f)
 {
     call *c = f->own;
     c->future = NULL;
@@ -259,8 +259,8 @@ static void release(pawl_future *f)
         free_call(f->run, c);
 }
 
-/* Calls that are not due any more stay in the list until they are met here, since searching for
- * them would cost too much. */
+/* A call that is not due any more stays in its list until call_pop() meets it here, since searching
+ * for it would cost too much. */
 call *call_pop(pawl_run *run, call **list)
 {
     while (*list) {
@@ -285,7 +285,7 @@ static int64_t next_attempt_ms(pawl_run *run, int64_t op, int64_t at_ms)
     return until_ms > at_ms ? until_ms : at_ms;
 }
 
-static void arrived(pawl_future *f, const replay_row *row)
+static void take_call_arrival(pawl_future *f, const replay_row *row)
 {
     call *c = f->own;
     c->is_due = 0;
@@ -298,7 +298,7 @@ static void arrived(pawl_future *f, const replay_row *row)
     future_answer_row(f, row);
 }
 
-static void give_up(pawl_future *f, int live)
+static void cancel_call(pawl_future *f, int live)
 {
     (void)live;
     call *c = f->own;
@@ -307,7 +307,8 @@ static void give_up(pawl_future *f, int live)
     map_take(&f->run->untils, (uint64_t)f->op);
 }
 
-static const future_kind CALL_FUTURE = {list_due_call, arrived, give_up, release};
+static const future_kind CALL_FUTURE = {list_due_call, take_call_arrival, cancel_call,
+                                        release_call};
 
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
 {

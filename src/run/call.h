@@ -27,12 +27,12 @@ typedef struct call {
     int listed;       /* 1: the call is in one of the lists, perhaps without being due any more */
     int64_t every_ms; /* of an until: the pause between two attempts */
     int64_t end_ms;   /* of an until: when its time is over */
-    int64_t end_ns;   /* the same as a moment of future_not_before(); 0: a replay has made the
-                         call */
+    int64_t end_ns;   /* of an until: that end as a moment of future_not_before(); 0: a replay has
+                         made the call */
     int64_t rests_ns; /* end of the pause before the next attempt, as a moment of
                          future_not_before(); 0: there is no pause, or a replay has made the call */
-    int is_undone;    /* the call will be undone: only the end of this attempt is waited for */
-    int never_fails;  /* a clean-up: when its attempts are used up, the run is held */
+    int is_undone;    /* 1: a clean-up will undo the call: the attempt under way is the last */
+    int never_fails;  /* 1: a clean-up, for which the run is held when its attempts are used up */
 } call;
 
 /* Makes the future of a call whose op is recorded. Its next attempt is due at `at_ms`. The call is
@@ -58,8 +58,9 @@ int64_t call_attempt(const call *c);
  * once would never pause. */
 void call_put_off(call *c, int64_t at_ms);
 
-/* Records the result of an attempt: the answer of the op, or that another attempt follows. Does not
- * return if the call is a clean-up that has used up its attempts, for which the run is held. */
+/* Records the result of an attempt: the answer of the op, or that another attempt follows. A
+ * pawl_until() that is tried again records nothing. Does not return if the call is a clean-up that
+ * has used up its attempts, for which the run is held. */
 void call_ended(call *c, pawl_work *w);
 
 /* Makes the first attempt of a step that has no row yet. Returns 1 if it has succeeded. */

@@ -396,7 +396,7 @@ static const char *input_of(pawl_run *run, const clean *what)
     return json ? json : "{\"input\":null,\"result\":null}";
 }
 
-static void call_one(pawl_run *run, const clean *what)
+static void call_cleanup(pawl_run *run, const clean *what)
 {
     error err = {0};
     const replay_row *row;
@@ -427,11 +427,11 @@ static void call_one(pawl_run *run, const clean *what)
 }
 
 /* Calls all finallys (`finallys` 1) or all undos (0), the last one registered first. */
-static void call_all(pawl_run *run, const story *s, int finallys)
+static void call_cleanups(pawl_run *run, const story *s, int finallys)
 {
     for (const clean *c = s->cleans; c; c = c->next)
         if ((c->kind == OP_FINALLY) == finallys)
-            call_one(run, c);
+            call_cleanup(run, c);
 }
 
 /* Fills in code.end from the row OP_ENDING. */
@@ -455,8 +455,8 @@ void cleanup_run(pawl_run *run)
     story s = read_story(run);
     futures_let_return(run);
     if (strcmp(s.how, FAILED) == 0 || strcmp(s.how, CANCELLED) == 0)
-        call_all(run, &s, 0);
-    call_all(run, &s, 1);
+        call_cleanups(run, &s, 0);
+    call_cleanups(run, &s, 1);
     read_end(run, &s);
     cleanup_leave(run);
 }

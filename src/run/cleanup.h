@@ -5,8 +5,8 @@
  *   1. A row says how it ends (OP_ENDING), and its function is left for good.
  *   2. The work functions are called from the journal, the last one registered first: the undos if
  *      the run has failed or was cancelled, then the finallys. Each is an op of its own
- *      (OP_CLEAN_UP), with attempts like any other call. So it goes on after a crash, on any node
- *      that has the work functions, also where the workflow is not known any more.
+ *      (OP_CLEAN_UP), with attempts like any other call. So the clean-ups go on after a crash, on
+ *      any node that has the work functions, also where the workflow is not known any more.
  *   3. The run ends.
  *
  * A clean-up that fails for good holds the run (HELD_STUCK), so that it is not forgotten. */

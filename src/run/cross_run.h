@@ -1,8 +1,8 @@
 /* What a run does with other runs: it starts children, and sends messages by pawl_tell().
  *
- * A start or a message is part of the unit that records it, as a try (unit_try()): whether the
- * child was made, or the message put in, is known when the unit is committed. If the process dies
- * before the run has recorded the result, the run reads it: a child has a key that is recorded with
+ * A start or a message is part of the unit that records it, as a try (unit_try()): the commit of
+ * the unit tells whether the child was made, or the message was put into the inbox. If the process
+ * dies before the run has recorded that, the run reads it: a child has a key that is recorded with
  * the op, and a message leaves a receipt (idempotency). So nothing is started twice, and no run
  * waits for a child that does not exist. */
 #ifndef RUN_CROSS_RUN_H
@@ -17,20 +17,21 @@ typedef struct run_sent {
     int64_t run;                   /* the run that it concerns */
     struct run_insert *run_insert; /* the child that is started; NULL: a message or a cancel is
                                       sent */
-    pawl_future *future;           /* the future that waits for it; NULL: none */
-    int cancels;                   /* the statement cancels the run */
+    pawl_future *future;           /* the future that waits for the statement; NULL: none does */
+    int cancels;                   /* 1: the statement cancels that run */
 } run_sent;
 
 /* ---- On the fiber ---- */
 
 /* A source of arrivals: reads the state of the other runs for which futures ask, and lets these
- * futures go on. 1: something has arrived. */
+ * futures go on. Returns 1 if something has arrived. */
 int cross_run_look(pawl_run *run);
 
 /* Adds the future to those for which the state of another run is to be read, at the next wait. */
 void cross_run_ask(pawl_future *f);
 
-/* Takes a future that is about to be freed out of both lists. */
+/* Takes a future that is about to be freed out of the list of those that ask, and out of
+ * run_draft.sent. */
 void cross_run_forget(pawl_future *f);
 
 /* cross_run_leave() cancels all open futures of a run that ends, and so the children that it waits
@@ -44,16 +45,17 @@ run_sent *cross_run_add(pawl_run *run, int statement, int64_t target);
 
 /* ---- For the runner ---- */
 
-/* The unit has its answer. Reports every statement of the list to the host, which wakes other runs
- * and drives children, and those of a committed unit to their futures. Empties the list. */
+/* Reports every statement in run_draft.sent to the host, which wakes other runs and drives
+ * children; with `committed` also to the futures that wait for the statements. Empties the list.
+ * `committed` is 0 if the unit was not committed, or the fiber is dropped. */
 void cross_run_committed(pawl_run *run, int committed);
 
-/* The unit was cut to its first `count` statements: takes the others out of the list, and reports
- * to the host that they were not committed. */
+/* Called when the unit was cut to its first `count` statements: takes the others out of
+ * run_draft.sent, and reports to the host that they were not committed. */
 void cross_run_cut(pawl_run *run, int count);
 
-/* Adds the message to the parent that the run has ended, with the result, to the unit that ends the
- * run (draft.turn_end_stmt). 0: memory is out. */
+/* Adds a message to the parent, with the result of the run, to the unit that ends the run. Does
+ * nothing if the run has no parent. 0: memory is out. */
 int cross_run_report(pawl_run *run);
 
 /* ---- Kinds of futures that ask (ops_child.c, ops_tell.c) ---- */
@@ -64,8 +66,8 @@ typedef struct other_kind {
     /* Called on the fiber after read(): records the answer as an arrival, or adds a statement to
      * the unit. */
     void (*go_on)(pawl_future *f);
-    /* The unit with the statement of the future was committed. `row` is what the statement
-     * returned; NULL: nothing, since it found nothing to do. */
+    /* Called when the unit with the statement of the future was committed. `row` is what the
+     * statement returned; NULL: no row, since it found nothing to do. */
     void (*committed)(pawl_future *f, const unit_row *row);
 } other_kind;
 
@@ -74,7 +76,7 @@ typedef struct other {
     const other_kind *kind;
     pawl_future *behind; /* in the list run_futures.asking */
     pawl_future *before;
-    int asks; /* the future is in that list */
+    int asks; /* 1: the future is in run_futures.asking */
 } other;
 
 #endif

@@ -129,10 +129,11 @@ const char *future_value(const pawl_future *f)
 
 /* ---- Answers ---- */
 
-static void composite_look(pawl_future *f);
+static void evaluate_composite(pawl_future *f);
 
-/* Composite futures may be deeply nested: so they are evaluated from a list, without recursion. */
-static void look_later(pawl_future *f)
+/* Queues a composite future for evaluation. Composites may be deeply nested, so they are evaluated
+ * from a list and not by recursion. */
+static void queue_composite(pawl_future *f)
 {
     run_futures *all = &f->run->futures;
     if (f->looks || f->over)
@@ -146,7 +147,7 @@ static void look_later(pawl_future *f)
     all->looks_last = f;
 }
 
-static void look_at_all(pawl_run *run)
+static void evaluate_queued(pawl_run *run)
 {
     run_futures *all = &run->futures;
     if (all->looking)
@@ -156,7 +157,7 @@ static void look_at_all(pawl_run *run)
         pawl_future *f = all->looks;
         all->looks = f->next;
         f->looks = 0;
-        composite_look(f);
+        evaluate_composite(f);
     }
     all->looking = 0;
 }
@@ -175,7 +176,7 @@ static void settle_link(const pawl_future *f, future_link *l)
     if (f->failed && !w->failed)
         w->failed = (pawl_future *)f;
     if (w->composite)
-        look_later(w->composite);
+        queue_composite(w->composite);
 }
 
 void future_answer(pawl_future *f, pawl_code code, const char *value)
@@ -194,7 +195,7 @@ void future_answer(pawl_future *f, pawl_code code, const char *value)
     for (future_link *l = f->links; l; l = l->next)
         settle_link(f, l);
     f->links = NULL;
-    look_at_all(f->run);
+    evaluate_queued(f->run);
 }
 
 /* Returns the code of a recorded error: CANCELLED or TIMEOUT if the error says so, otherwise
@@ -286,7 +287,7 @@ static const char *all_values(pawl_future *f)
 }
 
 /* Gives a composite future its answer, if the answers of its parts decide it. */
-static void composite_look(pawl_future *f)
+static void evaluate_composite(pawl_future *f)
 {
     future_wait *w = &f->wait;
     if (f->over)
@@ -310,7 +311,7 @@ static void composite_look(pawl_future *f)
     }
 }
 
-static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t count, int any)
+static pawl_future *make_composite(pawl_run *run, pawl_future *const *parts, size_t count, int any)
 {
     if ((count > 0 && !parts) || count > PAWL_MAX_FUTURES || (any && count == 0))
         run_trouble(run, PAWL_INVALID, "%zu futures are not a number to wait for", count);
@@ -329,16 +330,16 @@ static pawl_future *compose(pawl_run *run, pawl_future *const *parts, size_t cou
             future_value(copy[i]);
         copy[i]->uses++;
     }
-    composite_look(f);
+    evaluate_composite(f);
     return f;
 }
 
 pawl_future *pawl_all_later(pawl_run *run, pawl_future *const *futures, size_t count)
 {
-    return run_is_inside(run) ? compose(run, futures, count, 0) : NULL;
+    return run_is_inside(run) ? make_composite(run, futures, count, 0) : NULL;
 }
 
 pawl_future *pawl_any_later(pawl_run *run, pawl_future *const *futures, size_t count)
 {
-    return run_is_inside(run) ? compose(run, futures, count, 1) : NULL;
+    return run_is_inside(run) ? make_composite(run, futures, count, 1) : NULL;
 }

@@ -108,10 +108,10 @@ int future_drop(pawl_run *run, const void *memory);
  * of. 0: the memory is not the run's. */
 int future_drop_value(pawl_run *run, const void *memory);
 
-/* Returns the future if it is one of the run; otherwise the function is left. */
+/* Returns `f` if it is a future of the run. Otherwise the function is left. */
 pawl_future *future_known(pawl_run *run, pawl_future *f);
 
-/* Returns the value of the future; if the value was given back, the function is left. */
+/* Returns the value of the future. If pawl_drop() has freed that, the function is left. */
 const char *future_value(const pawl_future *f);
 
 /* future_link_all() makes `w` a wait for these futures, by a link in each that is open.

@@ -1,6 +1,6 @@
-/* Consuming arrivals from the inbox, and receiving messages. What is consumed is deleted by the
- * unit that records it, which makes it effectively once; reading the table is for the host of the
- * run (inbox_box.h). */
+/* Consuming arrivals from the inbox, and receiving messages. The unit that records an arrival also
+ * deletes its row, which makes its delivery effectively once. The host of the run reads the table
+ * (inbox_box.h). */
 #include "run/inbox.h"
 
 #include <inttypes.h>
@@ -14,7 +14,8 @@
 #include "run/wait.h"
 
 enum {
-    RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* a message and its sender */
+    RECORD_MAX = PAWL_MAX_PAYLOAD + 8 * PAWL_MAX_ID + 64 /* the JSON text for a message and its
+                                                            sender */
 };
 
 static const db_sql TAKE = {"DELETE FROM {inbox} WHERE run = $1 AND name = $2 AND seq = $3", "iti"};
@@ -40,7 +41,7 @@ void inbox_forget(pawl_run *run)
     atomic_store(&run->inbox.seen, 0);
 }
 
-/* ---- Taking, on the fiber ---- */
+/* ---- Consuming, on the fiber ---- */
 
 static run_inbox *inbox_of(pawl_run *run)
 {
@@ -61,9 +62,9 @@ static void consume_row(pawl_run *run, slice name, int64_t seq)
                DB_COUNT(values));
 }
 
-/* A child has ended. The call that it answers must still be open: it may be of another generation.
- * A run that has left its function waits for none. */
-static void take_result(pawl_run *run, const inbox_row *l)
+/* Records the result of a child as an arrival, if the op that waits for the child is still open and
+ * of this generation. A failing run waits for no child. */
+static void record_child_result(pawl_run *run, const inbox_row *l)
 {
     int fits = !run->failing && l->generation == run->generation &&
                replay_fits(run->journal.replay, OP_DONE, l->op);
@@ -74,7 +75,8 @@ static void take_result(pawl_run *run, const inbox_row *l)
         run_log_line(run, LOG_DEBUG, "a result has arrived that the run does not wait for");
 }
 
-/* Why the run is cancelled, in words. A cancel without a reason has no JSON string. */
+/* Returns the reason of a cancel, in words. The data of a cancel without a reason is no JSON
+ * string, or an empty one. */
 static const char *cancel_reason(pawl_run *run, slice data)
 {
     slice part;
@@ -84,7 +86,9 @@ static const char *cancel_reason(pawl_run *run, slice data)
     return "no reason was given";
 }
 
-static void take_rest(pawl_run *run)
+/* Consumes all rows that were read and are no messages. Of the cancel only the reason is kept: its
+ * row stays until inbox_take_cancel(). */
+static void consume_rest(pawl_run *run)
 {
     run_inbox *p = run->inbox.rows;
     while (p->rest) {
@@ -98,7 +102,7 @@ static void take_rest(pawl_run *run)
             consume_row(run, l->name, l->seq);
         }
         if (l->kind == INBOX_CHILD)
-            take_result(run, l);
+            record_child_result(run, l);
         p->rest = l->next;
         free(l);
     }
@@ -113,10 +117,11 @@ void inbox_take_cancel(pawl_run *run)
         p->cancel = 0;
 }
 
-/* Delivers the oldest message that a receive waits for, and only that one: the function may cancel
- * the other receives when it has it, and then the other messages stay. A message may be as large
- * and as deep as a value can be. What is recorded of it is larger, and so is no value. */
-static void deliver(pawl_run *run, const run_inbox *p)
+/* Delivers the oldest message for which a receive waits, and only that one: the function may then
+ * cancel the other receives, and their messages have to stay in the inbox. A message may be as
+ * large and as deep as a value can be. The text that is recorded for it is larger, so it is not
+ * checked as a value. */
+static void deliver_oldest(pawl_run *run, const run_inbox *p)
 {
     inbox_box *b = NULL;
     for (inbox_box *one = p->boxes; one; one = one->next)
@@ -144,8 +149,10 @@ static void deliver(pawl_run *run, const run_inbox *p)
     free(l);
 }
 
-/* Before a time-out counts the inbox is read once more: a sender's notification may be missing. */
-static int is_wanted(pawl_run *run, const run_inbox *p)
+/* Returns 1 if the inbox is to be read: it may have rows that were not read; or a receive waits for
+ * a message, and its mailbox was not read to the end, or a time-out is due. A notification of the
+ * sender may have been lost, so a time-out counts only after one more read. */
+static int must_read(pawl_run *run, const run_inbox *p)
 {
     int due = heap_due_ms(&run->futures.due) <= host_now_ms(run->host);
     if (run->inbox.has_more || atomic_load(&run->inbox.seen) < run->inbox.known)
@@ -157,7 +164,7 @@ static int is_wanted(pawl_run *run, const run_inbox *p)
     return 0;
 }
 
-/* Is there a message, among those that were read before, that a receive waits for? */
+/* Returns 1 if a receive waits for a message that was read already. */
 static int has_message(const run_inbox *p)
 {
     for (const inbox_box *b = p->boxes; b; b = b->next)
@@ -169,14 +176,14 @@ static int has_message(const run_inbox *p)
 int inbox_look(pawl_run *run)
 {
     run_inbox *p = inbox_of(run);
-    if (!has_message(p) && is_wanted(run, p)) {
+    if (!has_message(p) && must_read(run, p)) {
         run->inbox.has_more = 0;
         run_ask(run, WANT_INBOX);
     }
-    take_rest(run);
+    consume_rest(run);
     if (journal_arrive_all(run)) /* RULE B12-of-several-messages-only-one-is-taken */
         return 1;
-    deliver(run, p);
+    deliver_oldest(run, p);
     return journal_arrive_all(run);
 }
 
@@ -193,14 +200,14 @@ const char *inbox_look_for_cancel(pawl_run *run)
             run->code.cancelled = cancel_reason(run, l->data);
         }
     } while (!run->code.cancelled &&
-             atomic_load(&run->inbox.seen) < run->inbox.known); /* a cancel may be behind many
-                                                                   results */
+             atomic_load(&run->inbox.seen) < run->inbox.known); /* the cancel may be behind more
+                                                                   results than are read at once */
     return run->code.cancelled;
 }
 
 void inbox_take_all(pawl_run *run)
 {
-    take_rest(run);
+    consume_rest(run);
     inbox_take_cancel(run);
     journal_arrive_all(run);
 }
@@ -236,18 +243,18 @@ static void stop_waiting(pawl_future *f)
     f->behind = f->before = NULL;
 }
 
-static void give_up(pawl_future *f, int live)
+static void cancel_receive(pawl_future *f, int live)
 {
     (void)live;
     stop_waiting(f);
 }
 
-static void timed_out(pawl_future *f)
+static void record_timeout(pawl_future *f)
 {
     journal_arrive(f->run, OP_FIRED, f->op, SLICE_LIT("null"));
 }
 
-static void received(pawl_future *f, const replay_row *row)
+static void take_answer(pawl_future *f, const replay_row *row)
 {
     pawl_run *run = f->run;
     stop_waiting(f);
@@ -264,9 +271,9 @@ static void received(pawl_future *f, const replay_row *row)
     future_answer(f, PAWL_OK, found ? run_text(run, message) : "null");
 }
 
-static const future_kind RECEIVE = {timed_out, received, give_up, NULL};
+static const future_kind RECEIVE = {record_timeout, take_answer, cancel_receive, NULL};
 
-static pawl_future *receive(pawl_run *run, const char *mailbox, int64_t timeout_ms)
+static pawl_future *start_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms)
 {
     slice name = ops_own_name(run, mailbox, "name of the mailbox");
     if (timeout_ms < 0)
@@ -302,7 +309,7 @@ static pawl_future *receive(pawl_run *run, const char *mailbox, int64_t timeout_
 
 pawl_future *pawl_receive_later(pawl_run *run, const char *mailbox, int64_t timeout_ms)
 {
-    return run_is_inside(run) ? receive(run, mailbox, timeout_ms) : NULL;
+    return run_is_inside(run) ? start_receive(run, mailbox, timeout_ms) : NULL;
 }
 
 pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, const char **message)
@@ -311,7 +318,7 @@ pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, c
         *message = NULL;
     if (!run_is_inside(run))
         return PAWL_MISUSE;
-    pawl_future *f = receive(run, mailbox, timeout_ms);
+    pawl_future *f = start_receive(run, mailbox, timeout_ms);
     future_wait_for(f);
     pawl_code code = f->code;
     if (message)
@@ -320,7 +327,7 @@ pawl_code pawl_receive(pawl_run *run, const char *mailbox, int64_t timeout_ms, c
     return code;
 }
 
-/* Gives a copy, as of every value that is given out: it stays when the next message comes. */
+/* Returns a copy, since take_answer() frees code.sender when the next message comes. */
 const char *pawl_sender(pawl_run *run)
 {
     return run_is_inside(run) && run->code.sender ? run_text(run, slice_of(run->code.sender)) : "";

@@ -1,6 +1,7 @@
-/* Jobs: work functions that other threads execute beside the workflow function. The fiber creates
- * them and records their results. The lock of the host guards what those threads touch: the struct
- * run_jobs, and run->woken. */
+/* Jobs: work functions that other threads execute beside the workflow function. The fiber makes the
+ * jobs, and records their results. The lock of the host guards what it shares with those threads:
+ * the lists of jobs that were queued or have returned (run_jobs.by_op, .returned), and
+ * run->woken. */
 #include "run/jobs.h"
 
 #include <stdlib.h>
@@ -41,9 +42,9 @@ void job_free(job *j)
 
 /* ---- On the fiber ---- */
 
-/* The time for all attempts is over before this one has begun: the run is told so at the next
- * wait. */
-static void do_not_start(pawl_run *run, job *j)
+/* Ends a new job without executing it, because the time for all attempts of its call is over. The
+ * run records that at its next wait. */
+static void expire_unstarted(pawl_run *run, job *j)
 {
     job_list_remove(&run->jobs.not_queued, j);
     run->jobs.not_queued_count--;
@@ -62,7 +63,7 @@ static void do_not_start(pawl_run *run, job *j)
     run_nomem(run);
 }
 
-static void start_one(call *c)
+static void make_job(call *c)
 {
     pawl_run *run = c->future->run;
     job *j = calloc(1, sizeof *j);
@@ -73,15 +74,15 @@ static void start_one(call *c)
     }
     *j = (job){.run = run, .work = w, .op = c->future->op};
     w->job = j;
-    job_list_add(&run->jobs.not_queued, j); /* from here on it is freed with the fiber */
+    job_list_add(&run->jobs.not_queued, j); /* jobs_forget_new() frees the job from here on */
     j->attempt = c->kind == OP_UNTIL ? 1 : call_attempt(c);
     j->began_ms = c->began_ms;
     run->jobs.not_queued_count++;
     if (!call_fill(c, w, j->attempt, j->op))
-        do_not_start(run, j);
+        expire_unstarted(run, j);
 }
 
-/* 1 if this op has a job that was queued. */
+/* Returns 1 if this op has a job that was queued, or has returned. */
 static int has_job(pawl_run *run, int64_t op)
 {
     if (run->jobs.by_op.count == 0)
@@ -99,10 +100,10 @@ void jobs_start(pawl_run *run)
     while (run->jobs.by_op.count + run->jobs.not_queued_count < JOBS_MAX &&
            (c = call_pop(run, &all->beside)))
         if (!has_job(run, c->future->op))
-            start_one(c);
+            make_job(c);
 }
 
-static job *take_done(pawl_run *run)
+static job *take_returned(pawl_run *run)
 {
     host_lock(run->host);
     job *j = run->jobs.returned.first;
@@ -114,7 +115,7 @@ static job *take_done(pawl_run *run)
     return j;
 }
 
-/* The results of all that are in hand are rows of the unit that is committed next. */
+/* Frees the jobs in hand, whose results are rows of the draft now. */
 static void free_recorded(pawl_run *run)
 {
     job *j;
@@ -128,15 +129,16 @@ static void free_recorded(pawl_run *run)
     }
 }
 
-/* Records the result of a job, if the run waits for it now. The fiber may have been replayed in
- * between. */
-static void record(pawl_run *run, job *j)
+/* Records the result of a job, unless the journal has a row of that attempt, or the future has an
+ * answer: the function may have been replayed meanwhile. */
+static void record_result(pawl_run *run, job *j)
 {
     pawl_future *f = replay_owner_of(run->journal.replay, j->op);
     call *c = f && !f->over ? f->own : NULL;
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
-    if (c->is_undone) { /* its undo needs the result, and nothing else: the call is over */
+    if (c->is_undone) { /* only a result is recorded, for the undo: the call is not attempted
+                           again */
         if (j->state == JOB_DONE && !j->work->failed)
             journal_arrive(run, OP_DONE, j->op, slice_of(j->work->value));
         return;
@@ -152,15 +154,15 @@ static void record(pawl_run *run, job *j)
     }
 }
 
-/* Memory may be out before the last result is a row, and the function is left in the middle: then
- * all that are in hand are put back. Those of which there is a row by then are passed over when
- * they are recorded again. */
+/* If memory is out before the last result is a row, the function is left in here, and
+ * jobs_forget_new() puts all jobs in hand back. record_result() later passes over those of which
+ * there is a row. */
 int jobs_collect(pawl_run *run)
 {
     job *j;
     int count = 0;
-    for (; (j = take_done(run)) != NULL; count++)
-        record(run, j);
+    for (; (j = take_returned(run)) != NULL; count++)
+        record_result(run, j);
     /* RULE L5-a-job-is-kept-until-its-result-is-a-row */
     int arrived = journal_arrive_all(run);
     free_recorded(run);
@@ -203,7 +205,8 @@ void jobs_leave_if_due(pawl_run *run)
         jobs_leave(run);
 }
 
-/* What was recorded is given out at once: the memory of its rows goes with the commit. */
+/* The replay gives out the new arrivals here, because their rows are in the memory of the draft,
+ * which goes with the commit. */
 void jobs_take_in(pawl_run *run)
 {
     run->code.collects = 0;
@@ -220,8 +223,9 @@ _Noreturn void jobs_leave(pawl_run *run)
     }
 }
 
-/* Frees a job. One that is being executed is freed when it returns. With the lock held. */
-static void forget_one(const run_host *h, job *j)
+/* Frees a job. If a thread executes the job, its work function is asked to stop, and the job is
+ * freed when it returns. With the lock held. */
+static void drop_job(const run_host *h, job *j)
 {
     switch (j->state) {
     case JOB_RUNS:
@@ -255,7 +259,7 @@ void jobs_cancel(pawl_run *run, int64_t op)
     job *j = map_get(&run->jobs.by_op, (uint64_t)op);
     if (j && j->state == JOB_QUEUED) { /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */
         map_take(&run->jobs.by_op, (uint64_t)op);
-        forget_one(run->host, j);
+        drop_job(run->host, j);
     } else if (j && j->work) {
         atomic_store(&j->work->cancelled, 1);
     }
@@ -274,7 +278,7 @@ void jobs_forget_new(pawl_run *run)
     run->jobs.not_queued_count = 0;
     if (!run->jobs.in_hand.first)
         return;
-    host_lock(run->host); /* what they gave is recorded after the replay */
+    host_lock(run->host); /* their results are recorded after the replay */
     for (job *j; (j = run->jobs.in_hand.first) != NULL;) {
         job_list_remove(&run->jobs.in_hand, j);
         job_list_add(&run->jobs.returned, j);
@@ -290,16 +294,16 @@ void jobs_forget(pawl_run *run)
     map_free(&run->untils);
     if (!run->jobs.by_op.slots)
         return;
-    host_lock(run->host); /* another thread may be asking them to stop */
+    host_lock(run->host); /* another thread may be asking the jobs to stop */
     while (map_next(&run->jobs.by_op, &cursor, &key, &value))
-        forget_one(run->host, value);
+        drop_job(run->host, value);
     run->jobs.returned = run->jobs.in_hand = (job_list){0};
     map_free(&run->jobs.by_op);
     host_unlock(run->host);
 }
 
-/* A job that has not begun. Which ones have begun is known under the lock only; they are not
- * many. */
+/* Returns a job that is queued. Only under the lock is it known which jobs have begun. The search
+ * is short, since a run has few jobs. */
 static job *find_queued(pawl_run *run)
 {
     size_t cursor = 0;
@@ -332,7 +336,7 @@ void jobs_forget_queued(pawl_run *run)
     job *j;
     while ((j = find_queued(run)) != NULL) {
         map_take(&run->jobs.by_op, (uint64_t)j->op);
-        forget_one(run->host, j);
+        drop_job(run->host, j);
     }
 }
 

@@ -1,8 +1,9 @@
-/* What a run records: every ask goes to the journal first; what is new becomes a row of the unit
- * that is committed next.
+/* Writing the journal of a run (event sourcing): every ask goes to the replay first; what is new
+ * becomes a row of the unit that is committed next.
  *
- * A row is in the replay and in the unit, or in neither: a run that is dropped before its commit
- * forgets both, and goes on from the journal as it is. Only here do rows get their numbers. */
+ * A row is in the replay and in the unit, or in neither. A run whose fiber is dropped before the
+ * commit forgets its rows in both, and goes on from the journal as the database has it. Only here
+ * do rows get their seqs. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,15 +11,16 @@
 
 /* ---- Asking ---- */
 
-/* The journal does not match the function (non-determinism), or is damaged: leave the function,
- * with the replay's error as the reason. */
-static _Noreturn void hold(pawl_run *run)
+/* Leaves the function with the error of the replay as the reason: the function does not match the
+ * journal (non-determinism), or the journal is damaged. */
+static _Noreturn void leave_for_replay_error(pawl_run *run)
 {
     const error *why = replay_error(run->journal.replay);
     run_trouble(run, why->code, "%s: %s", why->message, why->detail);
 }
 
-static int settled(pawl_run *run, replay_result result, const replay_row *row)
+/* Deals with a result of the replay. Returns 1 if the ask is answered; 0: it is to be repeated. */
+static int is_settled(pawl_run *run, replay_result result, const replay_row *row)
 {
     switch (result) {
     case REPLAY_RECORDED:
@@ -34,7 +36,7 @@ static int settled(pawl_run *run, replay_result result, const replay_row *row)
     case REPLAY_NOMEM:
         run_nomem(run);
     default:
-        hold(run);
+        leave_for_replay_error(run);
     }
 }
 
@@ -43,7 +45,7 @@ replay_result journal_start(pawl_run *run, const replay_row **row)
     replay_result result;
     do
         result = replay_start(run->journal.replay, row);
-    while (!settled(run, result, *row));
+    while (!is_settled(run, result, *row));
     return result;
 }
 
@@ -52,7 +54,7 @@ replay_result journal_ask(pawl_run *run, op_kind kind, slice name, const replay_
     replay_result result;
     do
         result = replay_op(run->journal.replay, kind, name, row);
-    while (!settled(run, result, *row));
+    while (!is_settled(run, result, *row));
     return result;
 }
 
@@ -68,7 +70,7 @@ int journal_settle_one(pawl_run *run)
     replay_result result;
     do {
         result = replay_settle(run->journal.replay, &row);
-        if (settled(run, result, row))
+        if (is_settled(run, result, row))
             return 0;
     } while (result != REPLAY_ARRIVED);
     return 1;
@@ -84,7 +86,7 @@ int journal_wait(pawl_run *run, int64_t op, const char *asked)
             return 0;
         if (result == REPLAY_RECORDED)
             futures_arrived(run, row);
-        if (settled(run, result, row) || result == REPLAY_ARRIVED)
+        if (is_settled(run, result, row) || result == REPLAY_ARRIVED)
             return 1;
     }
 }
@@ -93,7 +95,7 @@ replay_result journal_next(pawl_run *run, const replay_row **row)
 {
     for (;;) {
         replay_result result = replay_next(run->journal.replay, row);
-        if (result == REPLAY_ARRIVED || settled(run, result, *row))
+        if (result == REPLAY_ARRIVED || is_settled(run, result, *row))
             return result;
     }
 }
@@ -104,7 +106,7 @@ replay_result journal_return(pawl_run *run, op_kind kind)
     const replay_row *row = NULL;
     do
         result = replay_return(run->journal.replay, kind, &row);
-    while (!settled(run, result, row));
+    while (!is_settled(run, result, row));
     return result;
 }
 
@@ -166,7 +168,7 @@ int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data)
 {
     replay_row row = new_row(run, kind, 0, name, data);
     if (replay_append(run->journal.replay, &row) != PAWL_OK)
-        hold(run);
+        leave_for_replay_error(run);
     write_row(run, &row);
     return row.seq;
 }
@@ -175,11 +177,11 @@ void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
 {
     replay_row row = new_row(run, kind, 0, name, data);
     if (replay_append(run->journal.replay, &row) != PAWL_OK)
-        hold(run);
+        leave_for_replay_error(run);
 }
 
-/* Room for one more arrival, in the unit's memory. That memory stays until all arrivals were given
- * out, since nothing is committed before. */
+/* Returns room for one more arrival, in the memory of the draft. That memory stays until all
+ * arrivals were given out, since nothing is committed before. */
 static replay_row *new_arrival(pawl_run *run)
 {
     if (run->journal.arrivals == run->journal.arrivals_room) {

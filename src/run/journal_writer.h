@@ -1,5 +1,6 @@
-/* What a run records (its event history): every op asks the journal first, and what is new becomes
- * a row of the unit that is committed next. All functions are called on the fiber. */
+/* The journal of a run (its event history) as the ops use it: every op asks the journal first, and
+ * what is new becomes a row of the unit that is committed next. All functions are called on the
+ * fiber. */
 #ifndef RUN_JOURNAL_WRITER_H
 #define RUN_JOURNAL_WRITER_H
 
@@ -9,54 +10,58 @@
 #include "journal/op.h"
 #include "journal/replay.h"
 
-/* The journal of the run as its function meets it, while the function is in memory. */
+/* The journal while the function is in memory. */
 typedef struct run_journal {
     arena *arena; /* the memory of the replay */
     replay *replay;
-    arena *page;  /* the rows that were read last; NULL: none were */
+    arena *page;  /* memory of the rows that were read last; NULL: none were */
     int64_t fed;  /* seq of the last row that was read from the database */
-    int fed_all;  /* all rows were read */
-    int is_fresh; /* nothing is recorded of the run but its start */
+    int fed_all;  /* 1: all rows were read */
+    int is_fresh; /* 1: the journal is empty, so that nothing has to be read */
 
-    replay_row
-        *arriving; /* results that were given to journal_arrive(), in the arena of the draft */
+    replay_row *arriving; /* what journal_arrive() has got, in the arena of the draft */
     size_t arrivals;
     size_t arrivals_room;
 } run_journal;
 
-/* Ask the journal, going on until the answer is RECORDED, NEW or PASSED. Rows are good until the
- * next ask. */
+/* These ask the replay until its result is RECORDED, NEW or PASSED. Before that they hand arrivals
+ * to their futures, and have more rows read. A row is valid until the next ask. journal_start()
+ * asks for the row with which the generation began, journal_op() for an op, journal_return() for
+ * the end of the generation. journal_op() first cancels the futures that are listed for that
+ * (future_cancel.c). */
 replay_result journal_start(pawl_run *run, const replay_row **row);
 replay_result journal_op(pawl_run *run, op_kind kind, slice name, const replay_row **row);
 replay_result journal_return(pawl_run *run, op_kind kind);
 
-/* As journal_op(), for the row that cancels futures (future_cancel.c): journal_op() would cancel
- * them first. */
+/* As journal_op(), but cancels no futures: for the row that says which were cancelled. */
 replay_result journal_ask(pawl_run *run, op_kind kind, slice name, const replay_row **row);
 
-/* Give out what has arrived next, before the next op. 0: nothing has. */
+/* Hands the next arrival before the next op to its future. 0: there is none. */
 int journal_settle_one(pawl_run *run);
 
-/* Gives out the next arrival, for a wait. 0: nothing more is recorded. `op`: the op that is waited
- * for; 0: not one op, but what `asked` says in words. */
+/* Hands the next arrival to its future, for a wait. 0: nothing more is recorded. `op` is the op
+ * that is waited for; 0: several, and `asked` names them in errors. */
 int journal_wait(pawl_run *run, int64_t op, const char *asked);
 
-/* The next row, whatever it is; NEW: there is none. */
+/* Returns the next row, whatever it is, for code that reads the journal itself. NEW: there is
+ * none. */
 replay_result journal_next(pawl_run *run, const replay_row **row);
 
-/* Record an op that is NEW: into the replay, and into the unit that is committed next. Gives its
+/* Records an op that is NEW, in the replay and in the unit that is committed next. Returns its
  * seq. */
 int64_t journal_record(pawl_run *run, op_kind kind, slice name, slice data);
 
-/* Tells the replay of an op that was NEW and whose row is in the journal already. */
+/* Adds an op that was NEW to the replay only: its row is in the database already. */
 void journal_note(pawl_run *run, op_kind kind, slice name, slice data);
 
-/* Something has arrived for an op. journal_arrive_all() records all such arrivals, which are given
- * out by the next asks. 0: there were none. */
+/* journal_arrive() keeps something that has arrived for an op. journal_arrive_all() records all of
+ * that, and the next asks give it out. Returns 0 if there was nothing, or no op waits for it any
+ * more. */
 void journal_arrive(pawl_run *run, op_kind kind, int64_t op, slice data);
 int journal_arrive_all(pawl_run *run);
 
-/* The unit that is committed next; a copy of the text in its memory (at NULL stays NULL). */
+/* journal_unit() returns the unit that is committed next. journal_keep() returns a copy of the text
+ * in the memory of that unit; NULL stays NULL. */
 unit *journal_unit(pawl_run *run);
 slice journal_keep(pawl_run *run, slice s);
 

@@ -1,5 +1,5 @@
-/* Arguments of ops, checked at the edge: names, and JSON. A wrong one is a mistake in the workflow
- * function: the run is left there, and held with words that name the argument. */
+/* Checking arguments of ops: names, and JSON. A wrong argument is a mistake in the workflow
+ * function: the function is left, and the run is held with words that name the argument. */
 #include <string.h>
 
 #include "base/json.h"
@@ -35,9 +35,10 @@ slice ops_own_name(pawl_run *run, const char *name, const char *what)
     return s;
 }
 
-/* Where a value comes from that is NULL: often from a pawl_json() that has failed. */
-static _Noreturn void is_null(pawl_run *run, const char *what, const char *between,
-                              const char *name)
+/* Refuses a value that is NULL. The words tell of an earlier pawl_json() that has failed, since the
+ * NULL often comes from that. */
+static _Noreturn void refuse_null(pawl_run *run, const char *what, const char *between,
+                                  const char *name)
 {
     run_trouble(run, PAWL_INVALID, "the %s%s%s is NULL; \"null\" means nothing%s%s", what, between,
                 name, run->code.json_wrong ? ". An earlier pawl_json() failed: " : "",
@@ -49,7 +50,7 @@ slice ops_json(pawl_run *run, const char *json, const char *what, const char *na
     size_t at = 0;
     const char *between = *name ? " " : "";
     if (!json)
-        is_null(run, what, between, name);
+        refuse_null(run, what, between, name);
     slice s = {json, strnlen(json, (size_t)PAWL_MAX_PAYLOAD + 1)};
     pawl_code rc = value_check(s, &at);
     if (rc == PAWL_LIMIT)

@@ -1,8 +1,10 @@
-/* Children: runs that a run starts and waits for, and runs that it only starts.
+/* Children: runs that a run starts and waits for, and detached children, for which it does not
+ * wait.
  *
- * The row of the op has the id and the key of the child; the child's row has the run, generation
- * and op of its parent. The key tells a child of this run from a run of the same id that another
- * run or client has made: there is a run with that key, or there is not. */
+ * The row of the op has the id and the key of the child. The row of a child that is not detached
+ * has the run, generation and op of its parent. Another run or client may have made a run of the
+ * same id; only the child of this op has this key. So the child was made if there is a run with the
+ * key. */
 #include <inttypes.h>
 
 #include "base/options.h"
@@ -12,7 +14,10 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-enum { BIRTHS_MAX = 256 }; /* children that a unit starts, so that the first do not wait long */
+enum {
+    BIRTHS_MAX = 256
+}; /* children of one unit, at most: so the first ones do not wait for
+                              all */
 
 static const db_sql THERE = {"SELECT phase FROM {runs} WHERE run = $1", "i"};
 
@@ -21,7 +26,7 @@ typedef struct child {
     const char *id;
     int64_t key;
     int detached;
-    int there; /* there is a run with the key */
+    int there; /* 1: there is a run with the key */
 } child;
 
 /* ---- Whether the child is there ---- */
@@ -34,7 +39,9 @@ static pawl_code read_child(db_conn *c, pawl_future *f, error *err)
     return db_number(c, &THERE, &key, 1, &phase, &own->there, err);
 }
 
-static void go_on(pawl_future *f)
+/* Records the answer of a detached child that was made, and of a child that was not. Otherwise the
+ * answer is the child's result, which arrives in the inbox. */
+static void answer_child(pawl_future *f)
 {
     const child *own = f->own;
     pawl_run *run = f->run;
@@ -50,7 +57,8 @@ static void go_on(pawl_future *f)
     }
 }
 
-/* A child that was made is waited for. */
+/* The result of a child that was made is waited for. The answers of other children follow at once,
+ * after a look at the table (answer_child()). */
 static void record_child(pawl_future *f, const unit_row *row)
 {
     child *own = f->own;
@@ -59,17 +67,18 @@ static void record_child(pawl_future *f, const unit_row *row)
         cross_run_ask(f);
 }
 
-static const other_kind CHILD_ASKS = {read_child, go_on, record_child};
+static const other_kind CHILD_ASKS = {read_child, answer_child, record_child};
 
-/* Cancels the child. In a replay it was cancelled before, by the unit that has the row. */
-static void give_up(pawl_future *f, int live)
+/* Cancels the child. In a replay the child was cancelled before, by the unit that has the row of
+ * the cancel. */
+static void cancel_child(pawl_future *f, int live)
 {
     const child *own = f->own;
     if (live && !own->detached)
         cross_run_cancel_child(f->run, own->key);
 }
 
-static void release(pawl_future *f)
+static void release_child(pawl_future *f)
 {
     const child *own = f->own;
     cross_run_forget(f);
@@ -78,11 +87,11 @@ static void release(pawl_future *f)
     run_free_value(f->run, f->what);
 }
 
-static const future_kind CHILD_FUTURE = {NULL, NULL, give_up, release};
+static const future_kind CHILD_FUTURE = {NULL, NULL, cancel_child, release_child};
 
 /* ---- Starting ---- */
 
-static const char *own_id(pawl_run *run, int64_t op)
+static const char *make_child_id(pawl_run *run, int64_t op)
 {
     char id[PAWL_MAX_ID + 64];
     buf b;
@@ -93,8 +102,8 @@ static const char *own_id(pawl_run *run, int64_t op)
     return run_text(run, (slice){b.at, b.size});
 }
 
-static void bear(pawl_run *run, pawl_future *f, const char *name, const char *input,
-                 const char *version)
+static void insert_child(pawl_run *run, pawl_future *f, const char *name, const char *input,
+                         const char *version)
 {
     child *own = f->own;
     int64_t now = host_now_ms(run->host);
@@ -128,8 +137,8 @@ static void bear(pawl_run *run, pawl_future *f, const char *name, const char *in
         run_ask(run, WANT_FLUSH);
 }
 
-static pawl_future *start(pawl_run *run, const char *called, const char *input,
-                          const pawl_child_options *given)
+static pawl_future *start_child(pawl_run *run, const char *called, const char *input,
+                                const pawl_child_options *given)
 {
     pawl_child_options o;
     error err = {0};
@@ -153,8 +162,8 @@ static pawl_future *start(pawl_run *run, const char *called, const char *input,
     if (is_new) {
         run_ask(run, WANT_KEY);
         own->key = run->code.key;
-        own->id =
-            o.id ? run_text(run, slice_of(o.id)) : own_id(run, replay_seq(run->journal.replay) + 1);
+        own->id = o.id ? run_text(run, slice_of(o.id))
+                       : make_child_id(run, replay_seq(run->journal.replay) + 1);
         const char *data = pawl_json(run, "{'id':%s,'run':%" PRId64 "}", own->id, own->key);
         if (!data)
             run_nomem(run);
@@ -170,7 +179,7 @@ static pawl_future *start(pawl_run *run, const char *called, const char *input,
     f->own = own;
     f->what = run_text(run, name);
     if (is_new)
-        bear(run, f, called, input, o.version);
+        insert_child(run, f, called, input, o.version);
     else
         cross_run_ask(f);
     return f;
@@ -179,7 +188,7 @@ static pawl_future *start(pawl_run *run, const char *called, const char *input,
 pawl_future *pawl_child_later(pawl_run *run, const char *name, const char *input,
                               const pawl_child_options *options)
 {
-    return run_is_inside(run) ? start(run, name, input, options) : NULL;
+    return run_is_inside(run) ? start_child(run, name, input, options) : NULL;
 }
 
 const char *pawl_child(pawl_run *run, const char *name, const char *input,
@@ -187,7 +196,7 @@ const char *pawl_child(pawl_run *run, const char *name, const char *input,
 {
     if (!run_is_inside(run))
         return NULL;
-    pawl_future *f = start(run, name, input, options);
+    pawl_future *f = start_child(run, name, input, options);
     const char *value = future_await(f);
     future_release(f);
     return value;

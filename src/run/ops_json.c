@@ -1,5 +1,5 @@
-/* JSON texts of a workflow function: made from a format, and taken apart. They are in the memory of
- * the run and go with its fiber. */
+/* JSON texts of a workflow function: made from a format, and taken apart. The texts are in the
+ * memory of the function, which goes with its fiber. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -17,7 +17,6 @@ slice run_number(pawl_run *run, int64_t number)
     return (slice){text, b.size};
 }
 
-/* The text of a JSON string, unescaped. */
 const char *run_json_text(pawl_run *run, slice part)
 {
     char *text = run_alloc(run, part.size + 1);
@@ -40,7 +39,7 @@ const char *pawl_json(pawl_run *run, const char *format, ...)
     if (rc == PAWL_OK)
         text = run_text(run, (slice){b.at, b.size});
     buf_free(&b);
-    if (rc == PAWL_NOMEM) /* NULL would send the function another way than its replay goes */
+    if (rc == PAWL_NOMEM) /* the function could take another branch for NULL than its replay does */
         run_trouble(run, rc, "%s", err.message);
     if (rc != PAWL_OK)
         run->code.json_wrong = run_text(run, slice_of(err.message));

@@ -1,9 +1,9 @@
-/* What a run publishes about itself: its custom status, and attributes (search attributes). And the
- * length of its journal.
+/* What a run publishes about itself: its custom status, and attributes (search attributes). Also
+ * pawl_should_continue_as_new().
  *
- * These are recorded as any value is, so that a replay says nothing twice. What they change outside
- * the journal is gathered with the rows and written in the same unit: of several changes the
- * last. */
+ * Each of these ops is a row of the journal, so that a replay publishes nothing twice. What they
+ * change outside of the journal is kept in the draft, and written by the unit that has the rows: of
+ * several changes of one thing only the last. */
 #include <string.h>
 
 #include "rows/attributes.h"
@@ -31,11 +31,11 @@ pawl_code pawl_set_status(pawl_run *run, const char *status)
 
 /* ---- Attributes ---- */
 
-/* A name that the run has, or had. */
+/* The name of an attribute that the run has or had. */
 struct run_name {
     run_name *next;
     slice name;
-    int there;
+    int there; /* 1: the run has the attribute */
 };
 
 static run_name *find_name(pawl_run *run, slice name)
@@ -66,6 +66,7 @@ static int count_names(const pawl_run *run)
     return count;
 }
 
+/* Checks that the run does not get too many attributes by this one. */
 static void count_attribute(pawl_run *run, const attribute_set *a)
 {
     run_name *n = find_name(run, a->name);
@@ -79,7 +80,7 @@ static void count_attribute(pawl_run *run, const attribute_set *a)
         run_nomem(run);
 }
 
-/* Puts the attribute into the list for the unit, in the place of an earlier one of that name. */
+/* Puts the attribute into the list of the draft, in the place of an earlier one of that name. */
 static void keep_attribute(pawl_run *run, attribute_set *a)
 {
     attribute_set **at = &run->draft.attributes;
@@ -99,8 +100,9 @@ static attribute_set *read_attribute(pawl_run *run, const char *name, const char
     return a;
 }
 
-/* Which attributes the run has is read once, before the first one that this function sets. What was
- * recorded before may be committed meanwhile, and then the unit's memory is another one. */
+/* The names of the run's attributes are read once, before the first attribute that this function
+ * sets. That read may commit what was recorded before; then the draft gets other memory, and the
+ * attribute is read into that. */
 pawl_code pawl_attr(pawl_run *run, const char *name, const char *value)
 {
     if (!run_is_inside(run))

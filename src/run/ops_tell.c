@@ -1,8 +1,8 @@
-/* Telling another run something, from inside a run: a message whose key is the op, so that it is
- * put in once, however often the op is tried. The generation in the key is that in which the op was
- * recorded: a redrive may have brought it into a later one.
+/* pawl_tell(): a message from a run to another run. The idempotency key of the message is the op,
+ * so that the message is delivered once, however often the op is tried. The generation in the key
+ * is that in which the op was recorded: a redrive may have copied the op into a later generation.
  *
- * The target is looked up first; its receipt, if there is one, says that it was told before. */
+ * The target is read first. If it has a receipt with the key, the message was delivered before. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,13 +22,13 @@ typedef struct telling {
     const char *mailbox;
     const char *message;
     char key[128];
-    int64_t run; /* the target; 0: there is none */
-    int ended;
-    int told;
-    int put; /* the message was put into a unit */
+    int64_t run; /* key of the target; 0: there is no such run */
+    int ended;   /* 1: the target has ended */
+    int told;    /* 1: the message was delivered */
+    int put;     /* 1: the message was put into a unit */
 } telling;
 
-static pawl_code find(const run_host *h, db_conn *c, telling *t, error *err)
+static pawl_code find_target(const run_host *h, db_conn *c, telling *t, error *err)
 {
     db_stmt *s;
     const db_value values[] = {db_text(slice_of(h->tenant)), db_text(slice_of(t->id))};
@@ -52,14 +52,14 @@ static pawl_code read_told(db_conn *c, pawl_future *f, error *err)
     int64_t seq;
     if (t->put)
         return PAWL_OK;
-    pawl_code rc = find(f->run->host, c, t, err);
+    pawl_code rc = find_target(f->run->host, c, t, err);
     if (rc != PAWL_OK || t->run == 0)
         return rc;
     const db_value values[] = {db_int(t->run), db_text(slice_of(t->key))};
     return db_number(c, &TOLD, values, DB_COUNT(values), &seq, &t->told, err);
 }
 
-static void answer(pawl_future *f, pawl_code code)
+static void record_answer(pawl_future *f, pawl_code code)
 {
     slice number = run_number(f->run, code);
     journal_arrive(f->run, OP_DONE, f->op, number);
@@ -88,15 +88,15 @@ static void send_in_unit(pawl_future *f)
     s->statement = send_try(journal_unit(run), l);
 }
 
-static void go_on(pawl_future *f)
+static void send_or_answer(pawl_future *f)
 {
     const telling *t = f->own;
     if (t->told) /* RULE B7-a-tell-that-left-a-receipt-is-not-told-again */
-        answer(f, PAWL_OK);
+        record_answer(f, PAWL_OK);
     else if (t->run == 0)
-        answer(f, PAWL_NOTFOUND);
+        record_answer(f, PAWL_NOTFOUND);
     else if (t->ended || t->put)
-        answer(f, PAWL_ENDED);
+        record_answer(f, PAWL_ENDED);
     else
         send_in_unit(f);
 }
@@ -108,7 +108,7 @@ static void record_delivery(pawl_future *f, const unit_row *row)
     cross_run_ask(f);
 }
 
-static const other_kind TELL_ASKS = {read_told, go_on, record_delivery};
+static const other_kind TELL_ASKS = {read_told, send_or_answer, record_delivery};
 
 static const future_kind TELL_FUTURE = {NULL, NULL, NULL, cross_run_forget};
 

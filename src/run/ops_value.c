@@ -1,5 +1,5 @@
-/* Ops whose answer is a value that is recorded at once, sleeping, and what a function asks about
- * itself. */
+/* Ops that record a value at once (side effects), sleeping, log lines, and what a function may ask
+ * about its run. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,9 @@
 
 /* ---- Values ---- */
 
-/* Gives the recorded value, or records `made` now. */
-static const char *value(pawl_run *run, op_kind kind, slice made)
+/* Returns the value that the journal has for this op. If the op is new, records `made` and returns
+ * that. */
+static const char *recorded_value(pawl_run *run, op_kind kind, slice made)
 {
     const replay_row *row;
     if (journal_op(run, kind, SLICE_LIT(""), &row) == REPLAY_RECORDED)
@@ -32,7 +33,7 @@ int64_t pawl_now(pawl_run *run)
         return 0;
     int64_t now = host_now_ms(run->host);
     now = now > run->code.now_ms ? now : run->code.now_ms; /* RULE B12-time-does-not-go-back */
-    const char *text = value(run, OP_NOW, run_number(run, now));
+    const char *text = recorded_value(run, OP_NOW, run_number(run, now));
     /* RULE B12-time-does-not-go-back-in-another-engine */
     run->code.now_ms = pawl_get_int(text, "", now);
     run_free_value(run, text);
@@ -49,7 +50,7 @@ const char *pawl_uuid(pawl_run *run)
     text[0] = '"';
     text[ID_TEXT_SIZE] = '"';
     text[ID_TEXT_SIZE + 1] = '\0';
-    const char *json = value(run, OP_UUID, slice_of(text));
+    const char *json = recorded_value(run, OP_UUID, slice_of(text));
     return run_json_text(run, slice_of(json));
 }
 
@@ -57,7 +58,8 @@ uint64_t pawl_random(pawl_run *run)
 {
     if (!run_is_inside(run))
         return 0;
-    const char *text = value(run, OP_RANDOM, run_number(run, (int64_t)host_chance(run->host)));
+    const char *text =
+        recorded_value(run, OP_RANDOM, run_number(run, (int64_t)host_chance(run->host)));
     int64_t number = pawl_get_int(text, "", 0);
     run_free_value(run, text);
     return (uint64_t)number;
@@ -77,12 +79,12 @@ int pawl_patch(pawl_run *run, const char *name)
 
 /* ---- Waiting ---- */
 
-static void woken(pawl_future *f)
+static void record_fired(pawl_future *f)
 {
     journal_arrive(f->run, OP_FIRED, f->op, SLICE_LIT("null"));
 }
 
-static void slept(pawl_future *f, const replay_row *row)
+static void end_sleep(pawl_future *f, const replay_row *row)
 {
     (void)row;
     if (f->timer.due_ms > f->run->code.now_ms)
@@ -90,10 +92,10 @@ static void slept(pawl_future *f, const replay_row *row)
     future_answer(f, PAWL_OK, "null");
 }
 
-static const future_kind SLEEP = {woken, slept, NULL, NULL};
+static const future_kind SLEEP = {record_fired, end_sleep, NULL, NULL};
 
-/* `not_before_ns`: future_not_before() of a duration that begins now; 0: the sleep ends at a date.
- */
+/* Begins a sleep that ends at `at_ms`. `not_before_ns` is future_not_before() of a duration that
+ * begins now; 0: the sleep ends at a date. */
 static pawl_future *sleep_until(pawl_run *run, int64_t at_ms, int64_t not_before_ns)
 {
     const replay_row *row;
@@ -116,7 +118,7 @@ static pawl_future *sleep_until(pawl_run *run, int64_t at_ms, int64_t not_before
     return f;
 }
 
-static int64_t after(pawl_run *run, int64_t ms)
+static int64_t deadline_after(pawl_run *run, int64_t ms)
 {
     int64_t now = host_up_ms(run->host);
     if (ms < 0)
@@ -126,11 +128,11 @@ static int64_t after(pawl_run *run, int64_t ms)
 
 static pawl_future *sleep_for(pawl_run *run, int64_t ms)
 {
-    int64_t at_ms = after(run, ms);
+    int64_t at_ms = deadline_after(run, ms);
     return sleep_until(run, at_ms, future_not_before(run, ms));
 }
 
-static pawl_code sleep_now(pawl_future *f)
+static pawl_code await_sleep(pawl_future *f)
 {
     future_wait_for(f);
     future_release(f);
@@ -139,17 +141,17 @@ static pawl_code sleep_now(pawl_future *f)
 
 void ops_rest(pawl_run *run, int64_t at_ms, int64_t not_before_ns)
 {
-    sleep_now(sleep_until(run, at_ms, not_before_ns));
+    await_sleep(sleep_until(run, at_ms, not_before_ns));
 }
 
 pawl_code pawl_sleep_until(pawl_run *run, int64_t at_ms)
 {
-    return run_is_inside(run) ? sleep_now(sleep_until(run, at_ms, 0)) : PAWL_MISUSE;
+    return run_is_inside(run) ? await_sleep(sleep_until(run, at_ms, 0)) : PAWL_MISUSE;
 }
 
 pawl_code pawl_sleep(pawl_run *run, int64_t ms)
 {
-    return run_is_inside(run) ? sleep_now(sleep_for(run, ms)) : PAWL_MISUSE;
+    return run_is_inside(run) ? await_sleep(sleep_for(run, ms)) : PAWL_MISUSE;
 }
 
 pawl_future *pawl_sleep_until_later(pawl_run *run, int64_t at_ms)
@@ -193,22 +195,22 @@ pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg)
     return PAWL_OK;
 }
 
-/* Has this very line been given out before? The fiber may have been dropped since, before anything
- * behind the line was recorded. */
-static int is_told(pawl_run *run)
+/* Counts a log line, and returns 1 if it was written to the log before: the fiber may have been
+ * dropped since, with nothing recorded behind the line. */
+static int was_logged(pawl_run *run)
 {
     int64_t seq = replay_seq(run->journal.replay);
     run->code.line = (run_spot){seq, seq == run->code.line.seq ? run->code.line.number + 1 : 1};
     return seq == run->code.told.seq && run->code.line.number <= run->code.told.number;
 }
 
-/* A line is not recorded. It is written where the code is for the first time, and goes out with the
- * commit that records what comes next. */
+/* A log line is not in the journal. It is kept in the draft when the function gets to it for the
+ * first time, and is written to the log by the next commit. */
 pawl_code pawl_log(pawl_run *run, int level, const char *format, ...)
 {
     if (!run_is_inside(run))
         return PAWL_MISUSE;
-    if (!replay_is_new(run->journal.replay) || is_told(run))
+    if (!replay_is_new(run->journal.replay) || was_logged(run))
         return PAWL_OK;
     char text[1024];
     va_list args;

@@ -1,11 +1,11 @@
-/* Ops that call work functions: step, call, until, and their later forms.
+/* Ops that call work functions (activities): step, call, until, and their later forms.
  *
- * A step that succeeds at once is one row: its result. Only when an attempt fails does it become
- * an op with a history: the row that says so, one more per attempt, and its answer. So what is
- * recorded of a step is what a person would want to read about it.
+ * A step that succeeds at once is one row: its result. Only if its first attempt fails does the
+ * step become an op with several rows: one for each failed attempt, and its answer. So the history
+ * of a run has what a reader wants to know of a step, and no more.
  *
- * Before a work function is called everything that the run has recorded is durable: WANT_WORK does
- * that (runner.c). */
+ * WANT_WORK makes everything that the run has recorded durable before a work function is called
+ * (sched/runner.c). */
 #include <string.h>
 
 #include "base/json.h"
@@ -18,7 +18,7 @@
 
 /* ---- Arguments ---- */
 
-/* Records what undoes the call, before the call is handed out. */
+/* Records the undo of a call, before the op of the call. */
 static void register_undo(pawl_run *run, const call *c, const char *undo)
 {
     const replay_row *row;
@@ -45,7 +45,7 @@ void ops_call_options(pawl_run *run, call *c, const pawl_call_options *given)
     register_undo(run, c, o.undo);
 }
 
-static const char *value_of(pawl_future *f)
+static const char *await_value(pawl_future *f)
 {
     const char *value = future_await(f);
     future_release(f);
@@ -54,13 +54,13 @@ static const char *value_of(pawl_future *f)
 
 /* ---- Step ---- */
 
-static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
+static _Noreturn void fail_run(pawl_run *run, const call *c, slice error_json)
 {
     pawl_future f = {.run = run, .what = c->name, .value = run_text(run, error_json)};
     future_fail(&f);
 }
 
-/* Records what came of the first attempt. Until then it is kept with the run. */
+/* Records the result of the first attempt, which was kept with the run until now (work.h). */
 static int64_t record_first(pawl_run *run, op_kind kind, const call *c, slice data)
 {
     int64_t op = journal_record(run, kind, slice_of(c->name), data);
@@ -68,7 +68,7 @@ static int64_t record_first(pawl_run *run, op_kind kind, const call *c, slice da
     return op;
 }
 
-static const char *first_attempt(pawl_run *run, call *c)
+static const char *make_first_attempt(pawl_run *run, call *c)
 {
     /* RULE L5-what-is-kept-is-recorded-before-a-cancel */
     if (!work_is_kept(run, replay_seq(run->journal.replay) + 1))
@@ -78,17 +78,17 @@ static const char *first_attempt(pawl_run *run, call *c)
         record_first(run, OP_STEP, c, value);
         return run_text(run, value);
     }
-    if (run->attempt.work->expired) /* perhaps because it has ignored a request to stop */
+    if (run->attempt.work->expired) /* perhaps because the function ignores a cancel of the run */
         cleanup_look(run);
     int64_t next = call_again_ms(run, c, run->attempt.work, 1);
     slice why = call_error(run, run->attempt.work, next);
     if (next < 0) {
         record_first(run, OP_STEP_FAILED, c, why);
-        fail_with(run, c, why);
+        fail_run(run, c, why);
     }
     int64_t op = record_first(run, OP_STEP_AGAIN, c, why);
     c->before = 1;
-    return value_of(call_new(run, c, op, next));
+    return await_value(call_new(run, c, op, next));
 }
 
 static call step_of(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input)
@@ -113,15 +113,15 @@ const char *pawl_step(pawl_run *run, const char *name, pawl_work_fn *fn, const c
     if (journal_op(run, OP_STEP, slice_of(name), &row) == REPLAY_NEW) {
         if (run->attempt.expired_op == replay_seq(run->journal.replay) + 1)
             c.began_ms = run->attempt.expired_began_ms;
-        return first_attempt(run, &c);
+        return make_first_attempt(run, &c);
     }
     if (row->kind == OP_STEP) /* RULE 2-a-recorded-step-is-not-executed */
         return run_text(run, row->data);
     if (row->kind == OP_STEP_FAILED)
-        fail_with(run, &c, row->data);
+        fail_run(run, &c, row->data);
     c.began_ms = work_began_ms(row->data, row->at_ms);
     c.before = work_tried(row->data); /* RULE 2-a-step-that-was-not-begun-has-all-its-attempts */
-    return value_of(call_new(run, &c, row->seq, work_next_ms(row->data)));
+    return await_value(call_new(run, &c, row->seq, work_next_ms(row->data)));
 }
 
 pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,
@@ -172,7 +172,7 @@ const char *pawl_call(pawl_run *run, const char *work, const char *input,
 {
     if (!run_is_inside(run))
         return NULL;
-    return value_of(start_call(run, work, input, options, 0));
+    return await_value(start_call(run, work, input, options, 0));
 }
 
 pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
@@ -211,7 +211,7 @@ const char *pawl_until(pawl_run *run, const char *name, pawl_work_fn *fn, const 
     if (!run_is_inside(run))
         return NULL;
     call c = step_of(run, name, fn, input);
-    return value_of(start_until(run, &c, every_ms, timeout_ms));
+    return await_value(start_until(run, &c, every_ms, timeout_ms));
 }
 
 pawl_future *pawl_until_later(pawl_run *run, const char *name, pawl_work_fn *fn, const char *input,

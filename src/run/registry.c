@@ -1,6 +1,6 @@
-/* Two short lists behind one lock. A program registers a handful of things at its beginning; a run
- * looks its workflow up once per claim. Names are copied into an arena that lives as long as the
- * registry. */
+/* The registry is two short lists behind one lock: a program registers a handful of things when it
+ * begins, and a run looks its workflow up once per claim. Names are copied into an arena that lives
+ * as long as the registry. */
 #include "run/registry.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 struct registry {
     pthread_mutex_t lock;
     arena *memory;
-    workflow *workflows; /* newest first */
+    workflow *workflows; /* the last one registered first */
     work_entry *works;
     uint64_t count;
     error first; /* the first error of a registration */
@@ -64,7 +64,7 @@ static pawl_code conflict(const char *name, const char *version, error *err)
     return PAWL_CONFLICT;
 }
 
-/* Remembers the first error, and gives this one. With the lock held. */
+/* Keeps `err` if it is the first error, and returns `rc`. With the lock held. */
 static pawl_code keep_first_error(registry *r, pawl_code rc, const error *err)
 {
     if (rc != PAWL_OK && r->first.code == PAWL_OK) /* RULE registry-the-first-error-sticks */

@@ -1,8 +1,9 @@
-/* What the program has registered: workflows by name and version, work functions by name.
+/* The registry: workflows by name and version, and work functions by name, as the program has
+ * registered them.
  *
- * Entries are only added, and live until the registry goes, so that a caller may keep a pointer to
- * one. Any thread may search and add at any time; a thread that waits for a registration compares a
- * generation number to know when to search again. */
+ * Entries are only added, and live until the registry is freed, so that a caller may keep a pointer
+ * to one. Any thread may search and add at any time. A thread that waits for a registration
+ * compares registry_count() to know when to search again. */
 #ifndef RUN_REGISTRY_H
 #define RUN_REGISTRY_H
 
@@ -31,7 +32,7 @@ typedef struct work_entry {
     pawl_work_fn *fn;
     void *arg;
     int64_t at_most; /* the concurrency limit; 0: none */
-    int64_t inside;  /* number of attempts in this process, if there is a limit
+    int64_t inside;  /* number of attempts under way in this process, if there is a limit
                         (sched/work_limit.h) */
     pawl_run *first; /* runs that wait for a slot */
     pawl_run *last;
@@ -41,29 +42,34 @@ typedef struct work_entry {
 registry *registry_new(void);
 void registry_free(registry *r);
 
-/* A registration was refused before it came here, for `err`: the first such error is kept, too. */
+/* Keeps the error of a registration that was refused before it got to the registry, if it is the
+ * first one. */
 void registry_refuse(registry *r, const error *err);
 
-/* PAWL_CONFLICT: the name (and version) is registered with another function or argument. What was
- * registered before is fine, and changes nothing. */
+/* Add an entry. An entry that is registered already, with the same function and options, is no
+ * error and changes nothing. PAWL_CONFLICT: the name (of a workflow: with the version) is
+ * registered with others. */
 pawl_code registry_add_workflow(registry *r, const workflow *w, error *err);
 pawl_code registry_add_work(registry *r, const work_entry *w, error *err);
 
-/* NULL: not registered. `version` NULL: the one registered last. */
+/* registry_workflow() returns the workflow of this name and version; `version` NULL: the one of
+ * this name that was registered last. registry_work() returns the work function of this name. NULL:
+ * not registered. */
 const workflow *registry_workflow(registry *r, const char *name, const char *version);
 work_entry *registry_work(registry *r, const char *name);
 
-/* The head of the list of workflows, which is the one registered last; `next` leads to the one
- * registered before it. NULL: none is registered. */
+/* Returns the head of the list of workflows, which is the one registered last; `next` leads to the
+ * one registered before it. NULL: none is registered. */
 const workflow *registry_first(registry *r);
 
-/* The head of the list of work functions, in the same order. NULL: none is registered. */
+/* Returns the head of the list of work functions, in the same order. NULL: none is registered. */
 work_entry *registry_first_work(registry *r);
 
-/* Rises with everything that is added. */
+/* Returns the number of all entries, which rises with each registration. */
 uint64_t registry_count(registry *r);
 
-/* The first error of a registration, which is kept; PAWL_OK: there was none. */
+/* Returns the code of the first registration that has failed, and copies its error to `err`, which
+ * may be NULL. PAWL_OK: none has failed. */
 pawl_code registry_error(registry *r, error *err);
 
 #endif

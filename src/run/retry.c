@@ -1,5 +1,5 @@
-/* When to try again. Sums cannot overflow: what a policy asks for beyond the end of time is cut
- * there, so that a wrong one waits for ever instead of not at all. */
+/* Computing pauses. A sum or product that would overflow becomes INT64_MAX, so that a policy with a
+ * wrong number waits for ever, instead of not at all. */
 #include "run/retry.h"
 
 enum { ATTEMPTS = 3, BACKOFF_MS = 1000, BACKOFF_MAX_MS = 60000 };
@@ -36,7 +36,7 @@ pawl_code retry_read(retry_policy *p, const pawl_call_options *o, error *err)
     return PAWL_OK;
 }
 
-/* The pause behind attempt number n, without chance. */
+/* Returns the pause after attempt number n, without jitter. */
 static int64_t pause_after(const retry_policy *p, int64_t n)
 {
     int64_t pause = p->backoff_ms;

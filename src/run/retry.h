@@ -1,9 +1,10 @@
-/* When the next attempt of a call is due. Pure: numbers in, a number out.
+/* The retry policy of a call: when its next attempt is due. Pure functions: numbers in, a number
+ * out.
  *
- * The policy is that of pawl_call_options: at most so many attempts, a pause between two of them
- * that grows or does not, up to a cap, a little less by chance (jitter) so that many calls are not
- * retried at the same moment; and a limit on all attempts together. A work function may name its
- * own moment. */
+ * The policy is that of pawl_call_options: at most so many attempts; between two of them a pause
+ * (back-off), constant or growing up to a cap, and shortened a little by chance (jitter), so that
+ * many calls are not retried at the same moment; and a limit on all attempts together. A work
+ * function may name the pause itself. */
 #ifndef RUN_RETRY_H
 #define RUN_RETRY_H
 
@@ -19,16 +20,18 @@ typedef struct retry_policy {
     int64_t overall_ms; /* 0: no limit */
 } retry_policy;
 
-/* The policy of a call's options, with its defaults. PAWL_INVALID: a number that makes no sense. */
+/* Reads the policy from a call's options, with its defaults. PAWL_INVALID: a number is negative, or
+ * backoff_kind is not one of the three. */
 pawl_code retry_read(retry_policy *p, const pawl_call_options *o, error *err);
 
-/* Attempt number `attempt` has failed at `now_ms`; the first began at `began_ms`. `after_ms`: what
- * the work function asked for, -1: nothing. `chance` is any random number. Gives when the next
- * attempt is due, or -1: there is none. */
+/* Returns when the next attempt is due after attempt number `attempt` has failed at `now_ms`; -1:
+ * there is none. The first attempt began at `began_ms`. `after_ms` is the pause for which the work
+ * function has asked; -1: it has not. `chance` is any random number. */
 int64_t retry_next(const retry_policy *p, int64_t attempt, int64_t began_ms, int64_t now_ms,
                    int64_t after_ms, uint64_t chance);
 
-/* What is left for all attempts together, 0: nothing; INT64_MAX: there is no limit. */
+/* Returns how many ms are left for all attempts together. 0: their time is over; INT64_MAX: there
+ * is no limit. */
 int64_t retry_left(const retry_policy *p, int64_t began_ms, int64_t now_ms);
 
 #endif

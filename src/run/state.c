@@ -1,9 +1,9 @@
 /* The key-value state of a run.
  *
- * The journal has what the run itself has read and set, and the table what other readers see; both
- * are written by one unit. The run itself reads the table only for a key that it has neither set
- * nor read in this generation, and records that: what is there then was written by an earlier
- * generation, so that a replay never sees its own future. From then on the key is in memory, and
+ * The journal has what the run has read and set, and the table {state} has the values for other
+ * readers; one unit writes both. The run reads the table only for a key that it has neither set nor
+ * read in this generation, and records the value. That value was written by an earlier generation,
+ * so that a replay never reads what the run set later. From then on the key is in memory, and
  * reading it again costs no query.
  *
  * Of several values of a key in one unit the last is written: no reader could see the others. */
@@ -45,7 +45,7 @@ typedef struct known {
     char key[];
 } known;
 
-/* A value to be written, in the unit's memory. */
+/* A value to be written, in the memory of the draft. */
 typedef struct setting {
     struct setting *before; /* the value that was set before this one */
     known *of;
@@ -54,17 +54,17 @@ typedef struct setting {
 } setting;
 
 struct run_state {
-    map known; /* by the hash of the key */
-    setting *last;
-    int64_t writes;
+    map known;      /* hash of a key -> known */
+    setting *last;  /* values to be written, the newest first; NULL: none */
+    int64_t writes; /* number of calls of state_write() that had something to write */
     const char *of; /* the run whose value is wanted; NULL: this run */
     slice key;      /* the key whose value is wanted */
-    slice found;    /* the value that was found, in the unit's memory */
+    slice found;    /* the value that state_read() has found, in the memory of the draft */
 };
 
 /* ---- What is known ---- */
 
-static struct run_state *need(pawl_run *run)
+static struct run_state *need_state(pawl_run *run)
 {
     if (!run->state)
         run->state = calloc(1, sizeof *run->state);
@@ -73,7 +73,7 @@ static struct run_state *need(pawl_run *run)
     return run->state;
 }
 
-static known *find(pawl_run *run, slice key)
+static known *find_known(pawl_run *run, slice key)
 {
     known *k = run->state ? map_get(&run->state->known, unit_key_text("state", key)) : NULL;
     while (k && !slice_equal(slice_of(k->key), key))
@@ -81,9 +81,9 @@ static known *find(pawl_run *run, slice key)
     return k;
 }
 
-static known *add(pawl_run *run, slice key)
+static known *add_known(pawl_run *run, slice key)
 {
-    struct run_state *s = need(run);
+    struct run_state *s = need_state(run);
     uint64_t hash = unit_key_text("state", key);
     known *k = calloc(1, sizeof *k + key.size + 1);
     if (!k)
@@ -97,11 +97,11 @@ static known *add(pawl_run *run, slice key)
     return k;
 }
 
-static known *remember(pawl_run *run, slice key, slice value)
+static known *remember_value(pawl_run *run, slice key, slice value)
 {
-    known *k = find(run, key);
+    known *k = find_known(run, key);
     if (!k)
-        k = add(run, key);
+        k = add_known(run, key);
     char *copy = malloc(value.size + 1);
     if (!copy)
         run_nomem(run);
@@ -158,7 +158,7 @@ static void write_one(pawl_run *run, const setting *s)
         unit_write(run->draft.unit, &SET, key, values, DB_COUNT(values));
 }
 
-/* Writes the newest value of each key, and no other. */
+/* Writes the newest value of each key, and no earlier one. */
 void state_write(pawl_run *run)
 {
     struct run_state *s = run->state;
@@ -208,10 +208,10 @@ pawl_code state_read(pawl_run *run, db_conn *c, error *err)
     return read_pool_rows(c, &OWN, own, DB_COUNT(own), take_value, run, err);
 }
 
-/* Reads the value as the table has it now. */
+/* Has the runner read the value from the table. `of` is the id of another run; NULL: this run. */
 static slice read_table(pawl_run *run, const char *of, slice key)
 {
-    struct run_state *s = need(run);
+    struct run_state *s = need_state(run);
     s->of = of;
     s->key = key;
     run_ask(run, WANT_STATE);
@@ -236,10 +236,10 @@ pawl_code pawl_state_set(pawl_run *run, const char *key, const char *value)
     slice name = check_key(run, key);
     slice json = ops_json(run, value, "value of the state", key);
     if (journal_op(run, OP_STATE_SET, name, &row) == REPLAY_RECORDED) {
-        remember(run, name, row->data);
+        remember_value(run, name, row->data);
         return PAWL_OK;
     }
-    known *k = remember(run, name, json);
+    known *k = remember_value(run, name, json);
     journal_record(run, OP_STATE_SET, name, json);
     set_later(run, k);
     return PAWL_OK;
@@ -251,17 +251,18 @@ const char *pawl_state_get(pawl_run *run, const char *key)
         return NULL;
     const replay_row *row;
     slice name = check_key(run, key);
-    known *k = find(run, name);
+    known *k = find_known(run, name);
     if (!k && journal_op(run, OP_STATE_GET, name, &row) == REPLAY_RECORDED)
-        k = remember(run, name, row->data);
+        k = remember_value(run, name, row->data);
     if (!k) {
-        k = remember(run, name, read_table(run, NULL, name));
+        k = remember_value(run, name, read_table(run, NULL, name));
         journal_record(run, OP_STATE_GET, name, (slice){k->value, k->size});
     }
     return run_text(run, (slice){k->value, k->size});
 }
 
-/* "ID/KEY": run and key, so that a replay notices when the code asks for another one. */
+/* Returns "ID/KEY" as the name of the op, so that a replay notices if the code asks for another run
+ * or key. */
 static slice full_name(pawl_run *run, const char *id, slice key)
 {
     size_t size = strlen(id);
@@ -295,7 +296,7 @@ const char *pawl_state_of(pawl_run *run, const char *id, const char *key)
 /* ---- From outside ---- */
 
 typedef struct found_value {
-    int run;    /* the run exists */
+    int run;    /* 1: the run exists */
     char *text; /* the value of the key; NULL: none */
 } found_value;
 

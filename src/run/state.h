@@ -1,24 +1,25 @@
-/* Key-value state of a run: what it has set and read in this generation, and what of that is still
- * to be written. Kept with its function, and gone with it: a replay makes it anew. */
+/* Key-value state of a run: the keys that its function has set and read in this generation, and the
+ * values that are still to be written. It goes with the fiber; a replay makes it anew. */
 #ifndef RUN_STATE_H
 #define RUN_STATE_H
 
 #include "run/run.h"
 
-/* Reads the value that the function wants (WANT_STATE), on the thread's own stack; `c` is in a
- * transaction. */
+/* Reads the value for which the function has asked (WANT_STATE), on the thread's own stack. `c` is
+ * in a transaction. */
 pawl_code state_read(pawl_run *run, db_conn *c, error *err);
 
-/* What was set since the last commit goes into the unit, which is about to be handed in. */
+/* Adds what was set since the last commit to the unit, which is about to be handed in. */
 void state_write(pawl_run *run);
 
-/* The unit's statements behind the first `kept` were taken back, and with them what they set. */
+/* Forgets the values that were set behind the statements that runner_cut() has kept in the unit
+ * (draft.kept). */
 void state_cut(pawl_run *run);
 
-/* The unit was committed, or never will be: nothing is left to be written. */
+/* Forgets all values that are still to be written: the unit has them, and is done with. */
 void state_forget(pawl_run *run);
 
-/* The fiber is dropped: frees what is known. */
+/* Frees the state, because the fiber is dropped. */
 void state_drop(pawl_run *run);
 
 #endif

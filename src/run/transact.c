@@ -1,5 +1,5 @@
-/* pawl_transact(): the op, and what its transaction consists of. See the header for how it is one
- * transaction; it is applied by sched/runner_transact.c. */
+/* pawl_transact(): the op, and the statements of its transaction (transact.h).
+ * sched/runner_transact.c applies them. */
 #include "run/transact.h"
 
 #include <string.h>
@@ -12,9 +12,10 @@
 
 /* ---- Inside ---- */
 
-/* Calls the function, as the guest of the unit. Its time begins here, and not when it began to wait
- * for its turn. A result that comes too late, or after a call of pawl, does not count. */
-static slice visit(void *native, void *arg)
+/* Calls the function, as the guest of the unit. Its time limit begins here, and not when the unit
+ * begins to wait for a committer. The result does not count if it comes too late, or if the
+ * function has called pawl. */
+static slice call_function(void *native, void *arg)
 {
     pawl_run *run = arg;
     pawl_work *w = run->attempt.work;
@@ -60,7 +61,7 @@ int transact_build(pawl_run *run)
     if (!u)
         return 0;
     t->before = u->count;
-    t->guest = (unit_guest){.call = visit, .arg = run};
+    t->guest = (unit_guest){.call = call_function, .arg = run};
     run_entry e = {
         .run = run->lease.run,
         .generation = run->generation,
@@ -77,15 +78,15 @@ int transact_build(pawl_run *run)
     return 1;
 }
 
-/* Has the unit failed by the function's fault? Some constraints of the application's tables are
- * checked only by the commit: PAWL_DATA. */
-static int is_its_fault(const unit *u)
+/* Returns 1 if the unit has failed because of the function. PAWL_DATA: a constraint of the
+ * application's tables that only the commit has checked. */
+static int is_fault_of_function(const unit *u)
 {
     return (u->answer == UNIT_REFUSED && strcmp(u->refused, REFUSED) == 0) ||
            (u->answer == UNIT_FAILED && u->code == PAWL_DATA);
 }
 
-static void blame(pawl_run *run, const unit *u)
+static void set_failure(pawl_run *run, const unit *u)
 {
     pawl_work *w = run->attempt.work;
     if (u->answer == UNIT_FAILED) {
@@ -97,8 +98,9 @@ static void blame(pawl_run *run, const unit *u)
     }
 }
 
-/* Takes the step out of the unit: what was recorded before is to be committed with the failure. */
-static void take_back(pawl_run *run)
+/* Takes the step out of the unit, so that what was recorded before can be committed with the
+ * failure. */
+static void cut_step(pawl_run *run)
 {
     unit_cut(run->draft.unit, run->attempt.transact.before);
     run->draft.submitter = (submitter){0};
@@ -109,25 +111,25 @@ static void take_back(pawl_run *run)
 
 int transact_has_failed(pawl_run *run)
 {
-    if (!is_its_fault(run->draft.unit))
+    if (!is_fault_of_function(run->draft.unit))
         return 0;
-    blame(run, run->draft.unit);
-    take_back(run);
+    set_failure(run, run->draft.unit);
+    cut_step(run);
     run->attempt.transact.state = TRANSACT_FAILED;
     return 1;
 }
 
 /* ---- The op ---- */
 
-static _Noreturn void fail_with(pawl_run *run, const call *c, slice error_json)
+static _Noreturn void fail_run(pawl_run *run, const call *c, slice error_json)
 {
     pawl_future f = {.run = run, .what = c->name, .value = run_text(run, error_json)};
     future_fail(&f);
 }
 
-/* Makes attempt number `number`. Gives its value; NULL: it has failed, and is to be made again at
- * *next_ms. */
-static const char *try_now(pawl_run *run, call *c, int64_t number, int64_t *next_ms)
+/* Makes attempt number `number` and records it. Returns the value; NULL: the attempt has failed,
+ * and the next one is due at *next_ms. Does not return if there is no next one. */
+static const char *make_attempt(pawl_run *run, call *c, int64_t number, int64_t *next_ms)
 {
     slice name = slice_of(c->name);
     cleanup_look(run);
@@ -140,25 +142,26 @@ static const char *try_now(pawl_run *run, call *c, int64_t number, int64_t *next
     slice why = call_error(run, run->attempt.work, *next_ms);
     journal_record(run, *next_ms < 0 ? OP_TRANSACT_FAILED : OP_TRANSACT_AGAIN, name, why);
     if (*next_ms < 0)
-        fail_with(run, c, why);
+        fail_run(run, c, why);
     return NULL;
 }
 
-/* Makes the attempts, and sleeps in between. A replay goes through the same asks and sleeps. */
-static const char *go_on(pawl_run *run, call *c)
+/* Makes the attempts, and sleeps between two of them. A replay goes through the same ops and
+ * sleeps. */
+static const char *attempt_until_done(pawl_run *run, call *c)
 {
     for (int64_t number = 1;; number++) {
         const replay_row *row;
         int64_t next_ms = 0;
         if (journal_op(run, OP_TRANSACT, slice_of(c->name), &row) == REPLAY_NEW) {
-            const char *value = try_now(run, c, number, &next_ms);
+            const char *value = make_attempt(run, c, number, &next_ms);
             if (value)
                 return value;
         } else if (row->kind == OP_TRANSACT_AGAIN) {
             c->began_ms = work_began_ms(row->data, row->at_ms);
             next_ms = work_next_ms(row->data);
         } else if (row->kind == OP_TRANSACT_FAILED) {
-            fail_with(run, c, row->data);
+            fail_run(run, c, row->data);
         } else {
             return run_text(run, row->data);
         }
@@ -181,5 +184,5 @@ const char *pawl_transact(pawl_run *run, const char *name, pawl_transact_fn *fn,
     if (!fn)
         run_trouble(run, PAWL_INVALID, "the function of pawl_transact(%s) is NULL", name);
     ops_call_options(run, &c, options);
-    return go_on(run, &c);
+    return attempt_until_done(run, &c);
 }

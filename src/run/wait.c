@@ -1,10 +1,10 @@
 /* Waiting: for one future, for all of several, for the first.
  *
- * At the end of the journal the wait asks each source of arrivals, in the order of the table that
- * the run has (run.c): finished jobs, the inbox, other runs, the cancel, due timers, calls. What a
- * source finds becomes a row, and is given out by the journal like any other; only if no source
- * finds anything does the run park. If a time-out and a message are both there, the message wins,
- * because the inbox is asked first. */
+ * At the end of the journal the wait polls each source of arrivals, in the order of the table in
+ * run.c: finished jobs, the inbox, other runs, the cancel, due timers, calls. What a source finds
+ * becomes a row, which the journal gives out like any other. Only if no source finds anything does
+ * the run park. If a time-out and a message are both there, the message wins, because the inbox is
+ * polled first. */
 #include "run/wait.h"
 
 #include "journal/outcome.h"
@@ -13,10 +13,10 @@
 
 enum { UNIT_MAX = 1000 }; /* a wait that finds so many statements in the unit commits them */
 
-/* ---- Looking outside ---- */
+/* ---- Polling the sources of arrivals ---- */
 
-/* Lets futures act that are due. A future that is due by the date only, because that was set or
- * corrected, is put off by what is left of its duration. 1: something has arrived by that. */
+/* Calls due() of each future that is due. The date may have been set or corrected: a future that is
+ * due by the date, and not yet by the monotonic clock, is put off by the rest of its duration. */
 int wait_fire(pawl_run *run)
 {
     run_futures *all = &run->futures;
@@ -32,8 +32,8 @@ int wait_fire(pawl_run *run)
     return journal_arrive_all(run);
 }
 
-/* The journal is at its end: lets something arrive, or parks. */
-static void go_live(pawl_run *run)
+/* Called at the end of the journal: lets one source find something, or parks the run. */
+static void poll_or_park(pawl_run *run)
 {
     /* A loop of receives that never parks commits now and then. */
     if (run->draft.unit && run->draft.unit->count >= UNIT_MAX)
@@ -46,7 +46,8 @@ static void go_live(pawl_run *run)
     run_ask(run, WANT_WAIT);
 }
 
-/* What a wait waits for: one future, all, the first; all NULL: that no job is being executed. */
+/* What a wait waits for: one future, all of several, or the first of several. With all three NULL:
+ * that the run has no jobs. */
 typedef struct goal {
     const pawl_future *one;
     const future_wait *all;
@@ -69,7 +70,7 @@ static void wait_for(pawl_run *run, const goal *g, const char *asked)
         if (is_reached(run, g))
             return;
         if (!journal_wait(run, g->one ? g->one->op : 0, asked))
-            go_live(run);
+            poll_or_park(run);
     }
 }
 
@@ -168,7 +169,7 @@ pawl_code pawl_future_cancel(pawl_run *run, pawl_future *future)
     return PAWL_OK;
 }
 
-/* Does not wait: NULL if the future has no answer yet, or has failed. */
+/* Does not wait. Returns NULL if the future has no answer yet, or has failed. */
 const char *pawl_value(pawl_future *future)
 {
     if (!future || !future->run->code.fiber || !fiber_is_inside(future->run->code.fiber))

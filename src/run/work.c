@@ -1,7 +1,8 @@
-/* Work functions: one attempt, on a thread's own stack, and what the function may ask and say.
+/* Work functions: making one attempt, on a thread's own stack, and the pawl_work_…() calls of the
+ * function.
  *
- * A `pawl_work` lives in its run and is used again for the next attempt. Its memory goes with the
- * attempt, but for the result, which is recorded before. */
+ * The `pawl_work` of a run is used again for the next attempt. Its memory is freed with the
+ * attempt, but the result was recorded before. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,8 +24,9 @@ static void put_text(buf *b, const char *format, ...)
     va_end(args);
 }
 
-/* {"name":…,"message":…}, in the arena of the draft. If there is a next attempt, also when it is,
- * and when the first one began; otherwise, if the attempt ran out of time, the code for that. */
+/* {"name":…,"message":…}, in the arena of the draft. If another attempt follows, also when that is
+ * due, and when the first one began. Otherwise, if the attempt ran out of time, also the code for
+ * that. */
 slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
 {
     buf b;
@@ -33,7 +35,8 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
         put_text(&b, "{'name':%s,'message':%s,'next':%" PRId64 ",'began':%" PRId64 "}",
                  w->error_name, w->error_message, next_ms, w->began_ms);
     /* RULE A6-a-name-says-nothing-about-time */
-    else if (w->expired) /* whatever name the function gives to its own failures */
+    else if (w->expired) /* `expired` counts, since a function may call its own failures
+                            "timeout" */
         put_text(&b, "{'name':%s,'message':%s,'code':%d}", w->error_name, w->error_message,
                  (int)PAWL_TIMEOUT);
     else
@@ -63,7 +66,7 @@ void work_failed(pawl_work *w, int permanent, const char *name, const char *mess
     w->error_message = message;
 }
 
-static void clear(pawl_work *w, pawl_run *run, arena *memory)
+static void clear_attempt(pawl_work *w, pawl_run *run, arena *memory)
 {
     *w = (pawl_work){.run = run, .host = run->host, .memory = memory, .after_ms = -1};
     w->fence = run->lease.fence;
@@ -74,7 +77,7 @@ pawl_work *work_new(pawl_run *run)
     arena *memory = arena_new((size_t)8 * PAWL_MAX_PAYLOAD);
     pawl_work *w = memory ? calloc(1, sizeof *w) : NULL;
     if (w)
-        clear(w, run, memory);
+        clear_attempt(w, run, memory);
     else
         arena_free(memory);
     return w;
@@ -85,7 +88,7 @@ int work_open(pawl_run *run)
     pawl_work *w = run->attempt.work;
     if (w) {
         arena_reset(w->memory);
-        clear(w, run, w->memory);
+        clear_attempt(w, run, w->memory);
     } else {
         run->attempt.work = work_new(run);
     }
@@ -100,7 +103,7 @@ void work_free(pawl_work *w)
     free(w);
 }
 
-/* ---- Kept without a fiber ---- */
+/* ---- Results that outlive the fiber ---- */
 
 void work_keep(pawl_run *run)
 {
@@ -148,8 +151,8 @@ void work_forget_kept(pawl_run *run)
 
 /* ---- Results ---- */
 
-/* Often NULL comes from a pawl_work_json() that has failed. */
-static const char *why_null(const pawl_work *w)
+/* Returns the message for a NULL, which often comes from a pawl_work_json() that has failed. */
+static const char *words_for_null(const pawl_work *w)
 {
     static const char PLAIN[] = "the work function returned NULL";
     char text[256];
@@ -168,7 +171,7 @@ static void check_value(pawl_work *w)
     size_t at;
     size_t size = w->value ? strnlen(w->value, (size_t)PAWL_MAX_PAYLOAD + 1) : 0;
     if (!w->value)
-        work_failed(w, 0, "null", why_null(w));
+        work_failed(w, 0, "null", words_for_null(w));
     else if (value_check((slice){w->value, size}, &at) != PAWL_OK)
         work_failed(w, 1, "invalid",
                     "the work function returned something that is not JSON, or too large");
@@ -198,7 +201,7 @@ void work_misused(pawl_work *w)
     work_failed(w, 1, "misuse", "the work function called pawl on the run that waits for it");
 }
 
-/* Name and input are copied, since the run may be gone when the function reads them. */
+/* The arguments are copied, since the run may be gone when the function reads them. */
 int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
 {
     w->name = arena_copy(w->memory, slice_of(name));
@@ -212,7 +215,7 @@ int work_give(pawl_run *run, pawl_work *w, const char *name, const char *input)
 /* ---- What the function may say ---- */
 
 static const char *__attribute__((format(printf, 2, 0)))
-print(pawl_work *w, const char *format, va_list args)
+print_message(pawl_work *w, const char *format, va_list args)
 {
     char text[1024];
     text_print(text, sizeof text, format, args);
@@ -226,7 +229,7 @@ const char *pawl_work_fail(pawl_work *w, int kind, const char *name, const char 
         return NULL;
     va_list args;
     va_start(args, format);
-    const char *message = print(w, format, args);
+    const char *message = print_message(w, format, args);
     va_end(args);
     char clipped[PAWL_MAX_NAME + 1];
     text_clip(clipped, sizeof clipped, slice_of(name));
@@ -241,7 +244,7 @@ const char *pawl_work_retry(pawl_work *w, int64_t ms, const char *format, ...)
         return NULL;
     va_list args;
     va_start(args, format);
-    const char *message = print(w, format, args);
+    const char *message = print_message(w, format, args);
     va_end(args);
     work_failed(w, 0, "retry", message);
     w->after_ms = ms < 0 ? 0 : ms;
