@@ -1,4 +1,8 @@
-/* The host of a run: what a run needs from its scheduler, as one table of functions and values. */
+/* The host of a run: what a run needs from its scheduler, as one table of functions and values.
+ *
+ * Everything in src/run stands on this table and not on src/sched, so that whole runs can be driven
+ * without a scheduler, a database or threads (test/unit/test_run_host.c). The scheduler of a node
+ * fills in the table (sched/run_host.c). All its runs share the table, which does not change. */
 #ifndef RUN_HOST_H
 #define RUN_HOST_H
 
