@@ -106,8 +106,8 @@ pawl_code attributes_read(attribute_set **out, arena *memory, const char *name, 
     return rc;
 }
 
-/* Tells whether the list has an attribute of this name. If an object has a name twice, the first
- * one counts. */
+/* Returns 1 if the list has an attribute of this name: of a name that an object has twice, the
+ * first one counts. */
 static int has_name(const attribute_set *list, const char *name)
 {
     for (; list; list = list->next)

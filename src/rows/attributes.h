@@ -11,16 +11,16 @@ typedef enum { ATTRIBUTE_TEXT = 1, ATTRIBUTE_NUMBER = 2, ATTRIBUTE_BOOLEAN = 3 }
 typedef struct attribute {
     attribute_kind kind;
     slice
-        text; /* of a text: it; otherwise the number, in the one way that number_write() has for it,
-                   to be cast to {REAL} */
+        text; /* the text; otherwise a number, as number_write() writes it, to be cast to {REAL}; of
+                 a boolean 1 or 0 */
 } attribute;
 
-/* Reads a JSON scalar as an attribute; its text is allocated in the arena. PAWL_INVALID for
+/* Reads a JSON scalar as an attribute, whose text is allocated in the arena. PAWL_INVALID for
  * anything else, null included; `what` names the value in the error. */
 pawl_code attribute_read(attribute *a, arena *memory, const char *json, const char *what,
                          error *err);
 
-/* An attribute that is to be set or, where `there` is 0, removed. */
+/* A change of an attribute: it is to be set or, where `there` is 0, removed. */
 typedef struct attribute_set {
     struct attribute_set *next;
     slice name;
@@ -28,20 +28,21 @@ typedef struct attribute_set {
     attribute value;
 } attribute_set;
 
-/* Reads an attribute from JSON text; null removes it. The struct and its texts are allocated in the
- * arena. Errors: INVALID, LIMIT, NOMEM; `what` names the value in the error. */
+/* Reads a change of an attribute from JSON text; null is a removal. The struct and its texts are
+ * allocated in the arena. Errors: INVALID, LIMIT, NOMEM; `what` names the value in the error. */
 pawl_code attributes_read(attribute_set **out, arena *memory, const char *name, const char *json,
                           const char *what, error *err);
 
-/* Reads a JSON object of attributes, none of which may be null. */
+/* Reads a JSON object of attributes, none of which may be null. If a name is in it twice, the first
+ * one counts. */
 pawl_code attributes_read_all(attribute_set **out, arena *memory, const char *json, error *err);
 
-/* Writes a list of attributes, in which no name is twice. The list must live as long as the
- * unit. */
+/* Adds the writes of a list of attributes, in which no name is twice. The list must live as long as
+ * the unit. */
 void attributes_write(unit *u, int64_t run, const attribute_set *list);
 
-/* Writes a list of attributes of a run whose key is given by another statement of the unit
- * (db_from()); `key` is what unit_key() gives for the rows. */
+/* As attributes_write(), for a run whose key is a value of another statement of the unit
+ * (db_from()). `key` is unit_key() of the rows. */
 void attributes_write_of(unit *u, db_value run, uint64_t key, const attribute_set *list);
 
 /* Selects the names of a run's attributes: column 0, for the run's key $1. */

@@ -1,10 +1,10 @@
 /* The rows of nodes, and heartbeats. Taking an id and closing a node are units with guards, since
- * several nodes may contend for them. A heartbeat is a plain statement on a connection of its own,
- * since only one node writes it.
+ * several nodes may contend. A heartbeat is a plain statement on a connection of its own, since
+ * only its node writes it.
  *
  * During an outage of the database no node can write a heartbeat. The first node to return would
  * find all others silent and close them, although they are healthy. So a node whose own heartbeats
- * had a gap waits until the others could write theirs, before it takes over from them. */
+ * had a gap gives the others time to write theirs, before it takes over from any of them. */
 #include "rows/node.h"
 
 #include <assert.h>
@@ -32,7 +32,8 @@ static const db_sql BEAT = {
     " RETURNING at",
     "iiit"};
 
-/* A sign is written with a heartbeat: while that is the same the sign is, too. */
+/* A sign is written in the transaction of a heartbeat: while the heartbeat in the table is the
+ * same, the sign is, too. */
 static const db_sql SIGN = {"INSERT INTO {signs} (node, started) VALUES ($1, $2)"
                             " ON CONFLICT (node) DO UPDATE SET started = excluded.started",
                             "ii"};
@@ -74,7 +75,8 @@ static const db_sql CLOSE_OWN = {"UPDATE {nodes} SET closed = $2 WHERE node = $1
 static const db_sql VANISH = {"DELETE FROM {nodes} WHERE node = $1 AND closed = 0 RETURNING slot",
                               "i"};
 
-/* Runs without a timer are not counted: they have certainly parked. */
+/* Runs without a timer are not counted: such a run has parked on this node, and so is among those
+ * that the same unit gives back. */
 static const db_sql OWNS_NOTHING = {
     "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {runs} WHERE owner = $1 AND wake_at IS NOT NULL)"
     " AND NOT EXISTS (SELECT 1 FROM {tasks} WHERE owner = $1)",
@@ -143,10 +145,10 @@ static pawl_code insert_rows(arena *a, committer *k, const node *n, const node_o
 
 /* ---- Joining and leaving ---- */
 
-/* Takes an id and its byte lock; the rows are written afterwards, since any other node would close
- * a row without a heartbeat. After a restore the counter may give ids of nodes that still live and
+/* Takes an id and its byte lock. The rows are written afterwards, since any other node would close
+ * a row whose lock is free. After a restore the counter may give ids of nodes that still live and
  * have not noticed the restore: their locks are held, and the next id is tried. */
-static pawl_code hold_id(arena *a, const node *n, committer *k, int64_t *id, error *err)
+static pawl_code take_id(arena *a, const node *n, committer *k, int64_t *id, error *err)
 {
     pawl_code rc = PAWL_BUSY;
     for (int i = 0; rc == PAWL_BUSY && i < IDS_MAX; i++) {
@@ -158,11 +160,12 @@ static pawl_code hold_id(arena *a, const node *n, committer *k, int64_t *id, err
     return rc;
 }
 
-static pawl_code join(arena *a, node *n, committer *k, const node_options *o, error *err)
+static pawl_code take_id_and_rows(arena *a, node *n, committer *k, const node_options *o,
+                                  error *err)
 {
     int64_t id = 0;
     n->token = world_random();
-    pawl_code rc = n->token ? hold_id(a, n, k, &id, err)
+    pawl_code rc = n->token ? take_id(a, n, k, &id, err)
                             : error_set(err, PAWL_STORAGE, "the system gives no randomness");
     if (rc != PAWL_OK)
         return rc;
@@ -184,7 +187,7 @@ pawl_code node_join(node *n, committer *k, db_conn *c, db_clock *clock, const no
     if (rc != PAWL_OK)
         return rc;
     arena *a = arena_new(0);
-    rc = a ? join(a, n, k, options, err) : error_nomem(err);
+    rc = a ? take_id_and_rows(a, n, k, options, err) : error_nomem(err);
     arena_free(a);
     return rc;
 }
@@ -198,8 +201,8 @@ void node_leave(node *n)
 
 /* ---- Heartbeats ---- */
 
-/* Commits a heartbeat. A commit that is undecided does no harm, since the next heartbeat writes the
- * same; but it has to be settled before the connection is used again. */
+/* Commits a heartbeat. An undecided commit does no harm, since the next heartbeat writes the same
+ * row; but it has to be settled before the connection is used again. */
 static pawl_code end_beat(db_conn *c, error *err)
 {
     pawl_code rc = db_commit(c, err);
@@ -243,8 +246,8 @@ static pawl_code write_beat(const node *n, db_conn *c, int64_t now, int signs, e
     return PAWL_FENCED;
 }
 
-/* Tells whether this node's heartbeats have a gap. They come three times in claim_ms, so half of
- * claim_ms without one is a gap; and half of claim_ms after a gap every live node has written
+/* Returns 1 if this node's heartbeats have a gap. Heartbeats are sent three times in claim_ms, so
+ * half of claim_ms without one is a gap; and half of claim_ms after a gap every live node has sent
  * one. */
 static int is_late(const node *n, int64_t now)
 {
@@ -262,8 +265,9 @@ void node_tell_lock(node *n, int64_t server)
     n->sign_differs = 1;
 }
 
-/* A sign that cannot be written does not keep the heartbeat from others. */
-static pawl_code write_both(node *n, db_conn *c, int64_t now, error *err)
+/* Writes the heartbeat, and the sign if that has changed. If the sign cannot be written, the
+ * heartbeat is written without it. */
+static pawl_code write_beat_and_sign(node *n, db_conn *c, int64_t now, error *err)
 {
     if (n->sign_differs && n->sign)
         atomic_store(&n->is_signed, 1);
@@ -286,7 +290,7 @@ pawl_code node_beat(node *n, db_conn *c, error *err)
     if (rc != PAWL_OK)
         return rc;
     int64_t now = db_clock_now_ms(n->clock);
-    rc = write_both(n, c, now, err); /* RULE A1-a-node-that-stood-still-asks-its-row */
+    rc = write_beat_and_sign(n, c, now, err); /* RULE A1-a-node-that-stood-still-asks-its-row */
     if (rc != PAWL_OK)
         return rc;
     if (is_late(n, now))
@@ -386,10 +390,11 @@ int node_is_closed(db_conn *c, int64_t id, int *resigned)
 
 /* ---- Closing ---- */
 
-/* Deletes the heartbeat row of a node that is closed, so that the node notices it even if it has
- * nothing to commit; its sign; and its offers, since it will not drive these workflows. The
- * heartbeat is first, as in write_beat(): transactions that lock both rows do so in one order. */
-static void add_silence(unit *u, int64_t id)
+/* Deletes other rows of a node that is closed: its heartbeat, so that the node notices the closing
+ * even if it has nothing to commit; its sign; and its offers, since it will not drive these
+ * workflows. The heartbeat comes first, as in write_beat(): transactions that lock both rows lock
+ * them in one order. */
+static void add_row_deletes(unit *u, int64_t id)
 {
     const db_value values[] = {db_int(id)};
     unit_write(u, &NO_BEAT, unit_key("beats", id), values, DB_COUNT(values));
@@ -401,7 +406,7 @@ static int add_close(unit *u, int64_t id, int64_t how)
 {
     const db_value closing[] = {db_int(id), db_int(how)};
     int close = unit_guard(u, &CLOSE, "open", unit_key("nodes", id), closing, DB_COUNT(closing));
-    add_silence(u, id);
+    add_row_deletes(u, id);
     return close;
 }
 
@@ -410,9 +415,9 @@ int node_add_close(unit *u, int64_t id)
     return add_close(u, id, BY_OTHERS);
 }
 
-/* Ends the server's sessions of a node before it is closed: a session that was receiving a
- * statement when its node stopped waits for the rest without a time-out of the server, and keeps
- * its locks. */
+/* Ends the server's sessions of a node that is about to be closed. The server has no time-out for a
+ * session that was receiving a statement when its node stopped: such a session would keep its
+ * locks. */
 void node_evict(db *d, int64_t id)
 {
     db_conn *c;
@@ -442,7 +447,7 @@ void node_close_own(const node *n, committer *k)
     if (u) {
         const db_value rows[] = {db_int(n->id), db_int(BY_ITSELF), db_int(n->token)};
         unit_guard(u, &CLOSE_OWN, "own", unit_key("nodes", n->id), rows, DB_COUNT(rows));
-        add_silence(u, n->id);
+        add_row_deletes(u, n->id);
         (void)node_commit(k, u, "close a node", &(error){0});
     }
     arena_free(a);
@@ -454,11 +459,11 @@ pawl_code node_close(committer *k, int64_t id, error *err)
     return close_node(k, id, BY_OTHERS, err);
 }
 
-/* Closes a node that was found silent. If it has sent a heartbeat since, it is working and must not
- * be closed: its heartbeat and this guard change the same row, so one of the two fails. */
+/* If the node has sent a heartbeat since it was found silent, it is working and must not be closed.
+ * Its heartbeat and the guard here change the same row, so one of the two fails. */
 pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err)
 {
-    if (n->file) /* a byte lock that was free stays free */
+    if (n->file) /* the lock of an id that was free stays free */
         return node_close(k, id, err);
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -488,7 +493,7 @@ static pawl_code remove_node(committer *k, int64_t id, const int64_t *runs, size
         unit_guard(u, &VANISH, "open", unit_key("nodes", id), which, DB_COUNT(which));
         node_add_give_back(u, id, runs, count);
         unit_guard(u, &OWNS_NOTHING, "owns", unit_key("nodes", id), which, DB_COUNT(which));
-        add_silence(u, id);
+        add_row_deletes(u, id);
         rc = node_commit(k, u, "leave", err);
     }
     arena_free(a);

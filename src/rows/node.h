@@ -23,30 +23,29 @@ typedef struct node_options {
     int grace;         /* 1: waits before it takes over from silent nodes, as after an outage */
 } node_options;
 
-/* A node of this process. Used by one thread at a time; only node_beat() may be called on another
- * one. */
+/* A node of this process. One thread uses it at a time; only node_beat() may be called on another
+ * thread meanwhile. */
 typedef struct node {
     int64_t id;    /* 0: the node has not joined, or has left */
     int64_t token; /* random bits in its rows, since after a restore another node may get the same
                       id */
     db_clock *clock;
-    struct liveness_file *file; /* has the byte lock that is its heartbeat; NULL: its heartbeat is a
-                                   row */
+    struct liveness_file *file; /* the file with the byte lock that is the node's heartbeat; NULL:
+                                   the heartbeat is a row */
     int64_t claim_ms;           /* a node that is silent for longer counts as dead */
     _Atomic int64_t beat_ms;    /* its last heartbeat, in the database's time */
-    _Atomic int64_t believe_ms; /* it takes over from silent nodes from this time on */
-    int64_t
-        sign; /* when the server was started that has its lock; 0: it has none. This is in its row
-                     of {signs} as soon as the next heartbeat is written, if … */
-    int sign_differs;             /* … this is set */
-    atomic_int is_signed;         /* there may be such a row */
+    _Atomic int64_t believe_ms; /* the node takes over from silent nodes from this time on */
+    int64_t sign; /* start of the server at which a session of the node has its lock; 0: none has
+                 (node_sign.h) */
+    int sign_differs;             /* 1: the next heartbeat writes `sign` into the row of {signs} */
+    atomic_int is_signed;         /* 1: the node may have a row in {signs} */
     _Atomic(const char *) unable; /* what the node cannot do for lack of connections, a literal that
                                      its heartbeat tells others; NULL: nothing */
 } node;
 
-/* Becomes a node: takes an id and the heartbeat, then writes the rows in one unit. `k` does not
- * commit for a node yet, `c` is a connection that is not in use; neither is kept. Afterwards the
- * caller gives each committer its slot by committer_set_node(). */
+/* Makes the process a node: takes an id and the heartbeat, then writes the rows in one unit. `k`
+ * does not commit for a node yet, and `c` is a connection that is not in use; both are used during
+ * the call only. Afterwards the caller gives each committer its slot by committer_set_node(). */
 pawl_code node_join(node *n, committer *k, db_conn *c, db_clock *clock, const node_options *options,
                     error *err);
 
@@ -58,19 +57,20 @@ void node_leave(node *n);
  * through the committer, where it would queue behind other units. It is written only while the
  * node's own row is open, since other nodes may have closed a process that stood still.
  * PAWL_FENCED: the node was closed; PAWL_REWOUND: the database was rewound. After any other error
- * it may be tried again. */
+ * the call may be repeated. */
 pawl_code node_beat(node *n, db_conn *c, error *err);
 
-/* The node has a lock of the server that was started then, or with 0 has lost it: to be said by the
- * next heartbeat. Called by the thread that calls node_beat(). */
+/* Says that a session of the node has its lock, at a server that was started at this time; 0: no
+ * session has it any more. The next heartbeat writes that. Called by the thread that calls
+ * node_beat(). */
 void node_tell_lock(node *n, int64_t server);
 
-/* 1: the node may judge whether others are silent. 0: its own heartbeats had a gap, so that there
- * may have been an outage of the database. */
+/* Returns 1 if the node may judge whether others are silent. Returns 0 if its own heartbeats had a
+ * gap, so that there may have been an outage of the database. */
 int node_may_judge(const node *n, int64_t now_ms);
 
-/* After a rewind: closes the rows that this node had, if they exist and are still its own, so that
- * other nodes can claim its runs at once, as the database has them now. */
+/* For the time after a rewind: closes the rows that this node had, if they exist and are still its
+ * own. So other nodes can claim its runs at once, as the database has them now. */
 void node_close_own(const node *n, committer *k);
 
 enum { NODE_LIST_ROOM = 64 };
@@ -79,25 +79,27 @@ enum { NODE_LIST_ROOM = 64 };
  * chores. */
 enum { NODE_LOOP_LOCK_MS = 300 };
 
-/* Some nodes, in order. Nodes for which there is no room are found by the next call, when the first
- * ones are gone. */
+/* Some nodes, in the order of their ids. Nodes for which there is no room are found by a later
+ * call, when these are closed or swept. */
 typedef struct node_list {
     size_t count;
     int64_t at[NODE_LIST_ROOM];
-    char resigned[NODE_LIST_ROOM]; /* of a closed node: 1 if it has closed itself, and so executed
-                                      nothing any more */
+    char resigned[NODE_LIST_ROOM]; /* of a closed node: 1 if the node has closed itself, when it
+                                      executed nothing any more */
 } node_list;
 
-/* Finds other nodes that are not closed and send no heartbeats. `c` is not in use. Finds none while
- * this node's own heartbeats are late, since then the database itself may have been unreachable. */
+/* Finds other nodes that are not closed and send no heartbeats. `c` is not in use. Where heartbeats
+ * are rows, finds none while node_may_judge() is 0, since the database itself may have been
+ * unreachable. */
 pawl_code node_find_silent(node *n, db_conn *c, node_list *out, error *err);
 
-/* node_find_closed() finds the nodes that are closed and not swept yet, which may be many;
+/* node_find_closed() finds nodes that are closed and not swept yet. They may be many.
  * node_find_due() finds those of them that own a run which is due. */
 pawl_code node_find_closed(db_conn *c, node_list *out, error *err);
 pawl_code node_find_due(db_conn *c, int64_t now_ms, node_list *out, error *err);
 
-/* Tells whether a node is closed. `c` is in a transaction. */
+/* Returns 1 if the node is closed. *resigned is 1 if it has closed itself. `c` is in a
+ * transaction. */
 int node_is_closed(db_conn *c, int64_t id, int *resigned);
 
 /* Adds a small write that changes no run: if the unit is committed, the storage works. */
@@ -110,32 +112,32 @@ pawl_code node_close(committer *k, int64_t id, error *err);
  * has sent a heartbeat since. */
 pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err);
 
-/* Parts of these, for closing a node because of something else. node_evict() comes first: it ends
- * the server's sessions of a node that hold its rows locked. node_add_close() adds node_close() to
- * a unit, as a guard, "open": the node exists and is not closed; gives the number of the
- * statement. */
+/* The parts of node_close(), for units that close a node among other things. node_evict() ends the
+ * sessions of a node at the server, which may keep its rows locked; it is to be called before the
+ * unit is committed. node_add_close() adds the statements that close the node, with the guard
+ * "open": the node exists and is not closed. It returns the number of the guard. */
 void node_evict(db *d, int64_t id);
 int node_add_close(unit *u, int64_t id);
 
 /* Closes this node itself, when none of its runs is being executed any more. If `runs` are all the
- * runs that it owns, they get no owner and its rows are deleted. Otherwise, or with NULL, other
- * nodes sweep up after it. */
+ * runs that the node owns, they get no owner, and the node's rows are deleted. If there are others,
+ * or `runs` is NULL, the node is only closed, and other nodes sweep its rows. */
 pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err);
 
 /* ---- Sweeping (node_sweep.c) ---- */
 
-/* The slow walk over all rows of runs and tasks for those that closed nodes own. Runs that no node
- * has claimed by then get no owner (0), and the nodes' rows are deleted. Several nodes may walk at
- * once. It begins with `nodes` set and everything else zero. */
+/* The state of a sweep: the slow walk over all rows of runs and tasks for those that closed nodes
+ * own. Runs that no node has claimed by then get no owner (0), and the nodes' rows are deleted.
+ * Several nodes may sweep at once. A sweep begins with `nodes` set and everything else zero. */
 typedef struct node_sweep {
-    node_list nodes; /* the closed nodes; empty: there is no walk */
+    node_list nodes; /* the closed nodes; empty: there is no sweep */
     int walk;        /* the table that the walk is in */
     int64_t after;   /* the walk goes on after this key of the table */
 } node_sweep;
 
-/* Walks one page, and commits one unit at most. `c` is a connection that is not in use. *done: the
- * walk is over. On an error nothing has changed, and the call may be repeated; PAWL_MISUSE: a node
- * is not closed. */
+/* Walks one page, and commits one unit at most. `c` is a connection that is not in use. Sets *done
+ * if the sweep is over. On an error nothing has changed, and the call may be repeated; PAWL_MISUSE:
+ * a node is not closed. */
 pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, error *err);
 
 /* Adds statements that take the owner away from these runs, which the node owns. */

@@ -1,15 +1,15 @@
-/* Looks at signs and locks, and what two looks say together; see node_sign.h. A look reads the
- * tables as they are committed, and the locks as they are now. */
+/* Death by lock (node_sign.h): looks at signs and locks, and the verdict of two looks. A look reads
+ * the tables as they are committed, and the locks as they are now. */
 #include "rows/node_sign.h"
 
 #include <assert.h>
 
 static const int64_t NS_PER_MS = 1000000;
 
-/* How long a look is good for: a list without suspects is read again after this. */
+/* The time between two looks, if the first one has found no suspect. */
 enum { EACH_MS = 500 };
 
-/* A database without a lock class has no locks, and no sign says anything. */
+/* In a database without a lock class nodes have no locks: then this finds none. */
 static const db_sql UNLOCKED = {
     "SELECT s.node, s.started, b.at FROM {signs} s JOIN {beats} b ON b.node = s.node"
     " JOIN {nodes} n ON n.node = s.node AND n.slot = 1"
@@ -65,9 +65,10 @@ static const sign_suspect *find_same(const sign_looks *l, const sign_suspect *fo
     return NULL;
 }
 
-/* Gives the time from which on a look may find it dead; until now_ns: it is dead. */
-static int64_t judge(sign_suspect *found, const sign_suspect *before, int64_t now_ns,
-                     int64_t now_ms)
+/* Decides whether the suspect is dead. Returns the time from which on a look may find it dead; if
+ * that is not after now_ns, it is dead now. */
+static int64_t judge_suspect(sign_suspect *found, const sign_suspect *before, int64_t now_ns,
+                             int64_t now_ms)
 {
     found->since_ns = before ? before->since_ns : now_ns;
     int64_t apart =
@@ -91,7 +92,7 @@ pawl_code node_sign_look(sign_looks *l, const node *n, db_conn *c, int64_t now_n
     if (rc != PAWL_OK)
         now.count = 0;
     for (size_t i = 0; i < now.count; i++) {
-        int64_t from = judge(&now.at[i], find_same(l, &now.at[i]), now_ns, now_ms);
+        int64_t from = judge_suspect(&now.at[i], find_same(l, &now.at[i]), now_ns, now_ms);
         if (!now.at[i].dead && from < now.next_ns)
             now.next_ns = from;
     }

@@ -25,9 +25,9 @@ enum { SIGN_BEAT_MS = 500, SIGN_SILENT_MS = 900, SIGN_LOOKS_MS = 300 };
 typedef struct sign_suspect {
     int64_t node;
     int64_t started;  /* what its sign says */
-    int64_t beat_ms;  /* its last heartbeat */
-    int64_t since_ns; /* the look that has found it so first */
-    int dead;
+    int64_t beat_ms;  /* its last heartbeat, in the database's time */
+    int64_t since_ns; /* time of the first of the looks in a row that have found it like this */
+    int dead;         /* 1: dead by its lock */
 } sign_suspect;
 
 /* What the last look has found. It begins as zero, and is zeroed when looks are not to be
@@ -38,9 +38,9 @@ typedef struct sign_looks {
     sign_suspect at[NODE_LIST_ROOM];
 } sign_looks;
 
-/* Looks, if that is due, and marks the suspects that are dead. `c` is not in use; now_ns is of the
- * monotonic clock. Finds none while the node may not judge (node_may_judge()). Afterwards, if there
- * are suspects, next_ns is when the next look may find a death. */
+/* Looks, if the next look is due, and marks the suspects that are dead. `c` is not in use; now_ns
+ * is of the monotonic clock. Finds none while node_may_judge() is 0. Afterwards, if there are
+ * suspects, next_ns is when the next look may find one dead. */
 pawl_code node_sign_look(sign_looks *l, const node *n, db_conn *c, int64_t now_ns, error *err);
 
 /* Takeover: closes a node that is dead by its lock. PAWL_REFUSED: another node has closed it, or it

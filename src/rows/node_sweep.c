@@ -166,7 +166,8 @@ static pawl_code remove_rows(const node_sweep *s, committer *k, arena *a, error 
 
 /* ---- Walking ---- */
 
-static pawl_code sweep(node_sweep *s, committer *k, db_conn *c, page *p, arena *a, error *err)
+static pawl_code sweep_one_page(node_sweep *s, committer *k, db_conn *c, page *p, arena *a,
+                                error *err)
 {
     pawl_code rc = s->walk < WALK_COUNT ? read_owned(s, c, p, err) : remove_rows(s, k, a, err);
     if (rc == PAWL_OK && p->count > 0)
@@ -186,7 +187,7 @@ pawl_code node_sweep_page(node_sweep *s, committer *k, db_conn *c, int *done, er
     error own;
     arena *a = arena_new(0);
     page *p = a ? arena_alloc(a, sizeof *p) : NULL;
-    pawl_code rc = p ? sweep(s, k, c, p, a, err ? err : &own) : error_nomem(err);
+    pawl_code rc = p ? sweep_one_page(s, k, c, p, a, err ? err : &own) : error_nomem(err);
     arena_free(a);
     *done = s->walk > WALK_COUNT;
     return rc;

@@ -41,7 +41,7 @@ int run_insert_is_small(const run_insert *b)
     return b->input.size <= RUN_SMALL;
 }
 
-static int insert(unit *u, const run_insert *b, int as_guard)
+static int insert_run(unit *u, const run_insert *b, int as_guard)
 {
     const db_value row[] = {
         db_int(b->run),
@@ -73,7 +73,7 @@ static int insert(unit *u, const run_insert *b, int as_guard)
 int run_insert_write(unit *u, const run_insert *b, int as_guard)
 {
     assert(b->run != 0 && b->id.at && b->input.at);
-    int made = insert(u, b, as_guard);
+    int made = insert_run(u, b, as_guard);
     if (made < 0)
         return made; /* memory is out, which the unit remembers */
     db_value run = as_guard ? db_int(b->run) : db_from(made, 0);

@@ -17,7 +17,8 @@ typedef struct run_insert {
     slice version; /* empty: the first claim sets it */
     slice input;
     int64_t owner;          /* 0: none */
-    struct pawl_run *ready; /* with an owner: the run in the memory of this process */
+    struct pawl_run *ready; /* with an owner: the run in the memory of this process, made before it
+                               is inserted */
     int64_t now_ms;
     int64_t wake_ms;     /* the run begins at this time */
     int64_t deadline_ms; /* 0: none */
@@ -31,19 +32,20 @@ typedef struct run_insert {
     int64_t parent_op; /* the op of the parent that starts this run */
 } run_insert;
 
-/* Adds the rows of a new run to a unit. With `as_guard` a run of that id refuses the unit (guard
- * "id"), and unit_found() gives its workflow and the input of its first generation, in the columns
- * below. Otherwise the insert is a try (unit_try), and if a run has that id none of these rows is
- * written. Gives the number of the statement that returns the run's key if the run was made. */
+/* Adds the rows of a new run to a unit, and returns the number of the statement that returns the
+ * run's key if the run is made. With `as_guard` another run of that id refuses the unit (guard
+ * "id"); then unit_found() gives that run's workflow and the input of its first generation, in the
+ * columns below. Without, the insert is a try (unit_try()): if another run has the id, none of the
+ * rows is written. */
 enum { BIRTH_WORKFLOW, BIRTH_INPUT };
 
 int run_insert_write(unit *u, const run_insert *b, int as_guard);
 
-/* Tells whether the run that was found is the one that is being started: the same workflow, with
- * the same JSON value as its input. 1, 0, or -1: memory is out. */
+/* Returns 1 if the run that was found is the one that is being started: the same workflow, and as
+ * input the same JSON value. Otherwise 0; -1: memory is out. */
 int run_insert_is_same(const run_insert *b, const unit_row *found);
 
-/* 1 if the input is so small that it is in the row of the run, and not in the journal. */
+/* Returns 1 if the input is so small that it is in the row of the run, and not in the journal. */
 int run_insert_is_small(const run_insert *b);
 
 #endif

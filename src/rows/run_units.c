@@ -1,20 +1,20 @@
 /* The SQL of the kinds of units. Four rules hold it together.
  *
- * All units about a run meet in its row. A unit that changes what a run waits for changes that row,
- * by an UPDATE that carries its whole condition: on a server an UPDATE that had to wait looks at
- * the newest row again, but not at other rows, so no condition is a subquery.
+ * 1. All units about a run meet in its row. A unit that changes what a run waits for changes that
+ *    row, by an UPDATE that carries its whole condition: on a server an UPDATE that had to wait
+ *    looks at the newest row again, but not at other rows, so no condition is a subquery.
  *
- * `mail` counts the arrivals of a run. Only a send raises it, and nothing lowers it. A park that
- * finds `mail` as it has applied it knows that nothing has arrived meanwhile; otherwise it leaves
- * the run awake.
+ * 2. `mail` counts the arrivals of a run. Only a send raises it, and nothing lowers it. A park
+ *    compares `mail` with the arrivals that the run has read: if the two are equal, nothing has
+ *    arrived meanwhile; otherwise the park leaves the run due.
  *
- * Every statement of the owner names its fence, a fencing token. The lock on the row of the owner's
- * node would be enough, but the fence costs nothing and does not depend on the engine being right
- * about what it owns.
+ * 3. Every statement of the owner names its fence, a fencing token. The lock on the row of the
+ *    owner's node would be enough. But the fence costs nothing, and holds even if the engine is
+ *    wrong about what it owns.
  *
- * `claims` is 0 only for a run that no node has ever owned. A message wakes every run except such a
- * run before its time (ARRIVE). So a statement that resets the count of deaths sets `claims` to
- * 1. */
+ * 4. `claims` is 0 only for a run that no node has ever owned. Such a run may have a time before
+ *    which it is not to begin, and a message does not make it due earlier (ARRIVE). So a statement
+ *    that resets the count of deaths sets `claims` to 1, and not to 0. */
 #include "rows/run_units.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ COLUMN_JOURNAL_KINDS(COLUMN_SAME)
 /* RULE A1-only-a-closed-node-loses-its-runs */
 static const db_sql CLOSED = {"SELECT node FROM {nodes} WHERE node = $1 AND closed <> 0", "i"};
 
-/* The length of the journal ($6) tells whether the run has got further. A journal never gets
+/* The length of the journal ($6) tells whether the run has made progress. A journal never gets
  * shorter, so another length than at the last claim means progress, or a new generation. */
 static const db_sql CLAIM = {
     /* RULE 4-a-claim-raises-the-fence */
@@ -67,10 +67,10 @@ static const db_sql ARRIVE = {
     " WHERE run = $1 AND phase IN ({LIVE}, {FAILING}) RETURNING mail, owner",
     "ki"};
 
-/* A held run that has no owner goes on to its compensations: these are in its journal, and need no
- * code of the workflow. If a node drives the held run, that node notices the cancel at the park. If
- * the run is held because its record was refused, the owner tries to record it first, since only
- * recorded work can be undone. */
+/* A held run that has no owner goes on to its clean-ups (compensations): these are in its journal,
+ * and need no code of the workflow. If a node drives the held run, that node notices the cancel at
+ * the park. If the run is held because its record was refused, the owner tries to record that
+ * first, since only recorded work can be undone. */
 static const db_sql CANCEL = {
     "UPDATE {runs} SET mail = mail + 1, cancel_at = $2, updated_at = $2,"
     " phase = CASE WHEN held <> 0 AND owner = 0 THEN {FAILING}"
@@ -98,9 +98,9 @@ static const db_sql INBOX = {
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     "iiiiiitttiib"};
 
-/* A run that was held meanwhile is given back: it has no owner, and nothing wakes it. There are two
- * exceptions: a cancel ends every hold; and while the run has jobs under way ($9) its owner keeps
- * it, since the results are in that process only. */
+/* A run that was held meanwhile gets no owner, and nothing wakes it. There are two exceptions: a
+ * cancel ends every hold; and while the run has jobs under way ($9) it keeps its owner, since their
+ * results are in that process only. */
 static const db_sql PARK = {
     "UPDATE {runs} SET wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL AND $9 = 0 THEN NULL"
     /* RULE A2-a-park-looks-at-the-mail, A2-a-park-counts-and-does-not-look-into-the-inbox */
@@ -124,14 +124,15 @@ static const db_sql FINISH = {
     "kiiibtiti"};
 
 /* This is a write and not a guard, since the lock on the node's row proves the ownership. Owner 0
- * is accepted because an earlier statement of the same unit may have given the run back. */
-static const db_sql SAY = {
+ * is accepted because an earlier statement of the same unit may have taken the owner away
+ * (GIVE_BACK). */
+static const db_sql SET_STATUS = {
     "UPDATE {runs} SET status = $4, status_seq = status_seq + $5, updated_at = $6"
     /* RULE a-status-is-said-by-the-unit-that-gives-the-run-back */
     " WHERE run = $1 AND owner IN ($2, 0) AND fence = $3",
     "iiitii"};
 
-/* A run that was held and cancelled while its owner drove it becomes due: the cancel ends the
+/* A run that was held and cancelled while its owner drove it becomes due: a cancel ends every
  * hold. */
 static const db_sql GIVE_BACK = {
     "UPDATE {runs} SET owner = 0, wake_at = CASE WHEN held <> 0 AND cancel_at IS NULL THEN NULL"
@@ -141,7 +142,7 @@ static const db_sql GIVE_BACK = {
     "kiii"};
 
 /* A run that is held by hand stays held by hand, whatever other reason there is. A run that was
- * cancelled and cannot go on is not held: its compensations are called from its journal. */
+ * cancelled while it was live is not held: its clean-ups are called from its journal. */
 static const db_sql HOLD = {
     "UPDATE {runs} SET held = CASE"
     " WHEN cancel_at IS NOT NULL AND phase = {LIVE} THEN 0"
@@ -185,8 +186,8 @@ static const db_sql HOLD_DUE = {
     " AND wake_at <= $4 RETURNING held",
     "kiti"};
 
-/* A node that drives the run goes on until it reads of the hold. A run whose record is refused
- * stays held for that reason, since one release ends both. A run that was started with a delay, and
+/* A node that drives the run goes on until it reads the hold. A run whose record is refused stays
+ * held for that reason, since one release ends both holds. A run that was started with a delay, and
  * was never claimed, keeps its time, which is written nowhere else. */
 static const db_sql HOLD_BY_HAND = {
     "UPDATE {runs} SET held = CASE WHEN held = {HELD_RECORD} THEN {HELD_RECORD}"
@@ -359,13 +360,13 @@ int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_
 {
     const db_value values[] = {db_int(h->run),    db_int(h->owner), db_int(h->fence),
                                status_of(status), count_of(status), db_int(now_ms)};
-    int number = unit_write(u, &SAY, unit_key("runs", h->run), values, DB_COUNT(values));
+    int number = unit_write(u, &SET_STATUS, unit_key("runs", h->run), values, DB_COUNT(values));
     run_note(u, db_int(h->run), now_ms);
     return number;
 }
 
-static int park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
-                const run_status *status, int64_t now_ms, int keeps)
+static int add_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
+                    const run_status *status, int64_t now_ms, int keeps)
 {
     const db_value values[] = {
         db_int(h->run),
@@ -387,13 +388,13 @@ static int park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
 int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
              const run_status *status, int64_t now_ms)
 {
-    return park(u, h, seen, deadline_ms, status, now_ms, 0);
+    return add_park(u, h, seen, deadline_ms, status, now_ms, 0);
 }
 
 int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
                   const run_status *status, int64_t now_ms)
 {
-    return park(u, h, seen, deadline_ms, status, now_ms, 1);
+    return add_park(u, h, seen, deadline_ms, status, now_ms, 1);
 }
 
 int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,

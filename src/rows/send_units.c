@@ -1,9 +1,11 @@
 /* The SQL of messages with idempotency keys.
  *
- *   1. The key is looked up first, so that a known key is answered even if the run has ended.
+ *   1. A guard looks for the receipt of the key first, so that a second send gets its answer even
+ *      if the run has ended.
  *   2. Two units at once may both find the key new. Then the lock on the row of the run makes the
  *      second one wait until the receipt of the first one is committed.
  *   3. The primary key of {receipts} refuses the receipt of the second unit.
+ *
  * Step 3 is an error of the unit and not a refusal, so it costs more. But it is rare, and in the
  * usual case no additional row is locked. */
 #include "rows/send_units.h"
@@ -50,14 +52,14 @@ pawl_code inbox_message_seal(inbox_message *l)
     return rc == PAWL_NOMEM ? rc : PAWL_OK; /* RULE a-row-that-is-no-json-stops-no-other */
 }
 
-static slice print_of(const inbox_message *l)
+static slice digest_of(const inbox_message *l)
 {
     return (slice){(const char *)l->print, sizeof l->print};
 }
 
 /* The same key of two runs gives the same unit key, which only makes their units wait for each
  * other. */
-static uint64_t row_of(const inbox_message *l)
+static uint64_t receipt_key(const inbox_message *l)
 {
     return unit_key_text("receipts", l->row.key);
 }
@@ -68,8 +70,8 @@ static void write_receipt(unit *u, const db_sql *sql, const inbox_message *l, db
         return;
     const db_value row[] = {db_int(l->row.run),      db_text(l->row.key),
                             db_int(RECEIPT_MESSAGE), seq,
-                            db_int(l->row.at_ms),    db_bytes(print_of(l))};
-    unit_write(u, sql, row_of(l), row, DB_COUNT(row));
+                            db_int(l->row.at_ms),    db_bytes(digest_of(l))};
+    unit_write(u, sql, receipt_key(l), row, DB_COUNT(row));
 }
 
 int inbox_message_write(unit *u, const inbox_message *l)
@@ -77,7 +79,7 @@ int inbox_message_write(unit *u, const inbox_message *l)
     assert(l->row.kind == INBOX_MESSAGE);
     if (l->row.key.at) {
         const db_value key[] = {db_int(l->row.run), db_text(l->row.key)};
-        unit_guard(u, &NEW_KEY, "key", row_of(l), key, DB_COUNT(key));
+        unit_guard(u, &NEW_KEY, "key", receipt_key(l), key, DB_COUNT(key));
         unit_found(u, &OLD_KEY, key, DB_COUNT(key));
     }
     int live = run_send(u, &l->row);
@@ -98,7 +100,7 @@ int inbox_message_has_answer(const inbox_message *l, slice answer)
 {
     unsigned char written[DIGEST_SIZE];
     digest d;
-    if (slice_equal(answer, print_of(l)))
+    if (slice_equal(answer, digest_of(l)))
         return 1;
     begin_seal(&d, l);
     digest_add(&d, l->row.data);
