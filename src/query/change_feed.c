@@ -1,11 +1,11 @@
-/* Reading the change feed, waiting for it, and keeping it short.
+/* Reading the change feed, waiting for changes, and deleting old ones.
  *
- * The feed costs a row at the start and at the end of each run. A database with one writer at a
- * time feels that, so there the feed is written only while 'feed' in {meta} is not 0: a reader sets
- * it, a node loop resets it ten minutes after the last read, and each transaction checks it
+ * The feed costs a row at the start and at the end of each run. That slows a database with one
+ * writer at a time, so there the feed is written only while 'feed' in {meta} is not 0: a reader
+ * sets 'feed', a node loop resets it ten minutes after the last read, and each transaction reads it
  * (batch.c). The feed is complete from the position 'feed_from' in {meta} on. When a feed is
  * switched on again, it gets a row for no run, whose position becomes 'feed_from', so that older
- * positions are refused. Removing old rows raises 'feed_from' too. */
+ * positions are refused. Deleting old rows raises 'feed_from' too. */
 #include "query/change_feed.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ static const int64_t KEEP_ROWS = 100000; /* and this many of the newest rows */
 
 enum {
     PAGE = 256,        /* rows that are read at once; more if one transaction has more */
-    SWEEP_PAGE = 5000, /* rows that are removed at once */
+    SWEEP_PAGE = 5000, /* rows that are deleted at once */
 };
 
 static const db_sql META = {"SELECT (SELECT number FROM {meta} WHERE name = 'feed'),"
@@ -57,8 +57,8 @@ static const db_sql TURN_OFF = {
     " RETURNING number",
     "i"};
 
-/* Of the oldest rows, those that may be removed: the largest `pos`, the largest feed position, and
- * their number. */
+/* Of the oldest rows, those that may be deleted: the largest `pos`, the largest feed position, and
+ * the number of rows. */
 static const db_sql OLD = {
     "SELECT max(pos), max({FEED_AT}), count(*) FROM (SELECT pos, xact, at FROM {changes}"
     " WHERE pos <= (SELECT max(pos) FROM {changes}) - $2 AND {FEED_IS_OVER}"
@@ -67,14 +67,14 @@ static const db_sql OLD = {
 
 static const db_sql REMOVE = {"DELETE FROM {changes} WHERE pos <= $1 AND at < $2", "ii"};
 
-/* ---- Asking for it ---- */
+/* ---- Asking for the feed ---- */
 
 static committer *committer_of(pawl *p)
 {
     return committers_at(handle_committers(p), 0);
 }
 
-/* Tells whether the database has one writer at a time, so that the feed is written only while it is
+/* Returns 1 if the database has one writer at a time, so that the feed is written only while it is
  * read. */
 static int is_switched(pawl *p)
 {
@@ -117,7 +117,8 @@ static pawl_code turn_on(pawl *p, arena *a, int64_t until, int64_t now, error *e
     return rc == PAWL_REFUSED ? PAWL_OK : rc; /* another reader has switched the feed on */
 }
 
-/* Has the feed written for the next ten minutes. */
+/* Makes sure that the feed is written for the next ten minutes, or for more than half of that if
+ * this process has asked already. */
 static pawl_code keep_on(pawl *p, error *err)
 {
     _Atomic int64_t *asked = handle_feed_until(p);
@@ -136,7 +137,7 @@ static pawl_code keep_on(pawl *p, error *err)
     return rc;
 }
 
-/* ---- Reading it ---- */
+/* ---- Reading the feed ---- */
 
 typedef struct change {
     int64_t at;
@@ -175,8 +176,8 @@ static pawl_code add_row(void *arg, db_stmt *row, error *err)
 }
 
 /* Drops the rows of the last position, of which the page may have only some: a reader that
- * continues after a position must have got all its rows. */
-static void cut(changes *f)
+ * continues after a position must have seen all rows of it. */
+static void drop_last_position(changes *f)
 {
     size_t count = f->count;
     while (count > 0 && f->rows[count - 1].at == f->rows[f->count - 1].at)
@@ -199,14 +200,14 @@ static pawl_code read_rows(changes *f, db_conn *c, error *err)
             return rc;
         f->whole = f->count < f->room;
         if (!f->whole) /* RULE B6-a-position-has-all-rows-of-its-transaction */
-            cut(f);
+            drop_last_position(f);
         if (f->whole || f->count > 0)
             return PAWL_OK;
     }
 }
 
-/* Reads each run once, as it is now. Runs that are gone or belong to another tenant are passed
- * over. */
+/* Reads each run of the page once, as it is now. Leaves out runs that are deleted, or belong to
+ * another tenant. */
 static pawl_code read_infos(changes *f, db_conn *c, error *err)
 {
     map seen = {0};
@@ -238,7 +239,7 @@ static pawl_code too_old(int64_t position, int64_t from, error *err)
     return PAWL_NOTFOUND;
 }
 
-static pawl_code read_on(changes *f, db_conn *c, error *err)
+static pawl_code read_after_position(changes *f, db_conn *c, error *err)
 {
     int64_t meta[META_COUNT];
     int found;
@@ -264,17 +265,17 @@ static pawl_code read_page(changes *f, error *err)
     pawl_code rc = read_pool_begin(handle_read_pool(f->p), &c, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = read_on(f, c, err);
+    rc = read_after_position(f, c, err);
     read_pool_end(handle_read_pool(f->p), c);
     return rc;
 }
 
-/* ---- Telling ---- */
+/* ---- Reporting changes ---- */
 
-/* The position from which a later call goes on when `fn` has ended the list at the info `i`.
- * Everything up to that info's position was reported, unless later rows have the same position:
- * then it is the position before. */
-static int64_t told_up_to(const changes *f, size_t i)
+/* Returns the position from which a later call goes on when `fn` has ended the list at the info
+ * `i`: the position of that info, up to which everything was reported. But if later rows have the
+ * same position, it is the position before. */
+static int64_t position_after(const changes *f, size_t i)
 {
     assert(f->ends && f->rows);
     size_t row = f->ends[i];
@@ -285,14 +286,14 @@ static int64_t told_up_to(const changes *f, size_t i)
     return more ? (f->rows[row].at == at ? f->position : f->rows[row].at) : at;
 }
 
-/* Calls `fn` for each info of the page, and moves the position. Gives 1 if `fn` has ended the
+/* Calls `fn` for each info of the page, and moves the position. Returns 1 if `fn` has ended the
  * list. */
 static int report_page(changes *f, pawl_info_fn *fn, void *arg)
 {
     for (size_t i = 0; i < f->page.count; i++) {
         if (fn(f->page.at[i], arg) == 0)
             continue;
-        f->position = told_up_to(f, i);
+        f->position = position_after(f, i);
         return 1;
     }
     if (f->count > 0)
@@ -300,8 +301,8 @@ static int report_page(changes *f, pawl_info_fn *fn, void *arg)
     return 0;
 }
 
-/* Reports all changes there are. Sets *told if there was one. */
-static pawl_code tell_all(changes *f, pawl_info_fn *fn, void *arg, int *told, error *err)
+/* Reports all changes that there are. Sets *told if there was one. */
+static pawl_code report_all(changes *f, pawl_info_fn *fn, void *arg, int *told, error *err)
 {
     pawl_code rc;
     do {
@@ -311,7 +312,8 @@ static pawl_code tell_all(changes *f, pawl_info_fn *fn, void *arg, int *told, er
     return rc;
 }
 
-static pawl_code follow(changes *f, int64_t deadline_ns, pawl_info_fn *fn, void *arg, error *err)
+static pawl_code report_or_wait(changes *f, int64_t deadline_ns, pawl_info_fn *fn, void *arg,
+                                error *err)
 {
     watches *all = handle_watches(f->p);
     watch w;
@@ -320,16 +322,18 @@ static pawl_code follow(changes *f, int64_t deadline_ns, pawl_info_fn *fn, void 
     if (rc != PAWL_OK)
         return rc;
     notify_open(handle_notify(f->p), handle_node(f->p));
-    /* The descriptor is emptied before the feed is read: a later commit makes it readable again. */
+    /* The descriptor is emptied before the feed is read, so that a later commit makes it readable
+     * again. */
     if (all->clock->mono_ns(all->clock) >= deadline_ns)
         /* RULE H2-a-question-without-waiting-empties-the-descriptor */
         loop_hint_empty(&handle_notify(f->p)->changes);
     rc = keep_on(f->p, err);
     while (rc == PAWL_OK) {
-        rc = tell_all(f, fn, arg, &told, err);
+        rc = report_all(f, fn, arg, &told, err);
         if (rc != PAWL_OK || told)
             break;
-        if (f->off) /* switched off although it is read: a clock was wrong. Ask for it again */
+        if (f->off) /* the feed was switched off although it is read, since a clock was wrong: ask
+                       for it again */
             atomic_store(handle_feed_until(f->p), 0);
         else if (all->clock->mono_ns(all->clock) >= deadline_ns)
             rc = error_set(err, PAWL_TIMEOUT, "nothing has changed");
@@ -358,13 +362,13 @@ pawl_code pawl_changes(pawl *p, int64_t timeout_ms, pawl_info_fn *fn, void *arg,
         return handle_leave(p, rc, &err);
     clock_source *clock = handle_db(p)->options.clock;
     changes f = {.p = p, .position = *position};
-    rc = follow(&f, clock_deadline(clock->mono_ns(clock), timeout_ms), fn, arg, &err);
+    rc = report_or_wait(&f, clock_deadline(clock->mono_ns(clock), timeout_ms), fn, arg, &err);
     free_changes(&f);
     *position = f.position;
     return handle_leave(p, rc, &err);
 }
 
-/* ---- Being told ---- */
+/* ---- Notifications ---- */
 
 int pawl_changes_fd(pawl *p)
 {
@@ -391,7 +395,7 @@ void change_feed_noted(void *arg)
         notify_tell(handle_notify(p));
 }
 
-/* ---- Keeping it short ---- */
+/* ---- Deleting old rows ---- */
 
 static pawl_code commit_sweep(pawl *p, const int64_t old[3], int64_t before, error *err)
 {
@@ -421,8 +425,8 @@ static void turn_off(pawl *p, int64_t now)
     arena_free(a);
 }
 
-/* The time of the database, which the node loop has measured; 0: it is not known. */
-static int64_t now_of(pawl *p, error *err)
+/* Returns the time of the database, which the node loop has measured; 0: it is not known. */
+static int64_t database_now_ms(pawl *p, error *err)
 {
     int64_t now;
     return handle_time(p, &now, err) == PAWL_OK ? now : 0;
@@ -433,7 +437,7 @@ int change_feed_sweep(pawl *p, db_conn *conn)
     int64_t old[3] = {0};
     int found;
     error err = {0};
-    int64_t before = now_of(p, &err) - KEEP_MS;
+    int64_t before = database_now_ms(p, &err) - KEEP_MS;
     const db_value which[] = {db_int(before), db_int(KEEP_ROWS), db_int(SWEEP_PAGE)};
     if (db_begin(conn, &err) != PAWL_OK)
         return 0;
@@ -444,14 +448,12 @@ int change_feed_sweep(pawl *p, db_conn *conn)
     return old[2] == SWEEP_PAGE;
 }
 
-/* Reads until when the feed is asked for, so that this process notifies its readers; switches off a
- * feed that was not read for long. */
 void change_feed_look(pawl *p, db_conn *conn)
 {
     int64_t meta[META_COUNT];
     int found;
     error err = {0};
-    int64_t now = now_of(p, &err);
+    int64_t now = database_now_ms(p, &err);
     if (db_begin(conn, &err) != PAWL_OK)
         return;
     pawl_code rc = read_pool_numbers(conn, &META, NULL, 0, meta, META_COUNT, &found, &err);

@@ -107,7 +107,7 @@ static pawl_code check_numbers(const pawl_filter *o, error *err)
     return rc;
 }
 
-static pawl_code fill(filter *f, const pawl_filter *o, error *err)
+static pawl_code fill_filter(filter *f, const pawl_filter *o, error *err)
 {
     f->workflow = slice_of(o->workflow);
     f->after_id = slice_of(o->after_id);
@@ -142,7 +142,7 @@ pawl_code filter_read(filter *f, const pawl_filter *given, error *err)
     if (rc != PAWL_OK)
         return rc;
     f->memory = arena_new(0);
-    rc = f->memory ? fill(f, &o, err) : error_nomem(err);
+    rc = f->memory ? fill_filter(f, &o, err) : error_nomem(err);
     if (rc != PAWL_OK)
         filter_free(f);
     return rc;

@@ -13,7 +13,7 @@
 typedef struct filter {
     arena *memory;
     slice workflow; /* at NULL: all */
-    slice prefix;   /* first id of the range; at NULL: all ids */
+    slice prefix;   /* first id of the range for the prefix; at NULL: all ids */
     slice beyond;   /* first id behind the range; at NULL: the range has no end */
     slice after_id; /* cursor: the list goes on after this run; at NULL: it begins anew */
     slice attribute;
@@ -33,8 +33,8 @@ void filter_free(filter *f);
 
 /* ---- For tests ---- */
 
-/* The smallest text, bytewise, that is larger than all texts with the prefix; allocated in the
- * arena. at NULL: there is none, or memory is out (then *failed is 1). */
+/* Returns the smallest text, bytewise, that is larger than all texts with the prefix, allocated in
+ * the arena. at NULL: there is none, or memory is out (then *failed is 1). */
 slice filter_beyond(arena *memory, slice prefix, int *failed);
 
 #endif

@@ -63,8 +63,8 @@ typedef struct history {
     const char *input; /* input of the current generation; NULL: it is in the journal */
 } history;
 
-/* The data of a row as JSON text; "null" for other encodings, and for ops that record nothing,
- * whose data is empty. */
+/* Returns the data of a row as JSON text: "null" for data that is not JSON (enc), or is empty, as
+ * of ops that record nothing. */
 static const char *json_of(arena *memory, db_stmt *row, int enc)
 {
     slice data = read_pool_is_null(row, enc + 1) ? SLICE_LIT("") : read_pool_text(row, enc + 1);
@@ -163,7 +163,8 @@ static pawl_code read_events(history *h, db_conn *c, error *err)
                    : PAWL_OK;
 }
 
-/* The generation may have ended, or the run been deleted, between two pages: each page checks. */
+/* Between two pages the generation may have ended, or the run may have been deleted: each page
+ * reads the run again. */
 static pawl_code read_page(history *h, error *err)
 {
     db_conn *c;
@@ -182,7 +183,7 @@ static pawl_code read_page(history *h, error *err)
 
 /* Makes the event "started" of a generation whose input is small, and therefore in the run's row
  * instead of the journal. No journal row has its seq. */
-static int tell_start(const history *h, pawl_event_fn *fn, void *arg)
+static int report_start(const history *h, pawl_event_fn *fn, void *arg)
 {
     if (h->after_seq != 0 || h->started || h->generation != h->current || !h->input)
         return 0;
@@ -203,7 +204,7 @@ static pawl_code report_page(history *h, pawl_event_fn *fn, void *arg, error *er
         pawl_code rc = read_page(h, err);
         if (rc != PAWL_OK)
             return rc;
-        if (tell_start(h, fn, arg) != 0)
+        if (report_start(h, fn, arg) != 0)
             return PAWL_OK;
         for (size_t i = 0; i < h->count; i++)
             if (fn(&h->events[i], arg) != 0)
@@ -213,7 +214,8 @@ static pawl_code report_page(history *h, pawl_event_fn *fn, void *arg, error *er
     return PAWL_OK;
 }
 
-static pawl_code check(pawl_event_fn *fn, int64_t generation, int64_t after_seq, error *err)
+static pawl_code check_arguments(pawl_event_fn *fn, int64_t generation, int64_t after_seq,
+                                 error *err)
 {
     if (!fn)
         return argument_no_function(err);
@@ -230,7 +232,7 @@ pawl_code pawl_history(pawl *p, const char *id, int64_t generation, int64_t afte
     history h = {.p = p, .generation = generation, .after_seq = after_seq};
     pawl_code rc = handle_enter(p, &err);
     if (rc == PAWL_OK)
-        rc = check(fn, generation, after_seq, &err);
+        rc = check_arguments(fn, generation, after_seq, &err);
     if (rc == PAWL_OK)
         rc = argument_run_id(id, &h.id, &err);
     if (rc == PAWL_OK && !(h.memory = arena_new(0)))

@@ -63,7 +63,7 @@ void humanize_span(buf *b, int64_t ms)
 }
 
 /* Cuts a text to LINE bytes, between two characters. */
-static slice cut(const char *text, int *was_cut)
+static slice clip_line(const char *text, int *was_cut)
 {
     slice s = slice_of(text);
     size_t size = 0;
@@ -80,7 +80,7 @@ static slice cut(const char *text, int *was_cut)
 void humanize_message(buf *b, const char *message)
 {
     int was_cut;
-    slice text = cut(message, &was_cut);
+    slice text = clip_line(message, &was_cut);
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.at[i];
         if (c < 0x20) /* RULE messages-are-escaped-once */
@@ -96,6 +96,6 @@ void humanize_name(buf *b, const char *name)
 {
     int was_cut;
     buf_char(b, '"');
-    value_escape(b, cut(name, &was_cut));
+    value_escape(b, clip_line(name, &was_cut));
     buf_text(b, was_cut ? " …\"" : "\"");
 }

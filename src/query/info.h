@@ -1,7 +1,7 @@
 /* What is known about a run, as an object for people and programs (pawl_info).
  *
- * One allocation holds it all, texts included. It is independent of the handle and of the database,
- * so it can be kept, handed to another thread, and read after pawl_close(). */
+ * One allocation has the whole object, texts included. An info does not depend on the handle or the
+ * database, so it can be kept, handed to another thread, and read after pawl_close(). */
 #ifndef QUERY_INFO_H
 #define QUERY_INFO_H
 
@@ -40,11 +40,11 @@ struct pawl_info {
     ", CASE WHEN EXISTS (SELECT 1 FROM {runs} c WHERE c.parent = r.run) THEN 1 ELSE 0 END"
 enum { INFO_CHILDREN_AT = 16 };
 
-/* The phase that clients see, from the columns `phase` and `held` of a run's row: PAWL_RUN_HELD if
- * the run has not ended and `held` is not 0, otherwise `phase`. */
+/* Returns the phase that clients see, from the columns `phase` and `held` of a run's row:
+ * PAWL_RUN_HELD if the run has not ended and `held` is not 0, otherwise `phase`. */
 pawl_phase info_phase(int64_t phase, int64_t held);
 
-/* Why a run is held, for a row that has no reason in words. */
+/* Returns in words why a run is held, for a row that has no reason in words. */
 const char *info_held_word(int64_t held);
 
 /* A list of infos, in order. A zeroed struct is an empty list. */

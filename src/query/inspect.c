@@ -15,7 +15,8 @@
 
 enum { CHILDREN = 64 };
 
-/* A node records its progress once a second; one that has not done so for this long is stalled. */
+/* A node writes its progress into its in-flight file once a second; a node that has not done so for
+ * this long stands still. */
 static const int64_t STILL_MS = 5000;
 
 static const db_sql ONE = {
@@ -45,7 +46,7 @@ static pawl_code read_one(pawl *p, slice id, info_page *page, error *err)
     return rc == PAWL_OK && page->count == 0 ? read_pool_no_run(err) : rc;
 }
 
-static pawl_code status(pawl *p, const char *id, pawl_info **out, error *err)
+static pawl_code inspect_run(pawl *p, const char *id, pawl_info **out, error *err)
 {
     slice name;
     info_page page = {0};
@@ -67,7 +68,7 @@ pawl_code pawl_inspect(pawl *p, const char *id, pawl_info **out)
         *out = NULL;
     pawl_code rc = handle_enter(p, &err);
     if (rc == PAWL_OK)
-        rc = out ? status(p, id, out, &err) : argument_no_place(&err);
+        rc = out ? inspect_run(p, id, out, &err) : argument_no_place(&err);
     return handle_leave(p, rc, &err);
 }
 
@@ -93,8 +94,8 @@ typedef struct family {
     int stopped;
 } family;
 
-/* Reports one run. If it has children, they are reported next. In a damaged database a run may be
- * its own ancestor: its children are not reported again. */
+/* Reports one run, and makes its children the next ones to be reported. In a damaged database a run
+ * may be its own ancestor: then its children are not reported again. */
 static pawl_code report_run(family *f, pawl_info *i, int64_t depth, error *err)
 {
     i->depth = depth;
@@ -140,7 +141,7 @@ static pawl_code read_children(family *f, branch *b, error *err)
     return rc;
 }
 
-static pawl_code tell_next(family *f, error *err)
+static pawl_code report_next(family *f, error *err)
 {
     branch *b = f->here;
     if (b->next < b->page.count)
@@ -151,7 +152,7 @@ static pawl_code tell_next(family *f, error *err)
     return PAWL_OK;
 }
 
-static pawl_code tree(family *f, const char *id, error *err)
+static pawl_code report_tree(family *f, const char *id, error *err)
 {
     info_page root = {0};
     slice name;
@@ -162,7 +163,7 @@ static pawl_code tree(family *f, const char *id, error *err)
         rc = report_run(f, root.at[0], 0, err);
     info_page_free(&root);
     while (rc == PAWL_OK && f->here && !f->stopped)
-        rc = tell_next(f, err);
+        rc = report_next(f, err);
     while (f->here)
         leave_branch(f);
     map_free(&f->path);
@@ -175,7 +176,7 @@ pawl_code pawl_tree(pawl *p, const char *id, pawl_info_fn *fn, void *arg)
     family f = {.p = p, .fn = fn, .arg = arg};
     pawl_code rc = handle_enter(p, &err);
     if (rc == PAWL_OK)
-        rc = fn ? tree(&f, id, &err) : argument_no_function(&err);
+        rc = fn ? report_tree(&f, id, &err) : argument_no_function(&err);
     return handle_leave(p, rc, &err);
 }
 
@@ -205,7 +206,7 @@ pawl_code inspect_read_nodes(db_conn *c, arena *memory, int64_t after, inspect_n
     return read_pool_rows(c, &NODES, values, DB_COUNT(values), add_node, out, err);
 }
 
-/* A process cannot test its own byte lock, but it is alive. */
+/* A process cannot test its own byte lock, but its own node is alive. */
 int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms)
 {
     db *d = handle_db(p);
@@ -217,8 +218,9 @@ int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms)
     return n->beat_ms != INT64_MIN && n->beat_ms >= now_ms - d->options.claim_ms;
 }
 
-/* Where heartbeats are rows, a node that stands still counts as dead. A byte lock does not show it:
- * there the node's in-flight file tells when it moved last. */
+/* Where heartbeats are rows, a node that stands still sends none, and counts as dead. A byte lock
+ * does not show whether its node stands still: the node's in-flight file tells when the node moved
+ * last. */
 int64_t inspect_still_ms(pawl *p, const inspect_node *n, int64_t now_ms)
 {
     liveness_file *locks = db_nodes(handle_db(p));
@@ -243,7 +245,7 @@ static pawl_code read_nodes(pawl *p, arena *memory, int64_t after, inspect_nodes
     return rc;
 }
 
-static pawl_code tell_nodes(pawl *p, arena *memory, pawl_node_fn *fn, void *arg, error *err)
+static pawl_code report_nodes(pawl *p, arena *memory, pawl_node_fn *fn, void *arg, error *err)
 {
     inspect_nodes nodes = {.count = LOOK_NODES};
     int64_t after = INT64_MIN;
@@ -266,7 +268,7 @@ static pawl_code tell_nodes(pawl *p, arena *memory, pawl_node_fn *fn, void *arg,
 static pawl_code list_nodes(pawl *p, pawl_node_fn *fn, void *arg, error *err)
 {
     arena *memory = arena_new(0);
-    pawl_code rc = memory ? tell_nodes(p, memory, fn, arg, err) : error_nomem(err);
+    pawl_code rc = memory ? report_nodes(p, memory, fn, arg, err) : error_nomem(err);
     arena_free(memory);
     return rc;
 }

@@ -1,7 +1,7 @@
-/* Inspecting: one run (pawl_inspect), its family, and the nodes, with which of them are alive.
+/* Inspecting: one run (pawl_inspect()), a run with its descendants, and the nodes that are alive.
  *
- * Whether a node is alive is a guess, for people. No write depends on it: which node may write is
- * decided by rows and locks (node.h). */
+ * Whether a node is alive is a guess, for people. No write depends on that guess: rows and locks
+ * decide which node may write (node.h). */
 #ifndef QUERY_INSPECT_H
 #define QUERY_INSPECT_H
 
@@ -11,17 +11,18 @@
 typedef struct inspect_node {
     int64_t node;
     int64_t since_ms;
-    int64_t beat_ms; /* its last heartbeat, where heartbeats are rows; INT64_MIN: none */
+    int64_t beat_ms; /* last heartbeat, where heartbeats are rows; INT64_MIN: none */
     const char *name;
     const char *build;
-    const char *unable; /* what it cannot do, so that it claims nothing; "": nothing */
+    const char *unable; /* what the node cannot do, so that it claims nothing; "": nothing */
 } inspect_node;
 
-/* Tells whether the node is alive, as far as this process can see. */
+/* Returns 1 if the node is alive, as far as this process can see. */
 int inspect_is_alive(pawl *p, const inspect_node *n, int64_t now_ms);
 
-/* The time since when a live node stands still. 0: it does not. INT64_MIN: not known, only that it
- * holds its lock. */
+/* Returns the time since when a live node has stood still, where heartbeats are byte locks. 0: the
+ * node does not stand still, or its heartbeats are rows. INT64_MIN: not known; the node holds its
+ * lock. */
 int64_t inspect_still_ms(pawl *p, const inspect_node *n, int64_t now_ms);
 
 /* Nodes that are not closed, in the order of their numbers. */

@@ -14,7 +14,7 @@
 #include "query/info.h"
 
 enum {
-    PAGE = 256,        /* runs that are read at once */
+    PAGE = 256,        /* runs of a page */
     SLICE = 1024,      /* candidates of the first slice */
     SLICE_MAX = 16384, /* candidates of a slice when few pass */
     RARE = 2000,       /* a prefix that fewer runs have is rare: its runs are sorted for each
@@ -196,7 +196,7 @@ static pawl_code read_page(listing *l, error *err)
 
 /* ---- The list ---- */
 
-/* Tells whether so few runs have the prefix that they can be sorted for each page. */
+/* Sets *rare if so few runs have the prefix that they can be sorted for each page. */
 static pawl_code is_rare(listing *l, db_conn *c, int *rare, error *err)
 {
     const filter *f = l->filter;
@@ -226,7 +226,7 @@ static pawl_code choose_source(listing *l, db_conn *c, error *err)
     return rc;
 }
 
-static pawl_code begin(listing *l, error *err)
+static pawl_code begin_list(listing *l, error *err)
 {
     const filter *f = l->filter;
     db_conn *c;
@@ -245,7 +245,7 @@ static pawl_code begin(listing *l, error *err)
     return rc;
 }
 
-/* Calls `fn` for each run of the page. Gives 1 if `fn` has ended the list. */
+/* Calls `fn` for each run of the page. Returns 1 if `fn` has ended the list. */
 static int report_page(const info_page *page, pawl_info_fn *fn, void *arg)
 {
     for (size_t i = 0; i < page->count; i++)
@@ -254,10 +254,10 @@ static int report_page(const info_page *page, pawl_info_fn *fn, void *arg)
     return 0;
 }
 
-static pawl_code list(pawl *p, const filter *f, pawl_info_fn *fn, void *arg, error *err)
+static pawl_code list_runs(pawl *p, const filter *f, pawl_info_fn *fn, void *arg, error *err)
 {
     listing l = {.p = p, .filter = f};
-    pawl_code rc = begin(&l, err);
+    pawl_code rc = begin_list(&l, err);
     while (rc == PAWL_OK && !l.ended) {
         rc = read_page(&l, err);
         if (rc == PAWL_OK && report_page(&l.page, fn, arg))
@@ -277,7 +277,7 @@ pawl_code pawl_list(pawl *p, const pawl_filter *filter_given, pawl_info_fn *fn, 
     if (rc == PAWL_OK)
         rc = filter_read(&f, filter_given, &err);
     if (rc == PAWL_OK) {
-        rc = list(p, &f, fn, arg, &err);
+        rc = list_runs(p, &f, fn, arg, &err);
         filter_free(&f);
     }
     return handle_leave(p, rc, &err);

@@ -1,4 +1,4 @@
-/* Why a run does not go on, and what would make it: in sentences, one to a line.
+/* Why a run does not go on, and what would make it go on: in sentences, one to a line.
  *
  * An operator asks this first when a run stands still. So each sentence states a fact, with the
  * names and numbers to search for, and the last sentences say what has to be done. This file does
@@ -73,7 +73,7 @@ static void put_end(buf *b, const why *w)
         buf_text(b, "It goes on only by a redrive.\n");
 }
 
-/* Names the last builds that have tried the run in vain. The list has one build to a line. */
+/* Names the last builds that could not go on with the run. `list` has one build to a line. */
 static void put_builds(buf *b, const char *list)
 {
     enum { BUILDS = 3 };
@@ -120,11 +120,11 @@ static void put_releaser(buf *b, const why *w)
     buf_text(b, ".\n");
 }
 
-/* ---- What ends it from outside ---- */
+/* ---- Cancel, deadline ---- */
 
-/* Tells of a cancel that the run has not received yet. Once received it is a row of the journal,
- * and not told any more. A held run without an owner is failing from the cancel on: its function is
- * not executed any more. */
+/* Writes that the run was cancelled, while the cancel is in the inbox: the run has not followed it
+ * yet, and there is no row of the journal that tells of it. A held run without an owner is failing
+ * from the cancel on: its function is not executed any more. */
 static void put_cancel(buf *b, const why *w)
 {
     if (!w->cancel_waits) /* RULE why-tells-a-cancel */
@@ -139,8 +139,8 @@ static void put_cancel(buf *b, const why *w)
                            : "; it is told at its next park, or before its next work function.\n");
 }
 
-/* Tells whether the run was started with a delay that is not over; arrivals do not make it begin
- * earlier. */
+/* Returns 1 if the run was started with a delay that is not over; arrivals do not make the run
+ * begin earlier. */
 static int is_delayed(const why *w)
 {
     /* RULE why-tells-delays-as-they-are */
@@ -165,8 +165,8 @@ static void put_deadline(buf *b, const why *w)
 
 /* ---- Held ---- */
 
-/* What keeps the run from being recorded, as its row says, and what this process has in memory of
- * it. */
+/* Writes what keeps the run from being recorded: as the run's row says, and as the memory of this
+ * process has it. */
 static void put_trouble(buf *b, const why *w)
 {
     if (w->trouble[0]) {
@@ -208,7 +208,7 @@ static void put_held(buf *b, const why *w)
     put_deadline(b, w);
 }
 
-/* ---- What it waits for ---- */
+/* ---- What the run waits for ---- */
 
 static void put_op(buf *b, const why_op *o)
 {
@@ -329,7 +329,8 @@ static void put_waits(buf *b, const why *w)
 
 /* ---- What has to happen ---- */
 
-/* The process of the owner stands still but holds its lock, so no node may take over its runs. */
+/* Writes that the process of the owner stands still but holds its lock, so that no node may take
+ * over its runs. */
 static void put_still(buf *b, const why *w)
 {
     buf_text(b, "has not moved since ");
@@ -339,7 +340,7 @@ static void put_still(buf *b, const why *w)
              " it goes on or is ended.\n");
 }
 
-/* "Node 5 (name, build 1)" */
+/* Writes a node as "Node 5 (name, build 1)". */
 static void put_node(buf *b, const inspect_node *n)
 {
     buf_printf(b, "Node %lld (", (long long)n->node);
@@ -349,7 +350,7 @@ static void put_node(buf *b, const inspect_node *n)
     buf_text(b, ")");
 }
 
-/* A node that is alive and has fewer connections than it needs. */
+/* Writes that a live node has fewer connections than it needs. */
 static void put_unable(buf *b, const inspect_node *n)
 {
     put_node(b, n);
@@ -419,9 +420,9 @@ static void put_locker(buf *b, const why *w)
     buf_text(b, ": nothing that the run does is recorded before that transaction ends.\n");
 }
 
-/* Tells whether wake_ms is only a poll. A run that waits for a child, or for an answer of another
- * run, polls for it now and then, in case the notification was lost. Then no op, and not the
- * deadline, has wake_ms as its time. */
+/* Returns 1 if wake_ms is only the time of a poll. A run that waits for a child, or for an answer
+ * of another run, polls now and then, in case a notification was lost. Then wake_ms is neither the
+ * deadline nor the time of an op. */
 static int only_looks_again(const why *w)
 {
     int waits = 0;
@@ -464,8 +465,8 @@ static void put_going_on(buf *b, const why *w)
         put_no_owner(b, w, due);
 }
 
-/* The run's row tells that it is in quarantine, and on a server whether it is executed; elsewhere
- * only its node knows that. */
+/* Writes how often the run was claimed without progress. The run's row tells whether the run is in
+ * quarantine and, on a server, whether it is being executed; elsewhere only its node knows that. */
 static void put_claims(buf *b, const why *w)
 {
     enum { ALONE_FROM = 4 };                     /* see claims in docs/format.md */

@@ -1,5 +1,5 @@
-/* Why a run does not go on: the facts, which are read in one transaction (why_read.c) and then put
- * into sentences (why.c). */
+/* Why a run does not go on: the facts, which why_read.c reads in one transaction, and why.c puts
+ * into sentences. */
 #ifndef QUERY_WHY_H
 #define QUERY_WHY_H
 
@@ -44,10 +44,10 @@ typedef struct why {
     int64_t held_ms;
     int64_t owner;
     int64_t wake_ms; /* INT64_MIN: the run has no timer */
-    int64_t claims;  /* the mark included */
+    int64_t claims;  /* number of claims without progress, and 1 for a mark */
     int64_t claimed_seq;
-    int is_marked;       /* its owner executes the run, or did when it died; 0: the owner does not,
-                            or no mark tells (docs/format.md) */
+    int is_marked;       /* 1: the owner executes the run, or did so when it died; 0: it does not,
+                            or the row has no mark that tells (docs/format.md) */
     int64_t last_seq;    /* seq of the last journal row; 0: the journal is empty */
     int64_t deadline_ms; /* 0: none */
     int64_t finished_ms;
@@ -56,8 +56,8 @@ typedef struct why {
     const char *held_for; /* what the end of the hold depends on, see hold.h; "": nothing */
     const char *trouble;  /* trouble that is not a hold, in words; "": none */
     int64_t trouble_ms;
-    char kept[512]; /* what this process knows of trouble with the run: a result that is not
-                       recorded, a claim or a read that fails; "": nothing */
+    char kept[512]; /* what the memory of this process has of the run's trouble: a result that is
+                       not recorded, a claim or a read that fails; "": nothing */
     const char *workflow;
     const char *version;
     const char *error_name; /* set if the run has failed */
@@ -77,10 +77,10 @@ typedef struct why {
 
     inspect_node node; /* the owner; node 0: the owner has no open row */
     int node_alive;
-    int64_t node_still_ms; /* of a live owner: since when it stands still: inspect_still_ms() */
+    int64_t node_still_ms; /* of a live owner: inspect_still_ms() */
     int64_t nodes_alive;   /* number of live nodes, of the first LOOK_NODES */
     int64_t nodes_able;    /* number of live nodes that have the workflow in its version */
-    int64_t nodes_unable;  /* number of live nodes that have it too, and can claim nothing */
+    int64_t nodes_unable;  /* number of live nodes that have the workflow, and can claim nothing */
     inspect_node unable;   /* the first of the nodes that can claim nothing */
 } why;
 

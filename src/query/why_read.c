@@ -1,9 +1,8 @@
-/* Reads what a run waits for.
+/* Reads why a run does not go on.
  *
  * The journal is read backwards from its end, WHY_ROWS rows at most, since a run nearly always
- * waits for one of its last ops. An answer comes after its op, and so does the row that says that
- * futures were cancelled. So when an op is met whose answer was not met before, it has no answer
- * yet. */
+ * waits for one of its last ops. The answer of an op has a row behind the row of the op, and so has
+ * the cancel of its future. So an op has no answer yet if its row is read before any such row. */
 #include "query/why.h"
 
 #include "base/json.h"
@@ -67,16 +66,16 @@ typedef struct reading {
     map answered;   /* set of the seqs of ops that have an answer */
     map attempts;   /* seq of an op -> its failed attempts */
     map node_ready; /* set of the nodes that have the workflow */
-    int left; /* 1: an OP_ENDING row was met: the function has ended, and earlier ops are not waited
-                 for */
+    int left; /* 1: a row OP_ENDING was read: the function has ended, and the run does not wait for
+                 earlier ops */
     int64_t end_seq; /* seq of the last row, if that row ends the run */
     why_op *op;      /* the op whose task or child is being read */
     const char *data;
     int found;
 } reading;
 
-/* The failed attempts of an op: their number, and the seq of the last. They are met before the
- * op. */
+/* The failed attempts of an op: their number, and the seq of the last one. Their rows are read
+ * before the row of the op. */
 typedef struct attempts {
     int64_t count;
     int64_t seq;

@@ -57,7 +57,7 @@ int run_claim(unit *u, const run_found *f, int64_t owner, int64_t now_ms);
  * executed under this fence; otherwise the mark is removed. Guard "fence": the lease is valid. */
 int run_mark(unit *u, const run_lease *h, int64_t more);
 
-/* An arrival: a message, the result of a child, or a cancel. */
+/* An arrival: a message, an answer to an op (the result of a child), or a cancel. */
 typedef struct run_inbox_row {
     int64_t run;
     int64_t generation; /* with op and attempt: the op that the arrival answers; all 0: it answers
