@@ -17,8 +17,8 @@
 #include "handle/handle.h"
 #include "query/info.h"
 
-static const int64_t ASKED_MS = 600000;  /* how long after the last read the feed is still
-                                            written */
+static const int64_t ASKED_MS = 600000;  /* how long the feed is written after a reader has asked
+                                            for it */
 static const int64_t KEEP_MS = 3600000;  /* rows younger than this are kept */
 static const int64_t KEEP_ROWS = 100000; /* and this many of the newest rows */
 

@@ -23,8 +23,8 @@ enum {
 
 /* ---- SQL ---- */
 
-/* The condition of the filter. The tenant is written so that no index is chosen for it, since
- * nearly all runs have the same. */
+/* The condition of the filter. The tenant is compared in a way that no index is chosen for, since
+ * nearly all runs have the same tenant. */
 #define PASSES                                                                                     \
     " r.tenant || '' = $3 AND ($4 IS NULL OR r.workflow = $4)"                                     \
     " AND ($5 IS NULL OR r.id >= $5) AND ($6 IS NULL OR r.id < $6)"                                \
@@ -33,8 +33,8 @@ enum {
     " AS INTEGER)) & 1) = 1"                                                                       \
     " AND r.created_at > $8 AND r.created_at < $9 AND ($10 IS NULL OR r.finished_at < $10)"
 
-/* The runs of a slice, newest first and oldest first. $1: the key after which it begins; $2: its
- * last key; $11: PAGE. */
+/* The runs of a slice: one statement for the newest first, and one for the oldest first. $1: the
+ * key after which the slice begins; $2: its last key; $11: PAGE. */
 #define ROWS(key, where, binds)                                                                    \
     {                                                                                              \
         {"SELECT " INFO_COLUMNS INFO_FROM where key " < $1 AND " key " >= $2 AND" PASSES           \
@@ -47,7 +47,7 @@ enum {
              "iiiii" binds},                                                                       \
     }
 
-/* The end of a slice: its last key, and its number of candidates. $1: the key after which it
+/* The end of a slice: its last key, and its number of candidates. $1: the key after which the slice
  * begins; $2: the limit. */
 #define ENDS(where, binds)                                                                         \
     {                                                                                              \
@@ -59,7 +59,8 @@ enum {
              "ii" binds},                                                                          \
     }
 
-/* Where candidates come from. */
+/* A source of candidates. The first of two statements lists the newest runs first, the second one
+ * the oldest. */
 typedef struct source {
     db_sql rows[2];
     db_sql ends[2]; /* no text: all candidates are one slice */

@@ -2,8 +2,8 @@
  *
  * An operator asks this first when a run stands still. So each sentence states a fact, with the
  * names and numbers to search for, and the last sentences say what has to be done. This file does
- * not read the database: why_read() has read everything in one transaction, so that all sentences
- * are true of the same moment. */
+ * not read the database: why_read() has read it in one transaction, so that all sentences about its
+ * rows are true of the same moment. */
 #include "query/why.h"
 
 #include <stdlib.h>

@@ -160,7 +160,8 @@ static pawl_code note_open(reading *r, const op_info *op, db_stmt *row, error *e
     return o->name ? PAWL_OK : error_nomem(err);
 }
 
-/* Reads an array of numbers: the seqs of the ops whose futures were cancelled. */
+/* Reads an array of numbers, the seqs of the ops whose futures were cancelled, and counts these ops
+ * as answered. */
 static pawl_code note_cancelled(reading *r, slice ops, error *err)
 {
     int64_t op = 0;
@@ -274,7 +275,8 @@ static pawl_code note_child(void *arg, db_stmt *row, error *err)
     return r->op->child && r->op->child_held ? PAWL_OK : error_nomem(err);
 }
 
-/* The data of the op, which read_data() has read last, has the key of the child. */
+/* Reads the child of an op. read_data() has read the data of the op last, which has the key of the
+ * child. */
 static pawl_code read_child(reading *r, why_op *o, error *err)
 {
     const db_value key = db_int(pawl_get_int(r->data, "/run", 0));
@@ -303,7 +305,8 @@ static pawl_code read_op(reading *r, why_op *o, error *err)
 
 /* ---- All of it ---- */
 
-/* A failure is in the run's row or, if it is long, in the last row of the journal. */
+/* Reads the failure of the run, which is in the run's row or, if it is long, in the last row of the
+ * journal. */
 static pawl_code read_failure(reading *r, error *err)
 {
     outcome_parts e = {0};

@@ -1,5 +1,6 @@
 /* The units that delete a run. Only this file lists the tables that have rows of runs: a new table
- * with such rows has to be added to REST. */
+ * with such rows has to be added to REST. Rows of the change feed stay until they are old: its
+ * readers pass over a run that is gone. */
 #include "rows/delete_units.h"
 
 static const db_sql GONE = {"SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {runs} WHERE run = $1)", "i"};
@@ -28,8 +29,8 @@ static const db_sql SOME[] = {
      " (SELECT seq FROM {inbox} WHERE run = $1 LIMIT 5000)",
      "i"},
 };
-/* With `some` at most a bounded number of rows is deleted from each of the long tables, which come
- * first. */
+/* Adds the deletion of all rows but that in {runs}. With `some` at most a bounded number of rows is
+ * deleted from each of the long tables, which come first. */
 static void delete_rest(unit *u, int64_t run, int some)
 {
     const db_value key = db_int(run);

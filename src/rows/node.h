@@ -79,8 +79,8 @@ enum { NODE_LIST_ROOM = 64 };
  * chores. */
 enum { NODE_LOOP_LOCK_MS = 300 };
 
-/* Some nodes, in the order of their ids. Nodes for which there is no room are found by a later
- * call, when these are closed or swept. */
+/* Some nodes, in the order of their ids. A node for which there is no room is found by a later
+ * call, when the listed ones are closed or swept. */
 typedef struct node_list {
     size_t count;
     int64_t at[NODE_LIST_ROOM];

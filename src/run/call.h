@@ -11,7 +11,7 @@
 
 typedef struct call {
     struct call *next;   /* in run_futures.in_line or .beside */
-    pawl_future *future; /* NULL: the future is freed, and this entry is still in its list */
+    pawl_future *future; /* NULL: the future is freed, and this struct is still in its list */
     op_kind kind;
     const char *name;
     const char *input;
@@ -70,9 +70,9 @@ int call_first(pawl_run *run, const call *c);
  * durable. */
 int call_in_transaction(pawl_run *run, const call *c, int64_t number);
 
-/* call_again_ms() returns when the next attempt is due after attempt `number` has failed; -1: there
- * is none. call_error() returns the failure as JSON text for a row; `next_ms` is the result of
- * call_again_ms(). */
+/* call_again_ms() returns when the next attempt is due after attempt `number` has failed, and sets
+ * `rests_ns`; -1: there is none. call_error() returns the failure as JSON text for a row; `next_ms`
+ * is the result of call_again_ms(). */
 int64_t call_again_ms(pawl_run *run, call *c, const pawl_work *w, int64_t number);
 slice call_error(pawl_run *run, const pawl_work *w, int64_t next_ms);
 

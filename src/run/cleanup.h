@@ -1,8 +1,8 @@
 /* The end of a run: done, failed or cancelled, and the clean-ups before that: compensations of a
  * saga (undos), and finallys.
  *
- * pawl_undo() and pawl_finally() are rows of the journal. When a run that has some ends:
- *   1. A row says how it ends (OP_ENDING), and its function is left for good.
+ * pawl_undo() and pawl_finally() are rows of the journal. When a run with clean-ups ends:
+ *   1. A row says how the run ends (OP_ENDING), and the workflow function is left for good.
  *   2. The work functions are called from the journal, the last one registered first: the undos if
  *      the run has failed or was cancelled, then the finallys. Each is an op of its own
  *      (OP_CLEAN_UP), with attempts like any other call. So the clean-ups go on after a crash, on
@@ -15,17 +15,18 @@
 
 #include "run/run.h"
 
-/* Leaves the function for good. The run ends as code.end says, after its clean-ups if there are
- * any. On the fiber. */
+/* Leaves the workflow function for good. The run ends as code.end says, after its clean-ups if it
+ * has any. Called on the fiber. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
 /* Leaves the function: the run fails with this error. */
 _Noreturn void cleanup_fail(pawl_run *run, const char *name, const char *message,
                             const char *where);
 
-/* Called where the run waits, or is about to call a work function. If the run was cancelled, or its
- * deadline has passed, these do not return. cleanup_look() reads the inbox first, for a cancel that
- * has arrived. */
+/* These end the function of a run that was cancelled, or whose deadline has passed; then they do
+ * not return. cleanup_check() is called where the run waits. cleanup_look() is called before a work
+ * function is called, and after an attempt has run out of time. It reads the inbox first, if a
+ * cancel may have arrived. */
 void cleanup_check(pawl_run *run);
 void cleanup_look(pawl_run *run);
 
@@ -33,14 +34,14 @@ void cleanup_look(pawl_run *run);
  * function. */
 void cleanup_run(pawl_run *run);
 
-/* For the runner: add to the unit the statements that end the turn. generation_add(): a new
- * generation of the run begins. cleanup_add_failing(): the run is failing, and its clean-ups
- * follow. 0: memory is out. */
+/* For the runner. generation_add() adds the statements to the unit that begin a new generation of
+ * the run, and cleanup_add_failing() those that make the run failing, so that its clean-ups follow.
+ * 0: memory is out. */
 int generation_add(pawl_run *run);
 int cleanup_add_failing(pawl_run *run);
 
-/* The unit that begins a new generation was committed: makes the run in memory one of that
- * generation. 0: memory is out, and the run is to be dropped. */
+/* Called when the unit that begins a new generation was committed: changes the run in memory to
+ * that generation. 0: memory is out, and the caller drops the run. */
 int generation_begun(pawl_run *run);
 
 #endif

@@ -58,8 +58,8 @@ typedef struct run_line {
     const char *text;
 } run_line;
 
-/* The place of a log line in the function: `seq` is the last row before it, `number` counts the
- * lines since that row, from 1. */
+/* The place of a log line in the function: `seq` is the last row of the journal before the line,
+ * and `number` counts the lines since that row, from 1. */
 typedef struct run_spot {
     int64_t seq;
     int64_t number;

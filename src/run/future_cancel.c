@@ -93,9 +93,10 @@ static int has_cancelled(run_futures *all)
 /* Cancels the listed futures, with one row for all of them:
  *   1. While a listed future has no answer, the arrivals that stand before the row are given out
  *      one by one: a future whose answer is among them is not cancelled.
- *   2. If all futures have got an answer by that, there is no row. No further arrival is given out
- *      then, since without a row a replay could not tell how many were given out here.
- *   3. Otherwise the row is asked for or recorded, and the futures are cancelled. */
+ *   2. If all listed futures have an answer then, there is no row. No further arrival is given out
+ *      in this case, since without a row a replay could not tell how many were given out here.
+ *   3. Otherwise the journal is asked for the row, or the row is recorded, and the futures are
+ *      cancelled. */
 void future_cancel_flush(pawl_run *run)
 {
     run_futures *all = &run->futures;

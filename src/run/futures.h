@@ -1,12 +1,13 @@
 /* Futures (promises): the results of ops that a run has begun and may wait for.
  *
  * Every op that is answered by a later row has a future, also where the function waits at once. A
- * future is open until an arrival about its op is given out by the journal (replay.h). So which
+ * future is open until the journal gives out an arrival that answers its op (replay.h). So which
  * futures are ready, and in which order, is deterministic, and pawl_any() needs no row to say which
  * future it chose.
  *
- * What a future does when it is due depends on its kind, a table of functions. It begins that at
- * the end of the journal only, where the wait asks its sources (wait.c): a replay begins nothing.
+ * What a future does when it is due depends on its kind, a table of functions. It does that only at
+ * the end of the journal, where a wait polls the sources of arrivals (wait.c): a replay begins
+ * nothing.
  *
  * A fan-out of ten thousand costs ten thousand times as much as one future. So a wait does not scan
  * its futures repeatedly, but counts those that are open. */
@@ -17,18 +18,20 @@
 #include "run/run.h"
 
 typedef struct future_kind {
-    /* The future is due: record an arrival, or start something. NULL: it never becomes due. */
+    /* Called when the future is due: records an arrival, or begins something. NULL: the future is
+     * never due. */
     void (*due)(pawl_future *f);
-    /* Something has arrived for the future. NULL: the answer is the row's data. */
+    /* Called when the journal gives out an arrival for the future. NULL: the answer of the future
+     * is the data of the row. */
     void (*arrived)(pawl_future *f, const replay_row *row);
-    /* The future was cancelled: end what it has begun. `live` 0: in a replay, where what this does
-     * to other runs is done already. NULL: there is nothing to do. */
+    /* Called when the future is cancelled: ends what it has begun. `live` is 0 in a replay, where
+     * the effects on other runs have happened before. NULL: there is nothing to end. */
     void (*cancel)(pawl_future *f, int live);
-    /* The future is freed: release what it has. NULL: it has nothing. */
+    /* Called before the future is freed: frees what belongs to it. NULL: nothing does. */
     void (*release)(pawl_future *f);
 } future_kind;
 
-/* A wait for several futures, and the link of each of them to it. */
+/* A wait for several futures. Each of them that is open has a link to the wait. */
 typedef struct future_wait {
     struct future_link *links; /* one for each of the futures */
     size_t left;               /* number of futures that are open */
@@ -41,7 +44,7 @@ typedef struct future_wait {
 
 typedef struct future_link {
     struct future_link *next;
-    future_wait *wait; /* NULL: the future has ended, and may be gone */
+    future_wait *wait; /* NULL: the future has ended, and may be freed */
     size_t index;
 } future_link;
 
@@ -50,8 +53,8 @@ struct pawl_future {
     const future_kind *kind; /* NULL: a composite future, made of others */
     const char *what;        /* for messages: the word of its op */
     int64_t op;
-    int over;          /* the future has its answer */
-    int is_cancelled;  /* the future is listed, to be cancelled before the next op */
+    int over;          /* 1: the future has its answer */
+    int is_cancelled;  /* 1: the future is listed, to be cancelled before the next op */
     pawl_code code;    /* OK, FAILED, TIMEOUT, CANCELLED */
     int failed;        /* 1: the answer is an error, which a time-out of a receive is not */
     int64_t order;     /* the number of the answer: the run's answers are counted from 1 */
@@ -65,7 +68,7 @@ struct pawl_future {
 
     pawl_future *const *parts; /* of a composite future */
     size_t count;
-    int uses; /* number of composite futures made of it that have no answer yet */
+    int uses; /* number of composite futures that are made of this one and have no answer yet */
     int any;  /* a composite future: 1 any, 0 all */
     future_wait wait;
     int looks; /* 1: a composite future that is to be evaluated, since parts of it have ended */
@@ -90,17 +93,18 @@ void future_due_at(pawl_future *f, int64_t at_ms);
  * that a replay makes again goes by the database's time, as one of another process does. */
 int64_t future_not_before(const pawl_run *run, int64_t ms);
 
-/* Return how many ms the monotonic clock has still to go, rounded up: until the future may be due,
- * or until the moment `not_before_ns` of future_not_before(). 0: it has passed, or there is
- * none. */
+/* future_rest_ms() returns how many ms are left on the monotonic clock, rounded up, until the
+ * future may be due, and future_rest_until() until the moment `not_before_ns` of
+ * future_not_before(). 0: that moment has passed, or there is none. */
 int64_t future_rest_ms(const pawl_future *f);
 int64_t future_rest_until(const pawl_run *run, int64_t not_before_ns);
 
 /* Frees a future that is not needed any more, and that no other future is made of. */
 void future_release(pawl_future *f);
 
-/* For pawl_drop(). future_is_one() tells whether the memory is a future of the run. future_drop()
- * frees that future; 0: it is open, or others are made of it, and it is kept. */
+/* For pawl_drop(). future_is_one() returns 1 if the memory is a future of the run. future_drop()
+ * frees that future. It returns 0 and frees nothing if the future is open, or composite futures are
+ * made of it. */
 int future_is_one(pawl_run *run, const void *memory);
 int future_drop(pawl_run *run, const void *memory);
 
@@ -120,18 +124,19 @@ const char *future_value(const pawl_future *f);
 void future_link_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
 void future_unlink_all(pawl_run *run, future_wait *w, pawl_future *const *parts, size_t count);
 
-/* Give the future its answer: a code and a value, or what a row of the journal says. */
+/* future_answer() gives the future its answer, a code and a value. future_answer_row() gives it the
+ * answer that a row of the journal has. */
 void future_answer(pawl_future *f, pawl_code code, const char *value);
 void future_answer_row(pawl_future *f, const replay_row *row);
 
 /* future_cancel_add() lists a future that is not needed any more, to be cancelled before the next
- * op. future_cancel_remove() takes it out of the list, if it is freed before that. */
+ * op. future_cancel_remove() takes a future that is about to be freed out of that list. */
 void future_cancel_add(pawl_future *f);
 void future_cancel_remove(const pawl_future *f);
 
 /* ---- For journal_writer.c and wait.c ---- */
 
-/* Hands an arrival that the journal has given out to the future that it is about. */
+/* Hands an arrival, which the journal has given out, to the future that it is about. */
 void futures_arrived(pawl_run *run, const replay_row *row);
 
 /* Cancels the listed futures. To be called before the journal is asked for an op. */

@@ -1,6 +1,6 @@
 /* Jobs: work functions that other threads execute beside the workflow function. The fiber makes the
- * jobs, and records their results. The lock of the host guards what it shares with those threads:
- * the lists of jobs that were queued or have returned (run_jobs.by_op, .returned), and
+ * jobs, and records their results. The lock of the host guards what the fiber shares with those
+ * threads: the jobs that were queued or have returned (run_jobs.by_op, .returned), and
  * run->woken. */
 #include "run/jobs.h"
 

@@ -2,8 +2,9 @@
  * becomes a row of the unit that is committed next.
  *
  * A row is in the replay and in the unit, or in neither. A run whose fiber is dropped before the
- * commit forgets its rows in both, and goes on from the journal as the database has it. Only here
- * do rows get their seqs. */
+ * commit forgets its rows in both, and goes on from the journal as the database has it. The one
+ * exception is the row of a transactional step: transact_build() adds it to the unit, and
+ * journal_note() to the replay after the commit. */
 #include <assert.h>
 #include <string.h>
 

@@ -14,10 +14,8 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-enum {
-    BIRTHS_MAX = 256
-}; /* children of one unit, at most: so the first ones do not wait for
-                              all */
+/* A unit that starts so many children is committed, so that the first ones do not wait long. */
+enum { BIRTHS_MAX = 256 };
 
 static const db_sql THERE = {"SELECT phase FROM {runs} WHERE run = $1", "i"};
 
@@ -57,8 +55,8 @@ static void answer_child(pawl_future *f)
     }
 }
 
-/* The result of a child that was made is waited for. The answers of other children follow at once,
- * after a look at the table (answer_child()). */
+/* Called when the unit that starts the child was committed. If the child was made, its result will
+ * arrive. If it was not, or is detached, its row is read, and answer_child() records the answer. */
 static void record_child(pawl_future *f, const unit_row *row)
 {
     child *own = f->own;

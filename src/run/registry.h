@@ -46,8 +46,8 @@ void registry_free(registry *r);
  * first one. */
 void registry_refuse(registry *r, const error *err);
 
-/* Add an entry. An entry that is registered already, with the same function and options, is no
- * error and changes nothing. PAWL_CONFLICT: the name (of a workflow: with the version) is
+/* These add an entry. An entry that is registered already, with the same function and options, is
+ * no error and changes nothing. PAWL_CONFLICT: the name (of a workflow: with the version) is
  * registered with others. */
 pawl_code registry_add_workflow(registry *r, const workflow *w, error *err);
 pawl_code registry_add_work(registry *r, const work_entry *w, error *err);

@@ -32,7 +32,8 @@ int wait_fire(pawl_run *run)
     return journal_arrive_all(run);
 }
 
-/* Called at the end of the journal: lets one source find something, or parks the run. */
+/* Called at the end of the journal: polls the sources until one has found something. If none has,
+ * parks the run. */
 static void poll_or_park(pawl_run *run)
 {
     /* A loop of receives that never parks commits now and then. */

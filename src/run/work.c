@@ -1,8 +1,8 @@
 /* Work functions: making one attempt, on a thread's own stack, and the pawl_work_…() calls of the
  * function.
  *
- * The `pawl_work` of a run is used again for the next attempt. Its memory is freed with the
- * attempt, but the result was recorded before. */
+ * A run uses its `pawl_work` again for the next attempt. work_open() empties the memory of the last
+ * one, whose result was recorded before. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
