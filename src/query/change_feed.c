@@ -81,7 +81,7 @@ static int is_switched(pawl *p)
     return (handle_db(p)->driver->promises & DB_TURNS) != 0;
 }
 
-static pawl_code commit(pawl *p, unit *u, error *err)
+static pawl_code commit_unit(pawl *p, unit *u, error *err)
 {
     u->class = UNIT_OF_CLIENT;
     pawl_code rc = unit_shut_out(u, committer_commit(committer_of(p), u));
@@ -99,7 +99,7 @@ static pawl_code stay_on(pawl *p, arena *a, int64_t until, error *err)
     if (!u)
         return error_nomem(err);
     unit_guard(u, &STAY_ON, "on", unit_key_text("meta", SLICE_LIT("feed")), value, 1);
-    return commit(p, u, err);
+    return commit_unit(p, u, err);
 }
 
 static pawl_code turn_on(pawl *p, arena *a, int64_t until, int64_t now, error *err)
@@ -113,7 +113,7 @@ static pawl_code turn_on(pawl *p, arena *a, int64_t until, int64_t now, error *e
     const db_value begin[] = {db_from(row, 0)};
     if (row >= 0)
         unit_write(u, &FROM, unit_key_text("meta", SLICE_LIT("feed_from")), begin, 1);
-    pawl_code rc = commit(p, u, err);
+    pawl_code rc = commit_unit(p, u, err);
     return rc == PAWL_REFUSED ? PAWL_OK : rc; /* another reader has switched the feed on */
 }
 
@@ -406,7 +406,7 @@ static pawl_code commit_sweep(pawl *p, const int64_t old[3], int64_t before, err
         const db_value from[] = {db_int(old[1])}, rows[] = {db_int(old[0]), db_int(before)};
         unit_write(u, &FROM, unit_key_text("meta", SLICE_LIT("feed_from")), from, 1);
         unit_write(u, &REMOVE, unit_key_text("changes", SLICE_LIT("old")), rows, 2);
-        rc = commit(p, u, err);
+        rc = commit_unit(p, u, err);
     }
     arena_free(a);
     return rc;
@@ -420,7 +420,7 @@ static void turn_off(pawl *p, int64_t now)
     const db_value value[] = {db_int(now)};
     if (u) {
         unit_guard(u, &TURN_OFF, "forgotten", unit_key_text("meta", SLICE_LIT("feed")), value, 1);
-        commit(p, u, &err);
+        commit_unit(p, u, &err);
     }
     arena_free(a);
 }

@@ -514,7 +514,7 @@ static void put_why(buf *b, const why *w)
         put_end(b, w);
 }
 
-static pawl_code explain(pawl *p, const char *id, arena *memory, char **out, error *err)
+static pawl_code read_and_put_why(pawl *p, const char *id, arena *memory, char **out, error *err)
 {
     why w;
     buf b;
@@ -537,7 +537,7 @@ static pawl_code explain(pawl *p, const char *id, arena *memory, char **out, err
 static pawl_code why_text(pawl *p, const char *id, char **out, error *err)
 {
     arena *memory = arena_new(0);
-    pawl_code rc = memory ? explain(p, id, memory, out, err) : error_nomem(err);
+    pawl_code rc = memory ? read_and_put_why(p, id, memory, out, err) : error_nomem(err);
     arena_free(memory);
     return rc;
 }

@@ -1,5 +1,6 @@
-/* Reading the id of the database, which was made with its tables. It never changes, so it is read
- * once, when an engine becomes a node. */
+/* Reading the id of the database, which was made together with its tables and never changes. An
+ * engine reads the id once, when it becomes a node; the outbox reads it for each call
+ * (api/outbox.c). */
 #include "rows/origin.h"
 
 #include <string.h>

@@ -21,7 +21,8 @@ static const char DONE[] = "done", FAILED[] = "failed", CANCELLED[] = "cancelled
                   AGAIN[] = "again";
 
 /* Returns the word for how the run ends. The version of a next generation is part of the word,
- * since the data of the row is its input, which may be as large as a value can be. */
+ * since the data of the row is the input of that generation, which may be as large as a value can
+ * be. */
 static const char *word_of(pawl_run *run, const run_result *end)
 {
     char word[sizeof AGAIN + PAWL_MAX_NAME + 1];
@@ -56,7 +57,7 @@ static const char *data_of(pawl_run *run)
 /* ---- Leaving the function ---- */
 
 /* Records the last row of the journal. A run that has failed, was cancelled, or has a small result
- * ends without such a row: its own row has the error or the result. */
+ * ends without such a row: the row of the run has the error or the result. */
 static void record_end(pawl_run *run)
 {
     const run_result *end = &run->code.end;
@@ -166,15 +167,15 @@ typedef struct clean {
     struct clean *next;
     op_kind kind;
     int64_t seq;
-    int64_t op; /* of OP_UNDO_OF: the op that it undoes, which is the next op in the journal */
+    int64_t op; /* of OP_UNDO_OF: the op that is undone, which is the next op in the journal */
     const char *work;
     const char *input;
-    const char *result;  /* the result of the op that it undoes; NULL: none is known */
-    pawl_future *undone; /* the future of the call that it undoes, while that has no answer */
+    const char *result;  /* the result of the op that is undone; NULL: none is known */
+    pawl_future *undone; /* the future of the call that is undone, while that has no answer */
 } clean;
 
-/* What the journal of a failing run says: its clean-ups, and how it ends. */
-typedef struct story {
+/* What the journal of a failing run says: the clean-ups, and how the run ends. */
+typedef struct ending {
     clean *cleans;
     clean *tried;          /* the undo of the transactional step whose attempts are being read;
                               NULL: none is */
@@ -182,10 +183,10 @@ typedef struct story {
                               `behind` */
     const char *how;       /* name of the row OP_ENDING; NULL: it was not read yet */
     const char *data;      /* data of that row: the error or the value */
-} story;
+} ending;
 
 /* Returns the clean-up that was registered last if it undoes this op; otherwise NULL. */
-static clean *undo_of(const story *s, int64_t op)
+static clean *undo_of(const ending *s, int64_t op)
 {
     clean *last = s->cleans;
     return last && last->kind == OP_UNDO_OF && last->op == op ? last : NULL;
@@ -197,9 +198,9 @@ static void note_result(pawl_run *run, clean *c, slice data)
         c->result = run_text(run, data.at ? data : SLICE_LIT("null"));
 }
 
-/* Makes a future for a call that has an undo and may still be under way: its end is waited for, and
- * it is not called again. */
-static void note_call(pawl_run *run, const story *s, const replay_row *row)
+/* Makes a future for a call that has an undo and may still be under way, to wait for its end. The
+ * call gets no further attempt. */
+static void note_call(pawl_run *run, const ending *s, const replay_row *row)
 {
     clean *c = undo_of(s, row->seq);
     if (c)
@@ -217,7 +218,7 @@ static void note_call(pawl_run *run, const story *s, const replay_row *row)
  * the child's row. */
 static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
 
-static void note_child(pawl_run *run, story *s, const replay_row *row)
+static void note_child(pawl_run *run, ending *s, const replay_row *row)
 {
     pawl_future *f = future_new(run, &OPEN_CHILD, OP_CHILD, row->seq);
     f->own = (void *)(uintptr_t)run_text(run, row->data);
@@ -227,7 +228,7 @@ static void note_child(pawl_run *run, story *s, const replay_row *row)
     s->children = f;
 }
 
-static void forget_child(pawl_run *run, story *s, pawl_future *f)
+static void forget_child(pawl_run *run, ending *s, pawl_future *f)
 {
     if (f->before)
         f->before->behind = f->behind;
@@ -242,7 +243,7 @@ static void forget_child(pawl_run *run, story *s, pawl_future *f)
 }
 
 /* Frees a future whose answer is not needed any more. */
-static void forget_future(pawl_run *run, story *s, pawl_future *f)
+static void forget_future(pawl_run *run, ending *s, pawl_future *f)
 {
     if (f->kind == &OPEN_CHILD) {
         forget_child(run, s, f);
@@ -253,7 +254,7 @@ static void forget_future(pawl_run *run, story *s, pawl_future *f)
     future_release(f);
 }
 
-static void note_answer(pawl_run *run, story *s, const replay_row *row)
+static void note_answer(pawl_run *run, ending *s, const replay_row *row)
 {
     pawl_future *f = replay_owner(run->journal.replay);
     if (!f)
@@ -265,7 +266,7 @@ static void note_answer(pawl_run *run, story *s, const replay_row *row)
 
 /* Closes the ops that a row OP_FUTURE_CANCEL names, and frees their futures. No late answer to them
  * is recorded, since after a redrive the code, which has cancelled them, would not expect it. */
-static void note_cancelled(pawl_run *run, story *s, const replay_row *row)
+static void note_cancelled(pawl_run *run, ending *s, const replay_row *row)
 {
     const char *text = run_text(run, row->data), *at = text;
     while ((at = strpbrk(at, "0123456789")) != NULL) {
@@ -281,7 +282,7 @@ static void note_cancelled(pawl_run *run, story *s, const replay_row *row)
 }
 
 /* A transactional step that is tried again has several rows; its result is in the last one. */
-static void note_transact(pawl_run *run, story *s, const replay_row *row)
+static void note_transact(pawl_run *run, ending *s, const replay_row *row)
 {
     if (!s->tried)
         s->tried = undo_of(s, row->seq);
@@ -292,7 +293,7 @@ static void note_transact(pawl_run *run, story *s, const replay_row *row)
     s->tried = NULL;
 }
 
-/* Tells whether a row of this kind may stand between the row that registers an undo and the op that
+/* Returns 1 if a row of this kind may stand between the row that registers an undo and the op that
  * is undone: a cancel of futures, or a result that was recorded when the run was given back. */
 static int may_come_between(op_kind kind)
 {
@@ -300,7 +301,7 @@ static int may_come_between(op_kind kind)
     return kind == OP_FUTURE_CANCEL || op_arrives(op_find(kind)->shape);
 }
 
-static void collect_row(pawl_run *run, story *s, const replay_row *row)
+static void collect_row(pawl_run *run, ending *s, const replay_row *row)
 {
     if (may_come_between((op_kind)row->kind) && undo_of(s, row->seq))
         s->cleans->op++; /* RULE A7-a-row-between-an-undo-and-its-op */
@@ -348,10 +349,10 @@ static void collect_row(pawl_run *run, story *s, const replay_row *row)
     }
 }
 
-/* Records how the run ends, for a run that was cancelled while it was held and had no owner: its
- * function has not recorded that. Cancels its children, and deletes all rows of its inbox that are
- * no messages. */
-static void record_cancelled_end(pawl_run *run, story *s)
+/* Records how a run ends that was cancelled while it was held and had no owner: its function could
+ * not record that. Cancels the children of the run, and deletes all rows of its inbox that are no
+ * messages. */
+static void record_cancelled_end(pawl_run *run, ending *s)
 {
     const char *reason = inbox_look_for_cancel(run);
     s->how = CANCELLED;
@@ -364,9 +365,9 @@ static void record_cancelled_end(pawl_run *run, story *s)
 }
 
 /* Reads the journal up to the row OP_ENDING, which says how the run ends. */
-static story read_story(pawl_run *run)
+static ending read_ending(pawl_run *run)
 {
-    story s = {0};
+    ending s = {0};
     const replay_row *row;
     while (!s.how && journal_next(run, &row) != REPLAY_NEW) {
         if (row->kind != OP_ENDING) {
@@ -427,7 +428,7 @@ static void call_cleanup(pawl_run *run, const clean *what)
 }
 
 /* Calls all finallys (`finallys` 1) or all undos (0), the last one registered first. */
-static void call_cleanups(pawl_run *run, const story *s, int finallys)
+static void call_cleanups(pawl_run *run, const ending *s, int finallys)
 {
     for (const clean *c = s->cleans; c; c = c->next)
         if ((c->kind == OP_FINALLY) == finallys)
@@ -435,7 +436,7 @@ static void call_cleanups(pawl_run *run, const story *s, int finallys)
 }
 
 /* Fills in code.end from the row OP_ENDING. */
-static void read_end(pawl_run *run, const story *s)
+static void read_end(pawl_run *run, const ending *s)
 {
     run_result *end = &run->code.end;
     *end = (run_result){.phase = PHASE_DONE, .value = s->data};
@@ -452,7 +453,7 @@ static void read_end(pawl_run *run, const story *s)
 
 void cleanup_run(pawl_run *run)
 {
-    story s = read_story(run);
+    ending s = read_ending(run);
     futures_let_return(run);
     if (strcmp(s.how, FAILED) == 0 || strcmp(s.how, CANCELLED) == 0)
         call_cleanups(run, &s, 0);

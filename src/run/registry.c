@@ -56,7 +56,7 @@ static pawl_code check_name(const char *name, const char *what, error *err)
     return rc;
 }
 
-static pawl_code conflict(const char *name, const char *version, error *err)
+static pawl_code refuse_conflict(const char *name, const char *version, error *err)
 {
     error_set(err, PAWL_CONFLICT, "the name is registered with another function or argument");
     error_detail(err, version ? "%s, version %s" : "%s", name, version);
@@ -95,7 +95,7 @@ static pawl_code add_workflow(registry *r, const workflow *given, error *err)
     if (there) {
         int same = there->fn == given->fn && there->arg == given->arg &&
                    there->returns_errors == given->returns_errors;
-        return same ? PAWL_OK : conflict(given->name, given->version, err);
+        return same ? PAWL_OK : refuse_conflict(given->name, given->version, err);
     }
     workflow *w = arena_alloc(r->memory, sizeof *w);
     char *name = arena_copy(r->memory, slice_of(given->name));
@@ -166,7 +166,7 @@ static pawl_code add_work(registry *r, const work_entry *given, error *err)
     if (there) {
         int same =
             there->fn == given->fn && there->arg == given->arg && there->at_most == given->at_most;
-        return same ? PAWL_OK : conflict(given->name, NULL, err);
+        return same ? PAWL_OK : refuse_conflict(given->name, NULL, err);
     }
     work_entry *w = arena_alloc(r->memory, sizeof *w);
     char *name = arena_copy(r->memory, slice_of(given->name));

@@ -4,12 +4,12 @@
 
 enum { ATTEMPTS = 3, BACKOFF_MS = 1000, BACKOFF_MAX_MS = 60000 };
 
-static int64_t add(int64_t a, int64_t b)
+static int64_t add_capped(int64_t a, int64_t b)
 {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t multiply_capped(int64_t a, int64_t b)
 {
     return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
 }
@@ -41,9 +41,9 @@ static int64_t pause_after(const retry_policy *p, int64_t n)
 {
     int64_t pause = p->backoff_ms;
     if (p->kind == PAWL_LINEAR)
-        pause = times(pause, n);
+        pause = multiply_capped(pause, n);
     for (int64_t i = 1; p->kind == PAWL_EXPONENTIAL && i < n && pause < p->backoff_max_ms; i++)
-        pause = times(pause, 2);
+        pause = multiply_capped(pause, 2);
     return pause < p->backoff_max_ms ? pause : p->backoff_max_ms; /* RULE retry-a-pause-has-a-cap */
 }
 
@@ -51,7 +51,7 @@ int64_t retry_left(const retry_policy *p, int64_t began_ms, int64_t now_ms)
 {
     if (p->overall_ms == 0 || p->overall_ms == PAWL_FOREVER)
         return INT64_MAX;
-    int64_t end = add(began_ms, p->overall_ms);
+    int64_t end = add_capped(began_ms, p->overall_ms);
     return end > now_ms ? end - now_ms : 0;
 }
 
@@ -67,5 +67,5 @@ int64_t retry_next(const retry_policy *p, int64_t attempt, int64_t began_ms, int
         pause = after_ms;
     int64_t left = retry_left(p, began_ms, now_ms);
     /* RULE retry-nothing-is-begun-when-time-is-over */
-    return left == INT64_MAX || pause < left ? add(now_ms, pause) : -1;
+    return left == INT64_MAX || pause < left ? add_capped(now_ms, pause) : -1;
 }
