@@ -21,7 +21,7 @@ typedef struct filter {
     int64_t phases; /* bit mask; all bits: any phase */
     int64_t created_after_ms;
     int64_t created_before_ms;
-    int64_t finished_before_ms; /* 0: runs that have not ended are listed too */
+    int64_t finished_before_ms; /* 0: no bound; runs that have not ended are listed too */
     int64_t limit;
     int oldest_first;
 } filter;

@@ -35,7 +35,7 @@ struct pawl_info {
     "q.id"
 #define INFO_FROM " FROM {runs} r LEFT JOIN {runs} q ON q.run = r.parent "
 
-/* An optional last column, behind INFO_COLUMNS: has the run children? */
+/* An optional last column, behind INFO_COLUMNS: 1 if the run has children. */
 #define INFO_CHILDREN                                                                              \
     ", CASE WHEN EXISTS (SELECT 1 FROM {runs} c WHERE c.parent = r.run) THEN 1 ELSE 0 END"
 enum { INFO_CHILDREN_AT = 16 };

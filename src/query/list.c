@@ -15,8 +15,8 @@
 
 enum {
     PAGE = 256,        /* runs of a page */
-    SLICE = 1024,      /* candidates of the first slice */
-    SLICE_MAX = 16384, /* candidates of a slice when few pass */
+    SLICE = 1024,      /* number of candidates in the first slice */
+    SLICE_MAX = 16384, /* number of candidates in a slice, at most, when few pass the filter */
     RARE = 2000,       /* a prefix that fewer runs have is rare: its runs are sorted for each
                           page */
 };

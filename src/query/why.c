@@ -469,7 +469,8 @@ static void put_going_on(buf *b, const why *w)
  * quarantine and, on a server, whether it is being executed; elsewhere only its node knows that. */
 static void put_claims(buf *b, const why *w)
 {
-    enum { ALONE_FROM = 4 };                     /* see claims in docs/format.md */
+    /* The claims from which on a run is executed alone (docs/format.md). */
+    enum { ALONE_FROM = 4 };
     int64_t claims = w->claims - !!w->is_marked; /* RULE L6-what-is-executed-is-not-told-to-wait */
     int is_alone = claims >= ALONE_FROM;
     if (claims <= 1 || w->last_seq != w->claimed_seq)

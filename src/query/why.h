@@ -53,7 +53,8 @@ typedef struct why {
     int64_t finished_ms;
     int64_t arrivals; /* number of arrivals in the inbox; WHY_ROWS: that many or more */
     const char *held_reason;
-    const char *held_for; /* what the end of the hold depends on, see hold.h; "": nothing */
+    const char *held_for; /* what nodes compare to find out whether they can end the hold (hold.h);
+                             "": nothing */
     const char *trouble;  /* trouble that is not a hold, in words; "": none */
     int64_t trouble_ms;
     char kept[512]; /* what the memory of this process has of the run's trouble: a result that is

@@ -11,8 +11,8 @@ typedef enum { ATTRIBUTE_TEXT = 1, ATTRIBUTE_NUMBER = 2, ATTRIBUTE_BOOLEAN = 3 }
 typedef struct attribute {
     attribute_kind kind;
     slice
-        text; /* the text; otherwise a number, as number_write() writes it, to be cast to {REAL}; of
-                 a boolean 1 or 0 */
+        text; /* a text as it is; a number as number_write() writes it, and a boolean as 1 or 0, to
+                 be cast to {REAL} */
 } attribute;
 
 /* Reads a JSON scalar as an attribute, whose text is allocated in the arena. PAWL_INVALID for

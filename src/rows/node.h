@@ -20,20 +20,21 @@ typedef struct node_options {
     int64_t slots;     /* number of connections that will write for the node; at least 1 */
     const char *name;  /* for people; NULL: "" */
     const char *build; /* build of the program; NULL: "" */
-    int grace;         /* 1: waits before it takes over from silent nodes, as after an outage */
+    int grace;         /* 1: the node waits before it takes over from silent nodes, as after an
+                          outage */
 } node_options;
 
 /* A node of this process. One thread uses it at a time; only node_beat() may be called on another
  * thread meanwhile. */
 typedef struct node {
     int64_t id;    /* 0: the node has not joined, or has left */
-    int64_t token; /* random bits in its rows, since after a restore another node may get the same
-                      id */
+    int64_t token; /* random bits that are in the node's rows too: after a restore another node may
+                      get the same id */
     db_clock *clock;
     struct liveness_file *file; /* the file with the byte lock that is the node's heartbeat; NULL:
                                    the heartbeat is a row */
     int64_t claim_ms;           /* a node that is silent for longer counts as dead */
-    _Atomic int64_t beat_ms;    /* its last heartbeat, in the database's time */
+    _Atomic int64_t beat_ms;    /* time of the node's last heartbeat, in the database's time */
     _Atomic int64_t believe_ms; /* the node takes over from silent nodes from this time on */
     int64_t sign; /* start of the server at which a session of the node has its lock; 0: none has
                  (node_sign.h) */
@@ -84,8 +85,8 @@ enum { NODE_LOOP_LOCK_MS = 300 };
 typedef struct node_list {
     size_t count;
     int64_t at[NODE_LIST_ROOM];
-    char resigned[NODE_LIST_ROOM]; /* of a closed node: 1 if the node has closed itself, when it
-                                      executed nothing any more */
+    char resigned[NODE_LIST_ROOM]; /* 1: the node has closed itself, and so executes nothing; 0: it
+                                      is open, or another node has closed it */
 } node_list;
 
 /* Finds other nodes that are not closed and send no heartbeats. `c` is not in use. Where heartbeats

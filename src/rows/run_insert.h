@@ -14,7 +14,7 @@ typedef struct run_insert {
     slice tenant;
     slice id;
     slice workflow;
-    slice version; /* empty: the first claim sets it */
+    slice version; /* version of the workflow; empty: the first claim sets it */
     slice input;
     int64_t owner;          /* 0: none */
     struct pawl_run *ready; /* with an owner: the run in the memory of this process, made before it

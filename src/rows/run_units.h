@@ -40,7 +40,8 @@ typedef struct run_found {
     int64_t seq;        /* the length of its journal */
     int64_t counted;    /* 1: the claim counts a death: the run was being executed when its owner
                            died, as far as is known */
-    slice version;      /* the version for a run that has none yet; at NULL: none */
+    slice version;      /* the version that the claim gives to a run that has none yet; at NULL:
+                           none */
     int64_t generation; /* the generation whose input, version and deadline were read; 0: any */
 } run_found;
 

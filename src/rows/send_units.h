@@ -15,7 +15,7 @@ enum { RECEIPT_MESSAGE = 1, RECEIPT_REDRIVE = 2 };
 
 /* A message, and the digest of it that its receipt keeps. */
 typedef struct inbox_message {
-    run_inbox_row row; /* its `key` may be absent */
+    run_inbox_row row; /* `row.key` at NULL: the message has no idempotency key */
     unsigned char print[DIGEST_SIZE];
 } inbox_message;
 

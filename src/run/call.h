@@ -17,11 +17,12 @@ typedef struct call {
     const char *input;
     work_entry *entry; /* NULL: the function is not a registered one */
     pawl_work_fn *fn;
-    pawl_transact_fn *transacts; /* called instead of `fn`, in a transaction */
+    pawl_transact_fn *transacts; /* the function of a transactional step, called instead of `fn` */
     void *arg;
     retry_policy policy;
     int64_t began_ms;
-    int64_t before;   /* attempts that had failed when the op was opened */
+    int64_t before;   /* number of failed attempts that the row of the op itself counts
+                         (OP_STEP_AGAIN) */
     int beside;       /* 1: a later form, called on another thread; 0: in line */
     int is_due;       /* 1: the next attempt may begin now */
     int listed;       /* 1: the call is in one of the lists, perhaps without being due any more */

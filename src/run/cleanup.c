@@ -56,8 +56,9 @@ static const char *data_of(pawl_run *run)
 
 /* ---- Leaving the function ---- */
 
-/* Records the last row of the journal. A run that has failed, was cancelled, or has a small result
- * ends without such a row: the row of the run has the error or the result. */
+/* Asks the journal for the end of the generation, and records a row for it if another generation
+ * follows or the result is large. A run that has failed, was cancelled, or has a small result ends
+ * without such a row: the row of the run has the error or the result. */
 static void record_end(pawl_run *run)
 {
     const run_result *end = &run->code.end;
@@ -162,7 +163,8 @@ const char *pawl_continue_as_new(pawl_run *run, const char *input, const char *v
 
 /* ---- From the journal ---- */
 
-/* A clean-up that is to be called. The list is in the reverse order of registration. */
+/* A clean-up that is to be called. The clean-ups are in a list, in the reverse order of
+ * registration. */
 typedef struct clean {
     struct clean *next;
     op_kind kind;
@@ -281,7 +283,8 @@ static void note_cancelled(pawl_run *run, ending *s, const replay_row *row)
     run_free_value(run, text);
 }
 
-/* A transactional step that is tried again has several rows; its result is in the last one. */
+/* Notes a row of a transactional step. A step that was tried again has several rows; the last one
+ * has the result. */
 static void note_transact(pawl_run *run, ending *s, const replay_row *row)
 {
     if (!s->tried)

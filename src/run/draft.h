@@ -23,15 +23,16 @@ typedef struct run_draft {
     int64_t seq;  /* seq of the last journal row in a unit since the run was warmed; 0: there was
                      none */
     int children; /* number of children that the unit starts */
-    int executed; /* executions of work functions that the draft records, for sched/at_risk.h */
+    int executed; /* number of executions of work functions whose results are in the draft
+                     (sched/at_risk.h) */
 
     run_line *lines; /* log lines, written to the log when the unit is committed */
     run_line *last_line;
     run_status status;                /* custom status that the unit is to write */
     int status_rides;                 /* 1: the statement that ends the turn writes the status */
     struct attribute_set *attributes; /* attributes that the unit is to write */
-    struct run_sent *sent;            /* statements of the unit that concern other runs:
-                                         cross_run.h */
+    struct run_sent *sent;            /* statements of the unit that concern other runs
+                                         (cross_run.h) */
     submitter submitter;
 } run_draft;
 

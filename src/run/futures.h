@@ -36,7 +36,7 @@ typedef struct future_wait {
     struct future_link *links; /* one for each of the futures */
     size_t left;               /* number of futures that are open */
     pawl_future *first;        /* the first future that has ended; NULL: none */
-    size_t index;              /* the place of `first` among the futures */
+    size_t index;              /* index of `first` in the array of these futures */
     pawl_future *failed;       /* the first future that has failed; NULL: none */
     pawl_future *composite;    /* the future whose answer depends on this wait; NULL: the function
                                   waits */
@@ -51,7 +51,7 @@ typedef struct future_link {
 struct pawl_future {
     pawl_run *run;
     const future_kind *kind; /* NULL: a composite future, made of others */
-    const char *what;        /* for messages: the word of its op */
+    const char *what;        /* the word for the op in error messages */
     int64_t op;
     int over;          /* 1: the future has its answer */
     int is_cancelled;  /* 1: the future is listed, to be cancelled before the next op */
@@ -69,7 +69,7 @@ struct pawl_future {
     pawl_future *const *parts; /* of a composite future */
     size_t count;
     int uses; /* number of composite futures that are made of this one and have no answer yet */
-    int any;  /* a composite future: 1 any, 0 all */
+    int any;  /* of a composite future: 1: of pawl_any_later(), 0: of pawl_all_later() */
     future_wait wait;
     int looks; /* 1: a composite future that is to be evaluated, since parts of it have ended */
     pawl_future *next;   /* in the list of futures to be cancelled, or evaluated */

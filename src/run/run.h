@@ -31,7 +31,7 @@
 typedef struct run_name run_name;
 
 struct pawl_run {
-    const run_host *host;  /* what the run needs from its scheduler */
+    const run_host *host;  /* the scheduler of the run, as a table of functions (host.h) */
     struct run_slot *slot; /* the scheduler's own data about the run; only src/sched uses it */
 
     /* What the row of the run says. `id` is in the arena `own`; `version` and `input` are allocated
