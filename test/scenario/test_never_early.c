@@ -30,6 +30,7 @@ typedef struct watch {
     pawl *p;
     pthread_t thread;
     _Atomic int64_t began_ns[RUNS][ROUNDS];
+    atomic_int calls[RUNS]; /* of the workflow function; the second one is a replay */
     atomic_int ended, early;
     _Atomic int64_t earliest_ns; /* the most by which one was too short */
     _Atomic int64_t set_ms;      /* the host's clock was set forward by so much */
@@ -307,14 +308,23 @@ static void a_clock_that_is_set(conf *c)
 }
 
 /* The same for the pause and the time-out of an until; the last pause ends with the time-out. Each
- * call sets the clock forward by another hour. */
+ * call sets the clock forward by another hour.
+ *
+ * On a busy machine a thread may stand still in a work function. Then its runs are replayed on
+ * other threads, and a run that is replayed goes by the date: it is not judged any more. */
+static void end_unless_replayed(watch *w, int64_t n, int64_t began_ns, int64_t ms)
+{
+    if (atomic_load(&w->calls[n]) == 1)
+        end(w, began_ns, ms);
+}
+
 static const char *ask(pawl_work *work, const char *input)
 {
     watch *w = pawl_work_arg(work);
     int64_t n = pawl_get_int(input, "", 0);
     int is_last = mono_ns() >= w->began_ns[n][0] + ASKS * LONGEST_MS * NS_PER_MS;
     if (w->began_ns[n][1] && !is_last)
-        end(w, w->began_ns[n][1], LONGEST_MS);
+        end_unless_replayed(w, n, w->began_ns[n][1], LONGEST_MS);
     atomic_store(&w->began_ns[n][1], mono_ns());
     atomic_fetch_add(&w->set_ms, PAWL_HOURS(1));
     return "null";
@@ -324,12 +334,13 @@ static const char *asking(pawl_run *run, const char *input)
 {
     watch *w = pawl_arg(run);
     int64_t n = pawl_get_int(input, "", 0);
+    atomic_fetch_add(&w->calls[n], 1);
     begin(&w->began_ns[n][0]);
     if (n % 2)
         pawl_until(run, "ask", ask, input, LONGEST_MS, ASKS * LONGEST_MS);
     else
         pawl_await(run, pawl_until_later(run, "ask", ask, input, LONGEST_MS, ASKS * LONGEST_MS));
-    end(w, w->began_ns[n][0], ASKS * LONGEST_MS);
+    end_unless_replayed(w, n, w->began_ns[n][0], ASKS * LONGEST_MS);
     return input;
 }
 
@@ -337,7 +348,7 @@ static void an_until(conf *c)
 {
     enum { SOME = 20 };
     char id[SOME][32], input[16];
-    if (!FIXTURE_WARM) /* a run that is replayed goes by the date */
+    if (!FIXTURE_WARM) /* each wait is a replay */
         skip();
     watch *w = open_watch(c, "asking", asking);
     assert_int_equal(pawl_register_work(w->p, "ask", ask, PAWL_WORK(.arg = w)), PAWL_OK);
@@ -348,7 +359,7 @@ static void an_until(conf *c)
     }
     for (int n = 0; n < SOME; n++)
         wait_for_run(w, id[n], PAWL_OK);
-    close_watch(w, SOME);
+    close_watch(w, 1);
 }
 
 int main(void)
