@@ -1,12 +1,16 @@
 /* What the files of the PostgreSQL driver share.
  *
- * A connection is always in libpq's pipeline mode: statements are *pushed*, a *sync* sends them,
- * results are *taken* in order. One trip to the server is one sync, however many statements it
- * carries. A connection that breaks is closed at once and reopened by the next begin().
+ * A connection of the engine is always in libpq's pipeline mode: statements are *pushed*, a *sync*
+ * sends them, results are *taken* in order. One trip to the server is one sync, however many
+ * statements it carries. A connection that breaks is closed at once and reopened by the next
+ * begin().
  *
- * Everything that waits for the server has a deadline in real time, shorter than a lease
- * (claim_ms): a node that hears nothing must stop waiting before another node may take over its
- * runs. */
+ * Everything that waits for the server on such a connection has a deadline in real time, shorter
+ * than a lease (claim_ms): a node that hears nothing must stop waiting before another node may take
+ * over its runs.
+ *
+ * A connection of the application (`borrowed`) has neither: pg_borrow.c sends one statement at a
+ * time on it, and waits as long as the server takes. */
 #ifndef PG_PG_H
 #define PG_PG_H
 
@@ -23,7 +27,8 @@ enum {
     PG_OID_BYTES = 17,
     PG_OID_INT = 20,
     PG_OID_TEXT = 25,
-    PG_RING = 64,      /* places of a ring, see pg_ring.c */
+    PG_RING = 64,      /* places of a ring: the rows of {commits} in which a committing connection
+                          leaves the numbers of its transactions; see pg_ring.c */
     PG_WITNESSES = 16, /* at most asked for by one transaction; see pg_proof.c */
 };
 
@@ -134,7 +139,7 @@ pawl_code pg_ready(pg_conn *c, error *err);
 /* Forget a connection that is broken, or whose server does not answer. */
 void pg_forget(pg_conn *c);
 
-/* Take a URL apart into d->info and the switches. */
+/* Take a URL apart into d->info, d->relaxed and d->pooler. */
 pawl_code pg_read_url(pg_db *d, slice url, error *err);
 
 /* How long a connection of this role waits for a lock by default. */
@@ -151,7 +156,9 @@ int64_t pg_time_ms(const pg_conn *c);
 /* What the result says; `doing` as in "cannot DOING the database". */
 pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err);
 
-/* Why a connection could not be made; that it was lost: PAWL_UNREACHABLE. */
+/* These set `err`, and return its code. pg_error_connecting(): why a connection could not be made.
+ * pg_error_lost(): a connection was lost; PAWL_UNREACHABLE. pg_error_silent(): the server has not
+ * answered in time; PAWL_UNREACHABLE. */
 pawl_code pg_error_connecting(const PGconn *native, error *err);
 pawl_code pg_error_lost(const PGconn *native, error *err);
 pawl_code pg_error_silent(error *err);

@@ -65,7 +65,8 @@ void pg_ops_sort(pg_ops *ops);
 pawl_code pg_ops_push(pg_conn *c, pg_ops *ops, error *err);
 
 /* Take the results; rows go to the units. A unit whose memory is too small for them is answered
- * FAILED, and its statements have been executed all the same: the caller rolls back, or says so. */
+ * FAILED, and its statements have been executed all the same. So the caller rolls back; or, if the
+ * transaction is committed already, it answers the unit again, as one whose rows are durable. */
 pawl_code pg_ops_take(pg_conn *c, pg_ops *ops, error *err);
 
 /* Push, sync and take, in a round trip of their own. */

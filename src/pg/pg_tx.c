@@ -104,7 +104,9 @@ static pawl_code begin_once(pg_conn *c, error *err)
     return rc == PAWL_OK ? pg_skip(c, err) : rc;
 }
 
-/* A connection that was idle may have died unnoticed: then a new one is tried. */
+/* A connection that was idle may have died unnoticed: then a new one is tried. A reader does not
+ * find that out here, since nothing of its transaction is sent before its first statement
+ * (pg_push_lazy()). */
 pawl_code pg_begin(db_conn *base, error *err)
 {
     pg_conn *c = (pg_conn *)base;
