@@ -238,7 +238,7 @@ extern "C" {
     X(INVALID, 1, 0, 2, "an argument is not what the call takes")                                  \
     X(MISUSE, 2, 0, 2, "this call is not allowed here")                                            \
     X(NOMEM, 3, 1, 75, "out of memory")                                                            \
-    X(LIMIT, 4, 0, 2, "larger than the limits table allows")                                       \
+    X(LIMIT, 4, 0, 2, "more than a limit allows")                                                  \
     X(BUSY, 5, 1, 75, "too much to do, or locked by another process")                              \
     X(TIMEOUT, 6, 1, 75, "it was not there in time")                                               \
     X(UNSUPPORTED, 7, 0, 69, "not built into this library")                                        \
@@ -306,7 +306,7 @@ PAWL_API int pawl_version_number(void);
 #define PAWL_MAX_DEPTH 128                  /* nesting of a JSON value */
 #define PAWL_MAX_STATUS 1024                /* a custom status */
 #define PAWL_MAX_ATTRIBUTES 32              /* attributes of a run */
-#define PAWL_MAX_FUTURES 100000             /* futures of a run at one time */
+#define PAWL_MAX_FUTURES 100000             /* futures of a run, done or not, until pawl_drop() */
 
 /* ==== Time ==================================================================================== */
 #define PAWL_FOREVER INT64_MAX
@@ -321,7 +321,7 @@ PAWL_API int pawl_version_number(void);
  *   op          one durable call of a run; the *journal* is the list of its ops with their results
  *   generation  a fresh journal of the same run, by pawl_continue_as_new() or pawl_redrive()
  *   work        a function that does something outside: a *step* or a *call* of a run; a *task* is
- *               one for other nodes (NOT BUILT)
+ *               a call that is queued for any node (NOT BUILT)
  *   node        an engine that drives runs; its *claim* on a run is a lease, as long as it lives
  *   park        where a run waits: sleep, receive, await, call. Cancellation is told there
  *   held        in trouble that is not the run's fault: visible, with a reason, resumable
@@ -682,7 +682,8 @@ PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
  * you commit. The start or message takes effect if and when you commit, with the durability of your
  * connection. If it cannot be delivered then (the run has ended), it stays in the outbox as a dead
  * letter, for people to see. `created` is 1 if there seems to be no such run yet; pawl_send_in()
- * cannot know and sets it to 0. `seq` is 0, since the message gets its number only at delivery. On
+ * cannot know and sets it to 0. `seq` is 0, since the message gets its number only at delivery,
+ * unless a message with the same key was delivered before: then it is the number of that one. On
  * SQLite begin with BEGIN IMMEDIATE: a transaction that has only read so far may not be able to
  * write any more (BUSY). Errors: NOTFOUND, CONFLICT, ENDED as far as can be seen; MISUSE if there
  * is no transaction; INVALID if the connection is to another database. */
@@ -699,8 +700,10 @@ PAWL_API pawl_code pawl_send_in(pawl *p, void *native, const char *id, const cha
 PAWL_API pawl_code pawl_outbox_flush(pawl *p);
 
 /* NOT BUILT. Complete a task from outside with the ticket that its work function gave out
- * (pawl_work_ticket()). `key` as in pawl_send_options, may be NULL. Errors: NOTFOUND (no such
- * ticket), ENDED (completed already, timed out or cancelled). Durable: the result. */
+ * (pawl_work_ticket()). `key` as in pawl_send_options, may be NULL: repeating a call with its key
+ * and its result is PAWL_OK, also when the task is completed. Errors: NOTFOUND (no such ticket),
+ * ENDED (completed otherwise, timed out or cancelled), CONFLICT (the key was used for another
+ * result). Durable: the result. */
 PAWL_API pawl_code pawl_complete(pawl *p, const char *ticket, const char *result, const char *key);
 PAWL_API pawl_code pawl_complete_failed(pawl *p, const char *ticket, const char *name,
                                         const char *message, const char *key);
@@ -734,7 +737,8 @@ PAWL_API void pawl_outcome_free(pawl_outcome *o);
  * All of these calls are for the workflow function, on its own thread (elsewhere: MISUSE).
  * "Recorded" means: the answer is in the journal, and therefore deterministic. "Buffered" means:
  * the record is committed together with the next op that waits or calls a work function. All
- * records are durable before a work function is called.
+ * records are durable before a work function is called; but those that tell of no effect outside
+ * may commit in the transaction of a pawl_transact() behind them.
  *
  * Any of these calls leaves the function (see FAILURE) when it gets a wrong argument: INVALID and
  * LIMIT are mistakes in the workflow, so the run is held, and a corrected build can go on. It also
@@ -860,9 +864,10 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workfl
 
 /* ---- Futures: several things at once ----
  *
- * The _later form of an op starts it and gives a future at once; it never leaves. A future belongs
- * to its run and is freed with it; a future of another run is a wrong argument. The work function
- * of such a step, call or until is called on another thread of this process; where pawl_finish() or
+ * The _later form of an op starts it and gives a future at once; it never leaves, except for a
+ * wrong argument or beyond PAWL_MAX_FUTURES (LIMIT). A future belongs to its run and is freed with
+ * it, or by pawl_drop(); a future of another run is a wrong argument. The work function of such a
+ * step, call or until is called on another thread of this process; where pawl_finish() or
  * pawl_poll() drives without work_threads, on the calling thread, while the run waits. */
 PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
                                       const char *input, const pawl_call_options *options);
@@ -1044,8 +1049,8 @@ PAWL_API const char *pawl_work_retry(pawl_work *work, int64_t ms, const char *fo
     PAWL_PRINTF(3, 4);
 
 /* NOT BUILT. Leave the task open, to be completed by pawl_complete() with a ticket (a URL-safe
- * text). Only for tasks (pawl_call); attempt_ms still counts. Return pawl_work_pending(work) after
- * the ticket was handed out; it gives NULL. */
+ * text). Only in calls that are queued (pawl_call()), which are the tasks; attempt_ms still counts.
+ * Return pawl_work_pending(work) after the ticket was handed out; it gives NULL. */
 PAWL_API const char *pawl_work_ticket(pawl_work *work);
 PAWL_API const char *pawl_work_pending(pawl_work *work);
 
