@@ -54,8 +54,8 @@ pawl_run *claim_make_run(const claim *c);
 int claim_reserve(claim *c);
 
 /* Submits the claim, which is freed when its unit is answered. The node loop is called when the
- * last claim has its answer, unless all have failed. 0: memory is out, and the run stays as it
- * is. */
+ * last claim has its answer, unless all have failed. 0: memory is out; the claim was freed, and the
+ * run stays as it is. */
 int claim_submit(claim *c);
 
 /* Holds the run instead of claiming it, since no node can drive it. The claim is freed with the

@@ -2,8 +2,9 @@
  *
  * A run that falls asleep and has no room among the warm ones (warm_bytes) leaves memory. Nothing
  * is written for that: its park has said everything, and its row still names this node as its
- * owner. What the node knows of all its dormant runs is one number, the time when the first of them
- * is due. So a million of them cost no memory. A dormant run comes back
+ * owner. What the node knows of all its dormant runs is their number, and the time when the first
+ * of them is due; only of the first 256 it keeps the keys, for a stop. So a million of them cost no
+ * memory. A dormant run comes back
  *
  *   when it is due        dormant_turn() reads pages of the rows of this node by wake_at
  *   when it is called     something was sent to it, it is cancelled or held: dormant_call()

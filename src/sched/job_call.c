@@ -39,7 +39,8 @@ static void call_work(runner *r, job *j)
     sched_end_child(s);
     int in_hand = sched_leave_work(r, w);
     work_limit_leave(s, entry);
-    if (!in_hand) { /* the attempt is out of time, and the run has been told so */
+    if (!in_hand) { /* the work was taken, since the attempt is out of time or the engine stops; the
+                       thread that took it has told the run */
         work_free(w);
         return;
     }

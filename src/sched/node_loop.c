@@ -434,8 +434,9 @@ int node_loop_beat(sched *s)
     pawl_code rc = node_beat(&s->node, s->beats, &err);
     /* RULE L8-an-idle-node-notices */
     if (rc == PAWL_OK && s->looks->driver->prove)
-        rc = s->looks->driver->prove(s->looks,
-                                     &err); /* finds a rewind also while nothing is committed */
+        rc = s->looks->driver->prove(s->looks, &err); /* PAWL_REWOUND: the database was restored to
+                                                         an older state. A node that commits nothing
+                                                         notices that only here */
     if (rc != PAWL_FENCED && rc != PAWL_REWOUND)
         return 1;
     atomic_store(&s->fenced, 1);

@@ -349,9 +349,9 @@ static void take_back(pawl_run *run)
     arena_reset(run->draft.arena);
 }
 
-/* A unit was committed with which the function ends: the run has ended, is held, fails (its
- * clean-ups follow), or begins a new generation. 1: the run goes on here, from the journal, with
- * its clean-ups or its next generation. */
+/* A unit was committed with which the function ends: the run has ended, is held, begins its
+ * clean-ups, or begins a new generation. 1: the run goes on here, from the journal, with its
+ * clean-ups or its next generation. */
 static int ended(pawl_run *run)
 {
     sched *s = run->host->sched;

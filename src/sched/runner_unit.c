@@ -2,7 +2,10 @@
  * when that was not committed. runner.c decides when; unit_retry.h says which units are handed in
  * again.
  *
- * After each of these functions the run may be in other hands: nothing of it may be touched. */
+ * A function that submits the unit, drops the run or puts it off gives the run away: another thread
+ * may have it, or it may be freed, and the caller must not touch it. The run is still the caller's
+ * after runner_need_unit(), runner_cut(), runner_has_unrecorded() and runner_starve_inside(), and
+ * where runner_hand_in() gives 1. */
 #include <assert.h>
 #include <string.h>
 
@@ -50,7 +53,10 @@ static void set_aside(unit *u, void *arg)
     at_risk_answered(arg); /* RULE L4-a-locked-row-does-not-fill-the-bound-of-work-at-risk */
 }
 
-/* 1: the run is in hand again already, since its transactional step has failed. */
+/* Submits the unit of the run to its committer; or, for a transactional step, applies it here. 0:
+ * the caller must not touch the run any more, which is submitted, or was put off since memory is
+ * out. 1: the transactional step has failed, and the caller still has the run in hand, to go on
+ * with its function. */
 int runner_hand_in(pawl_run *run)
 {
     sched *s = run->host->sched;
@@ -73,10 +79,9 @@ int runner_hand_in(pawl_run *run)
             runner_starve(run, "what the run says about itself");
         return 0;
     }
-    unit_guards_first(u);                                             /* a unit of a run has one
-                                                                         guard at most */
-    if (run->journal.page && replay_left(run->journal.replay) == 0) { /* a run may wait for long */
-        arena_free(run->journal.page);
+    unit_guards_first(u); /* a unit of a run has one guard at most */
+    if (run->journal.page && replay_left(run->journal.replay) == 0) {
+        arena_free(run->journal.page); /* all of it was replayed, and the run may wait for long */
         run->journal.page = NULL;
     }
     run->draft.handed_in = 1;

@@ -471,7 +471,7 @@ static pawl_run *clear_places(sched *s)
     return clear_map(s);
 }
 
-/* Was the unit of the run committed after its last turn, by a stop or a close? */
+/* Was the unit of the run committed by a stop or a close, so that committed() has not seen it? */
 static int was_committed(const pawl_run *run)
 {
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_COMMITTED;

@@ -1,10 +1,10 @@
 /* The scheduler of a node, for the files of src/sched: its runs, the threads that execute them, and
  * the times at which they wake.
  *
- * A node owns runs. Each of them is in exactly one place (run_place): in the list of a runner; in
- * hand, which means that a runner executes it; in a commit, when its unit is submitted; or among
- * the timers. One lock guards the places; it is never held while code of the user runs or the
- * database is asked. */
+ * A node owns runs. Each of them that is in memory is in exactly one place (run_place in
+ * run_slot.h), for instance in the list of a runner, or in hand, which means that a runner executes
+ * it. The others are dormant (dormant.h). One lock guards the places; it is never held while code
+ * of the user runs or the database is asked. */
 #ifndef SCHED_SCHED_INTERNAL_H
 #define SCHED_SCHED_INTERNAL_H
 
@@ -260,8 +260,9 @@ void run_queue_notified(void *arg);
 
 /* ---- Work functions (workers.c); without the lock ---- */
 
-/* The runner enters a work function, and leaves it. 0: the attempt ran out of time meanwhile, and
- * another runner has the run. */
+/* The runner enters a work function, and leaves it. 0: the work was taken from the runner
+ * meanwhile, since the attempt ran out of time or the engine stops. Then another thread has the
+ * run, and the caller frees the work. */
 void sched_enter_work(runner *r, pawl_work *w);
 int sched_leave_work(runner *r, const pawl_work *w);
 

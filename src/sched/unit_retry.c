@@ -194,8 +194,9 @@ static int asks_storage(const pawl_run *run)
     return run->slot->failure && !host_is_leaving(run->host);
 }
 
-/* From here on nothing is begun, until the probe is answered: if the storage fails, what is begun
- * in between could not be recorded either. */
+/* From here on this node claims no runs, brings back no dormant ones and begins no work functions,
+ * until the probe is answered: if the storage fails, what is begun in between could not be recorded
+ * either. If no probe will be sent, this does nothing. */
 static void begin_nothing(pawl_run *run)
 {
     if (!asks_storage(run))
