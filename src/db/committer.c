@@ -137,8 +137,8 @@ static int submit_locked(committer *k, unit *u)
     return 1;
 }
 
-/* Makes the helper watch the queue (rule 7). It sleeps without a deadline so far, so it is
- * woken. */
+/* Makes the helper watch the queue (rule 7). The helper may be asleep, without a deadline or with a
+ * later one, so it is woken. */
 static void begin_watch(committer *k)
 {
     if (k->watching || !k->helper_runs) /* RULE L1-the-simulator-sees-what-stands-in-a-queue */

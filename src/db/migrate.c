@@ -1,9 +1,11 @@
 /* Bringing the tables up to date.
  *
- * What is there is looked at first, and refused if it is not ours or newer than we are; nothing
- * has been changed then. In a new database all migrations are one transaction, and otherwise each
- * is. It looks at the version again before it begins: of several processes that start at once, one
- * does it and the others find it done. */
+ * First the version of the tables is read. A database whose pawl tables were not made by pawl, or
+ * by a newer library, is refused before anything is changed. In a new database all migrations are
+ * applied in one transaction; in an older one each has a transaction of its own. Each such
+ * transaction reads the version again after it has begun as the only writer, and applies only what
+ * is missing: if several processes start at once, one migrates and the others find nothing left to
+ * do. At last the version is read once more, since a newer library may have migrated further. */
 #include "db/migrate.h"
 
 #include "base/id.h"
@@ -151,8 +153,7 @@ static pawl_code read_version_alone(db_conn *c, int newest, int64_t *version, er
     if (rc == PAWL_OK && *version > newest) { /* RULE a-newer-database-is-refused */
         error_set(err, PAWL_NEWER, "the database was written by a newer pawl");
         error_detail(err, "its schema is %lld, this library knows %d", (long long)*version, newest);
-        error_hint(err, "use the libpawl that has written it, or a newer one; this one has"
-                        " changed nothing");
+        error_hint(err, "use the libpawl that has written it, or a newer one");
         return PAWL_NEWER;
     }
     return rc;

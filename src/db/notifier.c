@@ -97,7 +97,7 @@ static target *line_of(notifier *w, int64_t node)
     return t;
 }
 
-/* Gives 1 when the sending thread must be woken for it. */
+/* Marks the target of the node as pending. 1: the sending thread must be woken. */
 static int mark_pending(notifier *w, int64_t node)
 {
     target *t = line_of(w, node);

@@ -53,8 +53,9 @@ pawl_code notifier_open(notifier **out, db *d, const notifier_options *options, 
  * it. In a child of fork() it only frees: the connection is the parent's. */
 void notifier_close(notifier *w);
 
-/* Something was committed that concerns `target`: a node, or NOTIFY_ALL_NODES. Any thread may call
- * it at any time, a unit's `done` too: it only marks the target. A node need not notify itself. */
+/* Marks `target` to be notified, a node or NOTIFY_ALL_NODES, when something that concerns it was
+ * committed. A target that is the notifier's own node is left out. Any thread may call it at any
+ * time, also the callback `done` of a unit, since nothing is sent here. */
 void notifier_tell(notifier *w, int64_t target);
 
 /* 1: the connection that hears has not been closed by the other side. Any thread, never blocks. */

@@ -8,8 +8,12 @@
  * bug or bad data, and fails its own unit only.
  *
  * A unit is handed to the committer (committer.h) and belongs to it, with its arena and all the
- * bytes its values point to, until its answer is there. Rows that its statements returned, and the
- * reason of a refusal, come back in the same arena. */
+ * bytes its values point to, until its final answer is there; UNIT_UNDECIDED may come before that.
+ * Rows that its statements returned come back in the same arena. `refused` is static text, and
+ * `message` is in the arena, or static too.
+ *
+ * Two more kinds of statements: UNIT_FOUND reads what a guard that refused has met instead, and
+ * UNIT_CALL is a function of the application, called inside the transaction. */
 #ifndef DB_UNIT_H
 #define DB_UNIT_H
 
