@@ -1,8 +1,8 @@
 /* Releasing held runs that can go on, and holding by hand. See hold.h for the rules.
  *
  * A node walks over what is held of each workflow it has, page by page, with one exact index: at
- * its beginning, when something is registered, and every few seconds, since a run may be held at
- * any time by a build that is not this one.
+ * its beginning, when something is registered, and AGAIN_MS after the end of a walk, since a run
+ * may be held at any time by a build that is not this one.
  *
  * The indexes have only what is held, and statements say so in the same words: SQLite does not see
  * that `held = 4` implies `held <> 0`, and would read all runs. */
@@ -294,8 +294,8 @@ static pawl_code walk_page(sched *s, claim **list, size_t *count, error *err)
     while ((step = db_next(stmt, err)) == DB_ROW) {
         rows++;
         w->after = db_column(stmt, 0).i;
-        /* A run that is in this node's memory is passed over: its runner is about to give it
-         * back. */
+        /* A run is passed over if it is in this node's memory, since its runner is about to give it
+         * back; or if its claim has failed, until the back-off after that is over. */
         claim *c = claim_waits(s, w->after) ? NULL : claim_read(s, stmt);
         if (c && claim_is_meant(s, c) && hold_ends_here(s, c))
             list[(*count)++] = c;
@@ -344,7 +344,7 @@ int64_t hold_walk_on(sched *s)
 /* ---- By hand ---- */
 
 /* Finds the key of the run, and the time. */
-static pawl_code open_unit(pawl *p, const char *id, int64_t *run, int64_t *now_ms, error *err)
+static pawl_code find_run(pawl *p, const char *id, int64_t *run, int64_t *now_ms, error *err)
 {
     slice name;
     db_conn *c;
@@ -406,7 +406,7 @@ static void try_record(sched *s, int64_t key)
 static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)
 {
     int64_t run, now_ms;
-    pawl_code rc = open_unit(p, id, &run, &now_ms, err);
+    pawl_code rc = find_run(p, id, &run, &now_ms, err);
     if (rc != PAWL_OK)
         return rc;
     arena *a = arena_new(0);
