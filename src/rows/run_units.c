@@ -365,7 +365,7 @@ int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_
     return number;
 }
 
-static int add_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
+static int add_park(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms,
                     const run_status *status, int64_t now_ms, int keeps)
 {
     const db_value values[] = {
@@ -373,7 +373,7 @@ static int add_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_
         db_int(h->owner),
         db_int(h->fence),
         db_int(seen),
-        deadline_ms == RUN_NEVER ? db_null() : db_int(deadline_ms),
+        wake_ms == RUN_NEVER ? db_null() : db_int(wake_ms),
         db_int(now_ms),
         status_of(status),
         count_of(status),
@@ -385,16 +385,16 @@ static int add_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_
     return number;
 }
 
-int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
-             const run_status *status, int64_t now_ms)
+int run_park(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms, const run_status *status,
+             int64_t now_ms)
 {
-    return add_park(u, h, seen, deadline_ms, status, now_ms, 0);
+    return add_park(u, h, seen, wake_ms, status, now_ms, 0);
 }
 
-int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
+int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms,
                   const run_status *status, int64_t now_ms)
 {
-    return add_park(u, h, seen, deadline_ms, status, now_ms, 1);
+    return add_park(u, h, seen, wake_ms, status, now_ms, 1);
 }
 
 int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,

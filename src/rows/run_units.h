@@ -1,9 +1,10 @@
 /* The SQL of runs as parts of units: claim (a lease with a fencing token), send, park, finish, give
  * back, append.
  *
- * Each function adds its statements to a unit. It returns the number of one of them, for
- * unit_rows() and db_from(): of the statement that returns the row described with the function.
- * "Guard X" names the condition that refuses the unit if it does not hold.
+ * A function that adds statements to a unit and gives an int returns the number of one of them, for
+ * unit_rows() and db_from(): of the statement that returns the row described with the function. The
+ * other functions return nothing, or say what they return. "Guard X" names the condition that
+ * refuses the unit if it does not hold.
  *
  * The SQL of these kinds of units is in one file, because the kinds are correct only together: what
  * a run sleeps on, the unit that wakes it must change in the same row (hazard A2), and what a unit
@@ -22,10 +23,11 @@
  * rewritten at every park. */
 enum { RUN_SMALL = 1024 };
 
-/* A deadline that never comes: the run sleeps until something arrives. */
+/* A time that never comes: the run sleeps until something arrives. */
 #define RUN_NEVER INT64_MAX
 
-/* A node's lease on a run. Every statement of the owner names all three values. */
+/* A node's lease on a run. Every statement by which the owner changes the row of the run names all
+ * three values; run_append() needs no lease. */
 typedef struct run_lease {
     int64_t run;
     int64_t owner;
@@ -117,18 +119,19 @@ typedef struct run_status {
 /* Writes the custom status, in a unit in which no other statement writes it. */
 int run_set_status(unit *u, const run_lease *h, const run_status *status, int64_t now_ms);
 
-/* Parks a run until `deadline_ms`, or (RUN_NEVER) until something arrives. `seen` is the `mail` up
- * to which the run has read its inbox: if the row has another `mail`, more has arrived, and the run
- * is due at once. The run keeps its owner. But a run that was held meanwhile, and not cancelled,
- * gets no owner and no time. A cancel ends the hold. Guard "fence": the lease is valid. The row has
- * the time when the run wakes, its `mail`, and the reason for which it is held (0: it is not). */
+/* Parks a run, which wakes at `wake_ms` (RUN_NEVER: at no time), or earlier when something arrives.
+ * `seen` is the `mail` up to which the run has read its inbox: if the row has another `mail`, more
+ * has arrived, and the run is due at once. The run keeps its owner. But a run that was held
+ * meanwhile, and not cancelled, loses its owner, and has no time at which it wakes. A cancel ends
+ * the hold. Guard "fence": the lease is valid. The row has the time when the run wakes, its `mail`,
+ * and the reason for which it is held (0: it is not). */
 enum { PARK_WAKE_AT, PARK_MAIL, PARK_HELD };
 
-int run_park(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
-             const run_status *status, int64_t now_ms);
+int run_park(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms, const run_status *status,
+             int64_t now_ms);
 
 /* As run_park(), for a run with jobs under way: the run keeps its owner, held or not. */
-int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t deadline_ms,
+int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms,
                   const run_status *status, int64_t now_ms);
 
 /* How a run ends. */
@@ -209,7 +212,8 @@ typedef struct run_entry {
 } run_entry;
 
 /* Adds a row to the change feed (change_feed.h): the run was made, ended, was held or released,
- * changed its custom status, began to fail, or began a new generation. */
+ * changed its custom status, began its clean-ups (also after a success: the phase is failing while
+ * they are under way), or began a new generation. */
 void run_note(unit *u, db_value run, int64_t now_ms);
 
 /* Appends a row to the journal. There is no guard: the engine knows that it owns the run, and each
