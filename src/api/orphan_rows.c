@@ -1,6 +1,7 @@
-/* The walk over the tables of runs; see orphan_rows.h. The keys are read on the node loop's own
- * connection, in a transaction of their own. Rows without a run are deleted by units, one for each
- * key. */
+/* The walk over the tables of runs; see orphan_rows.h. It finds rows whose run is gone, and, in the
+ * table of runs itself, children whose parent is gone. The keys are read on the node loop's own
+ * connection, in a transaction of their own. What is left of a key is deleted by one unit or, if
+ * that is much, by several. */
 #include "api/orphan_rows.h"
 
 #include "api/delete.h"

@@ -150,7 +150,9 @@ static pawl_code show(pawl *p, const arguments *a)
     pawl_code rc = pawl_inspect(p, a->words[0], &i);
     if (rc != PAWL_OK)
         return rc;
-    if (has_ended(i)) /* without an outcome if the run was deleted meanwhile */
+    if (has_ended(i)) /* If pawl_wait() fails, for example because the run was deleted after
+                         pawl_inspect(), `end` stays NULL, and the run is shown without an
+                         outcome. */
         pawl_wait(p, a->words[0], 0, &end);
     if (a->json)
         show_json(i, end);

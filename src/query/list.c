@@ -6,8 +6,10 @@
  * the candidates.
  *
  * A filter that few runs pass must not make one long statement: its snapshot would be held for
- * long, and a server has time-outs. So each transaction first finds the end of a *slice*, a fixed
- * number of candidates, and then lists the runs of the slice that pass the filter. */
+ * long, and a server has time-outs. So each transaction first finds the end of a *slice* of the
+ * candidates, and then lists the runs of the slice that pass the filter. The first slice has SLICE
+ * candidates; after one that few runs pass, the next has twice as many, up to SLICE_MAX. The
+ * candidates of a rare prefix are all in one slice. */
 #include "base/argument.h"
 #include "handle/handle.h"
 #include "query/filter.h"

@@ -76,10 +76,12 @@ static _Noreturn void leave_before_attempt(pawl_run *run, const call *c, int64_t
     jobs_leave(run);
 }
 
-/* Makes attempt `number` of the op on the run's own thread, or takes over the result of that
- * attempt if it was made before the fiber was dropped (work.h). What was recorded before is durable
- * when the work function is called. The result is in run->attempt.work until there is a row of
- * it. */
+/* Makes attempt `number` of the op while the function waits: the runner calls the work function on
+ * the run's own thread, or has a work thread call it (sched/work_threads.h). Or takes over the
+ * result of that attempt, if it was made before the fiber was dropped (work.h). What was recorded
+ * before is durable when the work function is called; but the function of a transactional step may
+ * be called inside the transaction that commits it (transact_rides()). The result is in
+ * run->attempt.work until there is a row of it. */
 static void make_attempt(pawl_run *run, const call *c, int64_t number, int64_t op)
 {
     if (!c->transacts && work_take_kept(run, op, number))

@@ -50,8 +50,8 @@ static void cancel_parts(pawl_run *run)
     }
 }
 
-/* Returns the ops of the futures in this list that have no answer, as a JSON array in the unit's
- * memory. Sets *count to their number. */
+/* Sets *count to the number of the futures in this list that have no answer. Returns their ops, as
+ * a JSON array in the unit's memory; if there are none, the text is not JSON. */
 static slice ops_of(pawl_run *run, const pawl_future *cancelled, size_t *count)
 {
     buf ops;

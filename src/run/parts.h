@@ -1,5 +1,5 @@
-/* The structs that a pawl_run consists of (run.h). The comment of each names the file to which it
- * belongs. */
+/* The structs that a pawl_run consists of (run.h). The comment of each names the file that uses it
+ * most. */
 #ifndef RUN_PARTS_H
 #define RUN_PARTS_H
 
@@ -46,7 +46,7 @@ typedef struct run_transact {
 } run_transact;
 
 /* The run that has started this one as its child, and the op of that run which waits for the child
- * to end; run 0: there is no parent. */
+ * to end; run 0: there is no parent: cross_run.h. */
 typedef struct run_parent {
     int64_t run;
     int64_t generation;
@@ -86,7 +86,8 @@ typedef struct run_attempt {
     int64_t expired_began_ms; /* when the first attempt of its call began */
 } run_attempt;
 
-/* The names of the run's attributes, which pawl_attr() counts; in the arena of the replay. */
+/* The names of the run's attributes, which pawl_attr() counts; in the arena of the replay:
+ * ops_status.c. */
 typedef struct run_names {
     struct run_name *first;
     int known;  /* 1: the names were read from the database; the first pawl_attr() that is new does
