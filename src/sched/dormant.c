@@ -14,7 +14,7 @@
 enum {
     PAGE = 256,
     AT_ONCE = 16,       /* called runs that are brought back together … */
-    LITTLE = 16,        /* … by a runner with fewer ready runs than this */
+    FEW_READY = 16,     /* … by a runner with fewer ready runs than this */
     CALLED_MAX = 65536, /* keys of called runs that are remembered; if there are more, the next look
                            begins at the first row */
     LOOK_MS = 1,        /* the time between two looks … */
@@ -23,12 +23,13 @@ enum {
 };
 
 /* Reads only columns that the index has. */
-static const db_sql DUE = {"SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
-                           " AND (wake_at, run) > ($3, $4) ORDER BY wake_at, run LIMIT $5",
-                           "iiiii"};
+static const db_sql DUE_OF_NODE = {
+    "SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
+    " AND (wake_at, run) > ($3, $4) ORDER BY wake_at, run LIMIT $5",
+    "iiiii"};
 
-static const db_sql NEXT = {"SELECT min(wake_at) FROM {runs} WHERE owner = $1 AND wake_at > $2",
-                            "ii"};
+static const db_sql NEXT_OF_NODE = {
+    "SELECT min(wake_at) FROM {runs} WHERE owner = $1 AND wake_at > $2", "ii"};
 
 #define ROW CLAIM_COLUMNS ", r.fence, r.mail FROM {runs} r WHERE r.owner = $1 AND r.run "
 #define LIVE " AND r.phase IN ({LIVE}, {FAILING})"
@@ -151,7 +152,9 @@ void dormant_anew(sched *s)
 {
     sched_assert_locked(s);
     s->dormant.anew = 1;
-    s->dormant.look_ns = 0; /* a caller that drives by hand may wait for its descriptor only */
+    s->dormant.look_ns = 0; /* the pause before the next look is cut short: a caller that drives by
+                               hand may be waiting for the engine's descriptor without a time-out,
+                               and would not come for that look */
 }
 
 int64_t dormant_due_ns(const sched *s)
@@ -371,7 +374,7 @@ static void bring_called(sched *s)
 int dormant_has_for(const runner *r)
 {
     const sched *s = r->sched;
-    return s->dormant.called_count > 0 && s->driven == DRIVEN_BY_THREADS && r->count < LITTLE;
+    return s->dormant.called_count > 0 && s->driven == DRIVEN_BY_THREADS && r->count < FEW_READY;
 }
 
 void dormant_pass_on(sched *s)
@@ -403,7 +406,7 @@ static pawl_code read_page(sched *s, due_page *p, int64_t now_ms, error *err)
     pawl_code rc = db_begin(s->looks, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = db_prepare(s->looks, &DUE, &stmt, err);
+    rc = db_prepare(s->looks, &DUE_OF_NODE, &stmt, err);
     if (rc == PAWL_OK)
         rc = db_bind_all(stmt, values, DB_COUNT(values), err);
     db_step step = DB_DONE;
@@ -420,7 +423,7 @@ static pawl_code read_page(sched *s, due_page *p, int64_t now_ms, error *err)
 }
 
 /* Gives the time when the first run behind the last row that was read is due. */
-static int64_t read_next(sched *s, int64_t now_ms)
+static int64_t read_next_of_node(sched *s, int64_t now_ms)
 {
     error err = {0};
     int64_t next = 0;
@@ -428,7 +431,8 @@ static int64_t read_next(sched *s, int64_t now_ms)
     const db_value values[] = {db_int(s->node.id), db_int(now_ms)};
     if (db_begin(s->looks, &err) != PAWL_OK)
         return now_ms;
-    pawl_code rc = db_number(s->looks, &NEXT, values, DB_COUNT(values), &next, &found, &err);
+    pawl_code rc =
+        db_number(s->looks, &NEXT_OF_NODE, values, DB_COUNT(values), &next, &found, &err);
     db_rollback(s->looks);
     if (rc != PAWL_OK)
         return now_ms;
@@ -514,7 +518,7 @@ static void bring_back_due(sched *s)
     }
     page.last_ms = now_ms;
     page.last_run = INT64_MAX;
-    end_look(s, &page, read_next(s, now_ms), LOOK_MS);
+    end_look(s, &page, read_next_of_node(s, now_ms), LOOK_MS);
 }
 
 int64_t dormant_turn(sched *s)
