@@ -42,9 +42,9 @@ struct run_host {
     int (*is_stopping)(const run_host *h);
 
     /* is_forked() returns 1 if this process is a child of fork(), in which no run may do anything.
-     * end_child() ends such a process before it writes in the name of its parent. */
+     * end_forked() ends such a process before it writes in the name of its parent. */
     int (*is_forked)(const run_host *h);
-    void (*end_child)(const run_host *h);
+    void (*end_forked)(const run_host *h);
 
     /* Returns 1 if the host gives its runs back. Then they begin no further work function or
      * job. */
@@ -99,9 +99,9 @@ static inline int host_is_forked(const run_host *h)
     return h->is_forked(h);
 }
 
-static inline void host_end_child(const run_host *h)
+static inline void host_end_forked(const run_host *h)
 {
-    h->end_child(h);
+    h->end_forked(h);
 }
 
 static inline int host_is_leaving(const run_host *h)

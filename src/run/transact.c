@@ -27,7 +27,7 @@ static slice call_function(void *native, void *arg)
     work_call(w);
     handle_end_guest();
     w->native = NULL;
-    host_end_child(run->host);
+    host_end_forked(run->host);
     if (work_is_over(w)) /* RULE A8-too-late-is-not-at-all */
         work_expire(w);
     if (run->code.misused || w->misuses)

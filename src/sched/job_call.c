@@ -36,7 +36,7 @@ static void call_work(runner *r, job *j)
     work_entry *entry = w->entry;
     sched_enter_work(r, w);
     work_call(w);
-    sched_end_child(s);
+    sched_end_forked(s);
     int in_hand = sched_leave_work(r, w);
     work_limit_leave(s, entry);
     if (!in_hand) { /* the work was taken, since the attempt is out of time or the engine stops; the

@@ -36,9 +36,9 @@ static int is_forked(const run_host *h)
     return sched_is_forked(h->sched);
 }
 
-static void end_child(const run_host *h)
+static void end_forked(const run_host *h)
 {
-    sched_end_child(h->sched);
+    sched_end_forked(h->sched);
 }
 
 static int is_leaving(const run_host *h)
@@ -103,7 +103,7 @@ void run_host_init(sched *s, random_source *random)
                              .chance = chance,
                              .is_stopping = is_stopping,
                              .is_forked = is_forked,
-                             .end_child = end_child,
+                             .end_forked = end_forked,
                              .is_leaving = is_leaving,
                              .lock = lock,
                              .unlock = unlock,

@@ -124,7 +124,7 @@ int runner_call_work(runner *r, pawl_run *run)
     at_risk_begin(s);
     sched_enter_work(r, w);
     work_call(w);
-    sched_end_child(s);
+    sched_end_forked(s);
     int in_hand = sched_leave_work(r, w);
     work_limit_leave(s, w->entry);
     if (!in_hand) {
@@ -310,7 +310,7 @@ static int resume(runner *r, pawl_run *run)
     sched *s = r->sched;
     atomic_store_explicit(&r->in_function, run, memory_order_release);
     fiber_resume(run->code.fiber);
-    sched_end_child(s);
+    sched_end_forked(s);
     /* RULE L9-a-function-that-was-left-is-dropped-when-it-comes-back */
     if (atomic_exchange(&r->in_function, NULL) == run)
         return 1;

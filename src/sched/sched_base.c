@@ -116,7 +116,7 @@ int sched_is_forked(const sched *s)
 }
 
 /* A child of fork() cannot go on: none of the engine's threads exists there. */
-void sched_end_child(const sched *s)
+void sched_end_forked(const sched *s)
 {
     if (sched_is_forked(s))
         abort(); /* RULE C8-a-child-that-comes-back-is-ended */

@@ -164,7 +164,7 @@ struct sched {
 /* 1 in a child of fork(): nothing may be done there. A child that comes back from code of the user
  * is ended, before it writes in the name of its parent and over its connections. */
 int sched_is_forked(const sched *s);
-void sched_end_child(const sched *s);
+void sched_end_forked(const sched *s);
 
 /* Before runs are given back: records what their jobs have returned, and commits the submitted
  * units. Takes drain_ms at most, or a second. 0: there are units left (drain.c). The engine stops,

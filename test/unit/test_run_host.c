@@ -66,7 +66,7 @@ static int never(const run_host *h)
     return 0;
 }
 
-static void end_child(const run_host *h)
+static void end_forked(const run_host *h)
 {
     (void)h;
 }
@@ -333,7 +333,7 @@ static void fake_open(fake *f)
                          .chance = chance,
                          .is_stopping = never,
                          .is_forked = never,
-                         .end_child = end_child,
+                         .end_forked = end_forked,
                          .is_leaving = never,
                          .lock = lock,
                          .unlock = unlock,
