@@ -218,11 +218,11 @@ static void note_call(pawl_run *run, const ending *s, const replay_row *row)
 
 /* The kind of the futures of children that have not ended, as far as is known. `own` is the data of
  * the child's row. */
-static const future_kind OPEN_CHILD = {NULL, NULL, NULL, NULL};
+static const future_kind UNENDED_CHILD = {0};
 
 static void note_child(pawl_run *run, ending *s, const replay_row *row)
 {
-    pawl_future *f = future_new(run, &OPEN_CHILD, OP_CHILD, row->seq);
+    pawl_future *f = future_new(run, &UNENDED_CHILD, OP_CHILD, row->seq);
     f->own = (void *)(uintptr_t)run_text(run, row->data);
     f->behind = s->children;
     if (f->behind)
@@ -247,7 +247,7 @@ static void forget_child(pawl_run *run, ending *s, pawl_future *f)
 /* Frees a future whose answer is not needed any more. */
 static void forget_future(pawl_run *run, ending *s, pawl_future *f)
 {
-    if (f->kind == &OPEN_CHILD) {
+    if (f->kind == &UNENDED_CHILD) {
         forget_child(run, s, f);
         return;
     }
@@ -261,7 +261,7 @@ static void note_answer(pawl_run *run, ending *s, const replay_row *row)
     pawl_future *f = replay_owner(run->journal.replay);
     if (!f)
         return;
-    if (row->kind == OP_DONE && f->kind != &OPEN_CHILD)
+    if (row->kind == OP_DONE && f->kind != &UNENDED_CHILD)
         note_result(run, ((call *)f->own)->arg, row->data);
     forget_future(run, s, f);
 }

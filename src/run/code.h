@@ -44,7 +44,9 @@ typedef struct run_result {
     const char *message;
     const char *where; /* with FAILED: the op that failed */
     pawl_code trouble; /* with LIVE: the error for which the function was left: HELD, NOMEM … */
-    int64_t held;      /* with LIVE: the reason of the hold, HELD_…; 0 stands for HELD_MISMATCH */
+    int64_t held;      /* with LIVE: the reason of the hold, HELD_…; 0 stands for HELD_MISMATCH.
+                          That is also the reason after INVALID and LIMIT: these are mistakes in the
+                          workflow too, which another build may not make */
     const char *lacks; /* with LIVE: name of a work function that is not registered here; NULL:
                           none */
     char note[256];    /* with LIVE: `trouble` in words */

@@ -8,7 +8,7 @@
 
 void cross_run_ask(pawl_future *f)
 {
-    other *o = f->own;
+    cross_ask *o = f->own;
     if (o->asks)
         return;
     pawl_future *next = f->run->futures.asking;
@@ -16,22 +16,22 @@ void cross_run_ask(pawl_future *f)
     o->before = NULL;
     o->behind = next;
     if (next)
-        ((other *)next->own)->before = f;
+        ((cross_ask *)next->own)->before = f;
     f->run->futures.asking = f;
 }
 
 static void stop_asking(pawl_future *f)
 {
-    other *o = f->own;
+    cross_ask *o = f->own;
     if (!o->asks)
         return;
     o->asks = 0;
     if (o->before)
-        ((other *)o->before->own)->behind = o->behind;
+        ((cross_ask *)o->before->own)->behind = o->behind;
     else
         f->run->futures.asking = o->behind;
     if (o->behind)
-        ((other *)o->behind->own)->before = o->before;
+        ((cross_ask *)o->behind->own)->before = o->before;
 }
 
 void cross_run_forget(pawl_future *f)
@@ -49,7 +49,7 @@ int cross_run_look(pawl_run *run)
         run_ask(run, WANT_CHECK);
         while (all->asking) {
             pawl_future *f = all->asking;
-            const other *o = f->own;
+            const cross_ask *o = f->own;
             stop_asking(f);
             if (!f->over)
                 o->kind->go_on(f);
@@ -82,7 +82,7 @@ static void report_statement(pawl_run *run, const run_sent *s, int committed)
     const unit_row *row = committed ? unit_rows(run->draft.unit, s->statement) : NULL;
     host_sent(run->host, s, row);
     if (committed && s->future && !s->future->over) {
-        const other *o = s->future->own;
+        const cross_ask *o = s->future->own;
         o->kind->committed(s->future, row);
     }
 }

@@ -60,7 +60,7 @@ int cross_run_report(pawl_run *run);
 
 /* ---- Kinds of futures that ask (ops_child.c, ops_tell.c) ---- */
 
-typedef struct other_kind {
+typedef struct cross_ask_kind {
     /* Reads the state of the other run, on the thread's own stack. */
     pawl_code (*read)(db_conn *c, pawl_future *f, error *err);
     /* Called on the fiber after read(): records the answer as an arrival, or adds a statement to
@@ -69,14 +69,14 @@ typedef struct other_kind {
     /* Called when the unit with the statement of the future was committed. `row` is what the
      * statement returned; NULL: no row, since it found nothing to do. */
     void (*committed)(pawl_future *f, const unit_row *row);
-} other_kind;
+} cross_ask_kind;
 
 /* The first member of the struct that `own` of such a future points to. */
-typedef struct other {
-    const other_kind *kind;
+typedef struct cross_ask {
+    const cross_ask_kind *kind;
     pawl_future *behind; /* in the list run_futures.asking */
     pawl_future *before;
     int asks; /* 1: the future is in run_futures.asking */
-} other;
+} cross_ask;
 
 #endif

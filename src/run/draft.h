@@ -22,7 +22,8 @@ typedef struct run_draft {
                      runner_cut() takes out those behind it */
     int64_t seq;  /* seq of the last journal row in a unit since the run was warmed; 0: there was
                      none */
-    int children; /* number of children that the unit starts */
+    int children; /* number of children that the unit starts; from BIRTHS_PER_UNIT on the unit is
+                     committed (ops_child.c) */
     int executed; /* number of executions of work functions whose results are in the draft
                      (sched/at_risk.h) */
 

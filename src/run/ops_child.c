@@ -14,13 +14,14 @@
 #include "run/ops.h"
 #include "run/wait.h"
 
-/* A unit that starts so many children is committed, so that the first ones do not wait long. */
-enum { BIRTHS_MAX = 256 };
+/* A unit that starts so many children is committed, so that the first ones do not wait long. A run
+ * may have more children than that. */
+enum { BIRTHS_PER_UNIT = 256 };
 
 static const db_sql THERE = {"SELECT phase FROM {runs} WHERE run = $1", "i"};
 
 typedef struct child {
-    other other;
+    cross_ask ask;
     const char *id;
     int64_t key;
     int detached;
@@ -65,7 +66,8 @@ static void record_child(pawl_future *f, const unit_row *row)
         cross_run_ask(f);
 }
 
-static const other_kind CHILD_ASKS = {read_child, answer_child, record_child};
+static const cross_ask_kind CHILD_ASKS = {
+    .read = read_child, .go_on = answer_child, .committed = record_child};
 
 /* Cancels the child. In a replay the child was cancelled before, by the unit that has the row of
  * the cancel. */
@@ -85,7 +87,7 @@ static void release_child(pawl_future *f)
     run_free_value(f->run, f->what);
 }
 
-static const future_kind CHILD_FUTURE = {NULL, NULL, cancel_child, release_child};
+static const future_kind CHILD_FUTURE = {.cancel = cancel_child, .release = release_child};
 
 /* ---- Starting ---- */
 
@@ -131,7 +133,7 @@ static void insert_child(pawl_run *run, pawl_future *f, const char *name, const 
     s->run_insert = b;
     s->future = f;
     s->statement = run_insert_write(u, b, 0);
-    if (++run->draft.children >= BIRTHS_MAX)
+    if (++run->draft.children >= BIRTHS_PER_UNIT)
         run_ask(run, WANT_FLUSH);
 }
 
@@ -153,7 +155,7 @@ static pawl_future *start_child(pawl_run *run, const char *called, const char *i
     if (o.version)
         ops_name(run, o.version, "version of the child");
     child *own = run_alloc(run, sizeof *own);
-    own->other.kind = &CHILD_ASKS;
+    own->ask.kind = &CHILD_ASKS;
     own->detached = o.detached != 0;
     int is_new = journal_op(run, OP_CHILD, name, &row) == REPLAY_NEW;
     int64_t op = is_new ? 0 : row->seq;

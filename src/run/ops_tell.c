@@ -17,7 +17,7 @@ static const db_sql FIND = {"SELECT run, phase FROM {runs} WHERE tenant = $1 AND
 static const db_sql TOLD = {"SELECT seq FROM {receipts} WHERE run = $1 AND key = $2", "it"};
 
 typedef struct telling {
-    other other;
+    cross_ask ask;
     const char *id;
     const char *mailbox;
     const char *message;
@@ -108,9 +108,10 @@ static void record_delivery(pawl_future *f, const unit_row *row)
     cross_run_ask(f);
 }
 
-static const other_kind TELL_ASKS = {read_told, send_or_answer, record_delivery};
+static const cross_ask_kind TELL_ASKS = {
+    .read = read_told, .go_on = send_or_answer, .committed = record_delivery};
 
-static const future_kind TELL_FUTURE = {NULL, NULL, NULL, cross_run_forget};
+static const future_kind TELL_FUTURE = {.release = cross_run_forget};
 
 pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const char *message)
 {
@@ -135,7 +136,7 @@ pawl_code pawl_tell(pawl_run *run, const char *id, const char *mailbox, const ch
     }
     run_free_value(run, data);
     telling *t = run_alloc(run, sizeof *t);
-    *t = (telling){.other = {.kind = &TELL_ASKS}, .id = id, .mailbox = mailbox, .message = message};
+    *t = (telling){.ask = {.kind = &TELL_ASKS}, .id = id, .mailbox = mailbox, .message = message};
     buf b;
     buf_init_fixed(&b, t->key, sizeof t->key);
     buf_printf(&b, "pawl.%s.%" PRId64 ".%" PRId64 ".%" PRId64, run->host->origin, run->lease.run,

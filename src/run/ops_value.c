@@ -92,7 +92,7 @@ static void end_sleep(pawl_future *f, const replay_row *row)
     future_answer(f, PAWL_OK, "null");
 }
 
-static const future_kind SLEEP = {record_fired, end_sleep, NULL, NULL};
+static const future_kind SLEEP = {.due = record_fired, .arrived = end_sleep};
 
 /* Begins a sleep that ends at `at_ms`. `not_before_ns` is future_not_before() of a duration that
  * begins now; 0: the sleep ends at a date. */

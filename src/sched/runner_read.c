@@ -160,7 +160,7 @@ static pawl_code read_others(db_conn *c, pawl_run *run, error *err)
 {
     pawl_code rc = PAWL_OK;
     for (pawl_future *f = run->futures.asking; f && rc == PAWL_OK;) {
-        const other *o = f->own;
+        const cross_ask *o = f->own;
         if (!f->over)
             rc = o->kind->read(c, f, err);
         f = o->behind;
