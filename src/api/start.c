@@ -11,13 +11,14 @@
 
 /* ---- Registering ---- */
 
-/* Reads the options of a registration. If they are invalid or not built, the error is kept, as
- * every first error of a registration is (registry_error()). */
+/* Reads the options of a registration. `unbuilt` is the name of an option that is not built, and
+ * *unbuilt_value its value, once it is read. If the options are invalid or not built, the error is
+ * kept, as every first error of a registration is (registry_error()). */
 static pawl_code read_registration(pawl *p, void *out, size_t size, const void *options,
-                                   const char *unbuilt, const int64_t *value, error *err)
+                                   const char *unbuilt, const int64_t *unbuilt_value, error *err)
 {
     pawl_code rc = options_read(out, size, options, err);
-    if (rc == PAWL_OK && *value)
+    if (rc == PAWL_OK && *unbuilt_value)
         rc = options_unbuilt(unbuilt, err);
     if (rc != PAWL_OK)
         /* RULE an-unbuilt-option-of-a-registration-sticks */

@@ -58,7 +58,8 @@ static pawl_code check_name(const char *name, const char *what, error *err)
 
 static pawl_code refuse_conflict(const char *name, const char *version, error *err)
 {
-    error_set(err, PAWL_CONFLICT, "the name is registered with another function or argument");
+    error_set(err, PAWL_CONFLICT,
+              "the name is registered with another function, argument or option");
     error_detail(err, version ? "%s, version %s" : "%s", name, version);
     error_hint(err, "register a change under another version, or everything once only");
     return PAWL_CONFLICT;
