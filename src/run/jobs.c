@@ -1,7 +1,7 @@
 /* Jobs: work functions that other threads execute beside the workflow function. The fiber makes the
  * jobs, and records their results. The lock of the host guards what the fiber shares with those
  * threads: the jobs that were queued or have returned (run_jobs.by_op, .returned), and
- * run->woken. */
+ * run->has_arrival. */
 #include "run/jobs.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void expire_unstarted(pawl_run *run, job *j)
     int known = map_put(&run->jobs.by_op, (uint64_t)j->op, j) == 0;
     if (known)
         job_list_add(&run->jobs.returned, j);
-    run->woken = 1;
+    run->has_arrival = 1;
     host_unlock(run->host);
     if (known)
         return;

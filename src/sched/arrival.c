@@ -20,7 +20,7 @@ static pawl_run *has_arrived(sched *s, int64_t key)
     pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
         run->inbox.has_more = 1;
-        run_queue_wake(s, run);
+        run_queue_arrived(s, run);
     } else if (s->dormant.count > 0) {
         dormant_call(s, key); /* RULE A2-a-message-wakes-a-dormant-run */
     }

@@ -69,7 +69,7 @@ static void call_node_loop(sched *s)
 static int is_all_recorded(const pawl_run *run)
 {
     const run_slot *slot = run->slot;
-    return !run->code.fiber && !run->woken && !run->quarantine_level && !slot->put_off &&
+    return !run->code.fiber && !run->has_arrival && !run->quarantine_level && !slot->put_off &&
            !atomic_load(&run->hold_requested) && !slot->keeps && !slot->starved && !slot->marked &&
            !atomic_load(&slot->cleared) && slot->backoff_ms == 0 && !slot->queued_work &&
            !slot->asked_in && !run->draft.unit && !run->attempt.saved && !run->attempt.work &&

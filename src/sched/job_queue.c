@@ -92,5 +92,5 @@ void job_queue_give_back(sched *s, job *j, job_state state)
     }
     j->state = state;
     job_list_add(&run->jobs.returned, j);
-    run_queue_wake(s, run);
+    run_queue_arrived(s, run);
 }

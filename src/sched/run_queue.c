@@ -131,7 +131,7 @@ void run_queue_collect(runner *r)
         next = run->slot->next;
         if (run->draft.unit->answer == UNIT_COMMITTED) {
             if (run->code.want == WANT_END || run->draft.status.count > 0)
-                run_queue_tell_end(s, run);
+                run_queue_tell_watches(s, run);
             storage_backoff_committed(s);
         }
         run_queue_ready(s, run);
@@ -159,10 +159,10 @@ void run_queue_sleep(sched *s, pawl_run *run, int64_t due_ms)
     }
 }
 
-void run_queue_wake(sched *s, pawl_run *run)
+void run_queue_arrived(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);
-    run->woken = 1;
+    run->has_arrival = 1;
     if (run->slot->place == PLACE_SLEEPS && !run->slot->put_off)
         run_queue_ready(s, run);
 }
@@ -234,7 +234,7 @@ void run_queue_call_node_loop(sched *s)
     s->node_loop_called = 1;
 }
 
-void run_queue_tell_end(sched *s, const pawl_run *run)
+void run_queue_tell_watches(sched *s, const pawl_run *run)
 {
     watches_tell(s->options.watches, slice_of(run->id));
 }

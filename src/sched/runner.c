@@ -200,7 +200,7 @@ static int do_transact(runner *r, pawl_run *run)
 static void wake_again(pawl_run *run)
 {
     sched_lock(run->host->sched);
-    run->woken = 1;
+    run->has_arrival = 1;
     sched_unlock(run->host->sched);
 }
 
@@ -209,8 +209,8 @@ static int was_woken(pawl_run *run)
 {
     sched *s = run->host->sched;
     sched_lock(s);
-    int nudged = run->woken;
-    run->woken = 0;
+    int nudged = run->has_arrival;
+    run->has_arrival = 0;
     sched_unlock(s);
     return nudged;
 }
@@ -389,8 +389,8 @@ static void fall_asleep(pawl_run *run)
     sched *s = run->host->sched;
     work_forget_kept(run); /* the function has not asked for it: it has gone another way */
     sched_lock(s);
-    int leaves = !run->woken && dormant_leave(s, run, run->code.until_ms);
-    if (run->woken)
+    int leaves = !run->has_arrival && dormant_leave(s, run, run->code.until_ms);
+    if (run->has_arrival)
         run_queue_ready(s, run);
     else if (!leaves)
         run_queue_sleep(s, run, run->code.until_ms);

@@ -212,10 +212,12 @@ pawl_run *run_queue_take(runner *r);     /* takes the next ready run, which is i
                                             none */
 int64_t run_queue_next_ns(sched *s);     /* when the first timer is due, as mono_ns */
 void run_queue_call_node_loop(sched *s); /* the node loop is to look at once */
-void run_queue_tell_end(sched *s, const pawl_run *run); /* wakes the waiters of the run */
+
+/* Wakes the calls that watch the run: it has ended, was held, or has set its custom status. */
+void run_queue_tell_watches(sched *s, const pawl_run *run);
 
 /* The run has an arrival or a result: wakes it, or keeps it from going to sleep. */
-void run_queue_wake(sched *s, pawl_run *run);
+void run_queue_arrived(sched *s, pawl_run *run);
 
 /* There is something for any runner: wakes one that waits. 0: no thread waits. */
 int run_queue_call_one(sched *s);
@@ -349,7 +351,8 @@ int runner_transact_answered(pawl_run *run, const unit *u);
 /* Parts of a turn, for runner_leave.c. runner_hand_in() submits the unit; 1: the run is in hand
  * again, since its transactional step has failed. runner_is_flushed(): everything that the run has
  * recorded is durable; 0: the unit is submitted, and another runner may have the run by now.
- * runner_put_off(): the run is tried again from the journal a little later. */
+ * runner_put_off(): the run is tried again from the journal a little later. runner_end_turn(): the
+ * function has ended, or was left because of trouble; submits the unit that says so. */
 int runner_need_unit(pawl_run *run);
 int runner_hand_in(pawl_run *run);
 int runner_is_flushed(pawl_run *run);

@@ -363,7 +363,7 @@ static void is_held(pawl_run *run)
     run->slot->failure->unheld = 0;
     sched_lock(s);
     storage_backoff_committed(s);
-    run_queue_tell_end(s, run); /* calls that wait for the run get HELD */
+    run_queue_tell_watches(s, run); /* calls that wait for the run get HELD */
     sched_unlock(s);
     rest(run);
 }
