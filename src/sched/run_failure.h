@@ -1,7 +1,8 @@
 /* What this node cannot do for one run because the database fails it: claim the run, or read its
  * rows. It is tried again with a back-off, the log tells of it once when it begins and once when it
- * ends, and `pawl why` has the words as long as it lasts. A unit that fails is told in the same way
- * by unit_retry.h.
+ * ends, and pawl_why() of this process has the words as long as it lasts. They are in the memory of
+ * this node only, so the tool `pawl why`, in a process of its own, does not have them. A unit that
+ * fails is told in the same way by unit_retry.h.
  *
  * A claim whose unit fails must not be submitted again at once: the row is as due as before, and a
  * trigger or a damaged page fails it each time. So the node loop passes over the run until its
