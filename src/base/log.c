@@ -27,20 +27,6 @@ static int add(line *l, slice s, size_t keep)
     return 1;
 }
 
-/* 1 if the character (or stray byte) may stand in a line as it is. */
-static int is_printable(slice c)
-{
-    unsigned char first = (unsigned char)c.at[0];
-    if (c.size == 1)
-        return first >= 0x20 && first < 0x7F;
-    unsigned char second = (unsigned char)c.at[1];
-    if (c.size == 2)
-        return !(first == 0xC2 && second < 0xA0);
-    if (c.size == 3 && first == 0xE2 && second == 0x80)
-        return c.at[2] != '\xA8' && c.at[2] != '\xA9';
-    return 1;
-}
-
 static slice first_char(slice s)
 {
     size_t size = text_char(s);
@@ -53,19 +39,20 @@ static int needs_quotes(slice s)
         return 1;
     while (s.size > 0) {
         slice c = first_char(s);
-        if (!is_printable(c) || *c.at == ' ' || *c.at == '"' || *c.at == '=')
+        if (!text_is_printable(c) || *c.at == ' ' || *c.at == '"' || *c.at == '=')
             return 1;
         s = (slice){s.at + c.size, s.size - c.size};
     }
     return 0;
 }
 
-/* Write a character as it stands between quotes; gives its size there. */
+/* Write a character as it stands between quotes, where a quote and a backslash have a backslash
+ * before them; gives its size there. */
 static size_t escape(char out[16], slice c)
 {
     static const char hex[] = "0123456789abcdef";
     size_t size = 0;
-    if (is_printable(c)) {
+    if (text_is_printable(c)) {
         if (*c.at == '"' || *c.at == '\\')
             out[size++] = '\\';
         memcpy(out + size, c.at, c.size);

@@ -39,6 +39,19 @@ size_t text_char(slice s)
     return size;
 }
 
+int text_is_printable(slice c)
+{
+    unsigned char first = (unsigned char)c.at[0];
+    if (c.size == 1)
+        return first >= 0x20 && first < 0x7F;
+    unsigned char second = (unsigned char)c.at[1];
+    if (c.size == 2)
+        return !(first == 0xC2 && second < 0xA0);
+    if (c.size == 3 && first == 0xE2 && second == 0x80)
+        return c.at[2] != '\xA8' && c.at[2] != '\xA9';
+    return 1;
+}
+
 /* How many bytes from the beginning are UTF-8. */
 static size_t good_bytes(slice s)
 {

@@ -12,6 +12,12 @@
 /* The bytes of the character that it begins with; 0 if it begins with none. */
 size_t text_char(slice s);
 
+/* 1 if a character may be shown to people as it is; `c` is the bytes that text_char() has counted,
+ * or one byte that begins no character. 0: it is a control character, which a terminal may obey as
+ * a command (U+0000 to U+001F, U+007F to U+009F); a line break (U+2028, U+2029); or no character
+ * at all. */
+int text_is_printable(slice c);
+
 /* PAWL_OK, or an error that names `what`: PAWL_INVALID for a NULL pointer, a NUL inside or bytes
  * that are not UTF-8 (with the position), PAWL_LIMIT for more than `max` bytes. Never repeats
  * the text itself, which may be a secret. */

@@ -75,19 +75,42 @@ static slice clip_line(const char *text, int *was_cut)
     return (slice){s.at, size};
 }
 
-/* Without quotes only control characters need escaping: they could begin another line, or send
- * commands to a terminal. */
+/* Writes a character that may not stand as it is, as JSON does: "\n", "\u001b", "\u2028". */
+static void put_unprintable(buf *b, slice c)
+{
+    const unsigned char *p = (const unsigned char *)c.at;
+    unsigned code = c.size == 1   ? p[0]
+                    : c.size == 2 ? (p[0] & 0x1FU) << 6 | (p[1] & 0x3FU)
+                                  : (p[0] & 0x0FU) << 12 | (p[1] & 0x3FU) << 6 | (p[2] & 0x3FU);
+    if (code < 0x20)
+        value_escape(b, c);
+    else
+        buf_printf(b, "\\u%04x", code);
+}
+
+/* Writes text that stays on its line, and of which a terminal obeys nothing. Between quotes, a
+ * quote and a backslash are escaped too. A byte that is no character becomes a question mark. */
+static void put_escaped(buf *b, slice text, int quoted)
+{
+    while (text.size > 0) {
+        size_t size = text_char(text);
+        slice c = {text.at, size ? size : 1};
+        if (size == 0)
+            buf_char(b, '?');
+        else if (!text_is_printable(c)) /* RULE what-a-terminal-obeys-is-escaped */
+            put_unprintable(b, c);
+        else if (quoted) /* RULE messages-are-escaped-once */
+            value_escape(b, c);
+        else
+            buf_add(b, c);
+        text = (slice){text.at + c.size, text.size - c.size};
+    }
+}
+
 void humanize_message(buf *b, const char *message)
 {
     int was_cut;
-    slice text = clip_line(message, &was_cut);
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-        if (c < 0x20) /* RULE messages-are-escaped-once */
-            value_escape(b, (slice){text.at + i, 1});
-        else
-            buf_char(b, text.at[i]);
-    }
+    put_escaped(b, clip_line(message, &was_cut), 0);
     if (was_cut)
         buf_text(b, " …");
 }
@@ -96,6 +119,6 @@ void humanize_name(buf *b, const char *name)
 {
     int was_cut;
     buf_char(b, '"');
-    value_escape(b, clip_line(name, &was_cut));
+    put_escaped(b, clip_line(name, &was_cut), 1);
     buf_text(b, was_cut ? " …\"" : "\"");
 }

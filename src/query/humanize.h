@@ -16,11 +16,13 @@ void humanize_time(buf *b, int64_t ms);
  * sign. */
 void humanize_span(buf *b, int64_t ms);
 
-/* Writes a name in quotes, escaped as JSON is; a name that is longer than a line is cut. */
+/* Writes a name in quotes, escaped as JSON is; DEL, the control characters from U+0080 to U+009F,
+ * and the line breaks U+2028 and U+2029 are escaped too. A name that is longer than a line is
+ * cut. */
 void humanize_name(buf *b, const char *name);
 
 /* Writes a message without quotes, as part of a sentence; one that is longer than a line is cut.
- * Only control characters are escaped, so that it stays on its line. */
+ * Control characters and line breaks are escaped, as in a name, and nothing else is. */
 void humanize_message(buf *b, const char *message);
 
 #endif

@@ -111,6 +111,24 @@ static void messages_are_escaped_no_more_than_needed(void **state)
     assert_string_equal(at, "say \"no\" to C:\\new\\n\\u001b");
 }
 
+/* Nor do a terminal or a reader of lines get what they would obey: DEL, the control characters
+ * behind ASCII (U+009B begins a command), line breaks of Unicode, bytes that are no character. */
+static void no_character_is_obeyed(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "a\x7f\xc2\x80"
+                               "b\xc2\x9b"
+                               "2J\xe2\x80\xa8\xe2\x80\xa9\xff\xc2\xa0z";
+    static const char SHOWN[] = "a\\u007f\\u0080b\\u009b2J\\u2028\\u2029?\xc2\xa0z";
+    char at[256];
+    buf b;
+    buf_init_fixed(&b, at, sizeof at);
+    humanize_message(&b, TEXT);
+    assert_string_equal(at, SHOWN);
+    const char *name = name_text(TEXT);
+    assert_memory_equal(name + 1, SHOWN, sizeof SHOWN - 1);
+}
+
 /* Cut between characters, never inside one. */
 static void long_names_are_cut(void **state)
 {
@@ -138,6 +156,7 @@ int main(void)
         cmocka_unit_test(names_stay_inside_their_quotes),
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(messages_are_escaped_no_more_than_needed),
+        cmocka_unit_test(no_character_is_obeyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
