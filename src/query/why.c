@@ -420,10 +420,14 @@ static void put_locker(buf *b, const why *w)
     buf_text(b, ": nothing that the run does is recorded before that transaction ends.\n");
 }
 
-/* Returns 1 if wake_ms is only the time of a poll. A run that waits for a child, or for an answer
- * of another run, polls now and then, in case a notification was lost. Then wake_ms is neither the
- * deadline nor the time of an op. */
-static int only_looks_again(const why *w)
+static int asks_another_run(const op_info *op)
+{
+    return op->kind == OP_CHILD || op->kind == OP_TELL;
+}
+
+/* Returns 1 if wake_ms is neither the deadline nor the time of an op, and an op of this sort is
+ * open. */
+static int is_woken_for(const why *w, int (*is_of_sort)(const op_info *op))
 {
     int waits = 0;
     if (w->op_count > WHY_OPS || w->deadline_ms == w->wake_ms)
@@ -431,9 +435,32 @@ static int only_looks_again(const why *w)
     for (size_t i = 0; i < w->op_count; i++) {
         if (w->ops[i].until_ms == w->wake_ms || w->ops[i].next_ms == w->wake_ms)
             return 0;
-        waits |= w->ops[i].op->kind == OP_CHILD || w->ops[i].op->kind == OP_TELL;
+        waits |= is_of_sort(w->ops[i].op);
     }
     return waits;
+}
+
+/* Returns 1 if wake_ms is only the time of a poll. A run that waits for a child, or for an answer
+ * of another run, polls now and then, in case a notification was lost. */
+static int only_looks_again(const why *w)
+{
+    return is_woken_for(w, asks_another_run);
+}
+
+static int waits_in_memory(const op_info *op)
+{
+    return asks_another_run(op) || op_is_work(op->kind);
+}
+
+/* Returns 1 if wake_ms may be for the next owner only, should the present one die. The row of a run
+ * with work beside its function has the time of its park, and that of a run that has asked another
+ * one has the time of a poll (wake_of() in sched/runner.c). The present owner has the results in
+ * its memory, or hears of them, and goes by its own timer. An arrival makes the row due for
+ * both. */
+static int is_for_next_owner(const why *w)
+{
+    return w->owner && w->node_alive && w->node_still_ms <= 0 && w->arrivals == 0 &&
+           is_woken_for(w, waits_in_memory);
 }
 
 static void put_wake(buf *b, const why *w)
@@ -450,7 +477,10 @@ static void put_wake(buf *b, const why *w)
 static void put_going_on(buf *b, const why *w)
 {
     int due = w->wake_ms != INT64_MIN && w->wake_ms <= w->now_ms;
-    if (due) {
+    if (due && is_for_next_owner(w)) { /* RULE why-tells-no-time-of-the-next-owner */
+        buf_text(b, "It goes on when something arrives for it, or its node comes to it; a next"
+                    " owner would go on at once.\n");
+    } else if (due) {
         buf_text(b, "It is due since ");
         put_moment(b, w, w->wake_ms);
         buf_text(b, ".\n");

@@ -35,6 +35,16 @@ static void expect_why(pawl *p, const char *id, const char *const *wanted, size_
     pawl_free(text);
 }
 
+static void expect_not(pawl *p, const char *id, const char *never, int line)
+{
+    char *text = NULL;
+    assert_int_equal(pawl_why(p, id, &text), PAWL_OK);
+    if (strstr(text, never))
+        fail_msg("line %d: '%s' is in\n%s", line, never, text);
+    pawl_free(text);
+}
+
+#define WHY_NOT(id, never) expect_not(p, id, never, __LINE__)
 #define WHY(id, ...)                                                                               \
     do {                                                                                           \
         const char *const wanted[] = {__VA_ARGS__};                                                \
@@ -211,6 +221,37 @@ static void owners_are_named(conf *c)
     pawl_close(p);
 }
 
+/* A healthy run has no due time: its row is due for a next owner only, if work goes on beside its
+ * function, or if it has asked another run. When that owner is dead, or something has arrived, or
+ * the time is that of an op, the row is due as it says. */
+static void a_live_owner_has_no_due_time(conf *c)
+{
+    pawl *p = runs_open(c, NULL);
+    pawl *other = c->promises & DB_SHARED ? runs_open(c, NULL) : NULL;
+    runs_node(p, other ? other : p, 5, "five", 1);
+    runs_node(p, other ? other : p, 6, "six", 0);
+    for (int64_t run = 1; run <= 5; run++)
+        RUNS_ADD(p, .run = run, .owner = run == 4 ? 6 : 5, .wake_at = 1738281600000);
+    RUNS_JOURNAL(p, .run = 1, .seq = 2, .kind = OP_STEP_LATER, .name = "charge", .data = "1");
+    RUNS_JOURNAL(p, .run = 2, .seq = 2, .kind = OP_CHILD, .name = "flow", .data = "{}");
+    RUNS_JOURNAL(p, .run = 3, .seq = 2, .kind = OP_STEP_LATER, .name = "charge", .data = "1");
+    RUNS_JOURNAL(p, .run = 3, .seq = 3, .kind = OP_SLEEP, .data = "1738281600000");
+    RUNS_JOURNAL(p, .run = 4, .seq = 2, .kind = OP_STEP_LATER, .name = "charge", .data = "1");
+    RUNS_JOURNAL(p, .run = 5, .seq = 2, .kind = OP_STEP_LATER, .name = "charge", .data = "1");
+    conf_script(handle_db(p), "INSERT INTO {inbox} (run, seq, kind, name, at)"
+                              " VALUES (5, 1, 1, 'box', 0)");
+    WHY("run-1", "It waits for the step-later \"charge\" (op 2).\n",
+        "It goes on when something arrives for it", "Node 5");
+    WHY_NOT("run-1", "due since");
+    WHY("run-2", "It goes on when something arrives for it", "Node 5");
+    WHY_NOT("run-2", "due since");
+    WHY("run-3", "It is due since 2025-01-31T00:00:00.000Z");
+    WHY("run-4", "It is due since 2025-01-31T00:00:00.000Z", "is not alive");
+    WHY("run-5", "1 arrival is in its inbox.\n", "It is due since 2025-01-31T00:00:00.000Z");
+    pawl_close(other);
+    pawl_close(p);
+}
+
 /* Names and errors cannot make lines of their own, however long they are. */
 static void names_cannot_forge(conf *c)
 {
@@ -240,6 +281,7 @@ static const conf_case CASES[] = {
     {"tasks say which node has them", tasks_say_which_node_has_them, 0},
     {"many things are not all told", many_things_are_not_all_told, 0},
     {"owners are named", owners_are_named, 0},
+    {"a live owner has no due time", a_live_owner_has_no_due_time, 0},
     {"names cannot forge", names_cannot_forge, 0},
 };
 
