@@ -32,6 +32,9 @@ int report_rounds(void);
 /* The number of runs of a case that has many: `usual`, or what $PAWL_BENCH_RUNS says. */
 int report_runs(int usual);
 
+/* The option at_risk_max of all engines that are measured: 0, or what $PAWL_BENCH_AT_RISK says. */
+int64_t report_at_risk(void);
+
 void report_set(report *r, int round, const char *key, double value, int digits);
 
 /* Print it; `note`, if not NULL, is a line below for the eye. */

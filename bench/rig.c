@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "handle/handle.h"
+#include "report.h"
 #include "sched/sched.h"
 
 enum { PAYLOAD_MAX = 1000, CLIENTS_MAX = 1024, CLIENT_STACK = 256 * 1024, STEPS_NAMED = 8 };
@@ -124,7 +125,9 @@ rig *rig_open(const bench_db *d, const plan *p)
     if (!r || sem_init(&r->all, 0, 0) != 0)
         bench_die("out of memory");
     r->plan = *p;
-    rig_good(r, pawl_open(&r->pawl, d->url, PAWL_OPTIONS(.warm_bytes = p->warm_bytes)), "open");
+    const pawl_options *options =
+        PAWL_OPTIONS(.warm_bytes = p->warm_bytes, .at_risk_max = report_at_risk());
+    rig_good(r, pawl_open(&r->pawl, d->url, options), "open");
     rig_good(r, pawl_register_workflow(r->pawl, "flow", flow, PAWL_WORKFLOW(.arg = r)), "register");
     bench_check(db_connect(handle_db(r->pawl), DB_READER, &r->reader, &err), &err, "connect");
     if (pthread_create(&r->server, NULL, serve, r) != 0)
