@@ -391,8 +391,11 @@ static void close_look(fleet *f)
 
 void fleet_close(fleet *f)
 {
-    if (f->odds.memory) /* it goes with the engine */
+    if (f->odds
+            .memory) { /* the database ends with its engine, whose threads may use the statements */
+        drivers_halt(&f->nodes[0]);
         close_look(f);
+    }
     for (int i = 0; i < FLEET_NODES; i++)
         if (f->nodes[i].engine)
             fleet_shut(&f->nodes[i]);

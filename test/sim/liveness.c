@@ -28,6 +28,7 @@ enum {
         35000, /* the storage was away: runs ask for it more and more seldom, until then … */
     RECENT_MS = 60000,  /* … if it was so not long ago */
     SUSPECT_MS = 90000, /* three processes have died of it, perhaps: it is let out alone */
+    ALONE_CLAIMS = 4,   /* … as its row says then */
     PROBE_MS = 2500,
     STORM_PROBES = LIVENESS_PROBES / 2,
     ORPHAN_MS = 5000, /* a workflow that no node has is waited for, for two seconds */
@@ -65,29 +66,10 @@ static int is_beginning(const fleet *f)
     return 0;
 }
 
-void liveness_rest(fleet *f, int64_t ms)
-{
-    int64_t until = f->mono_ns + ms * MS_NS, threads = threads_next_ns();
-    int64_t honest = earlier(until, threads) - f->mono_ns;
-    f->served_ns += honest > 0 ? honest : 0;
-    honest = earlier(f->mono_ns + honest, f->calm ? polled_ns(f) : 0) - f->mono_ns;
-    f->awake_ns += honest > 0 && !is_beginning(f) ? honest : 0;
-    fleet_move(f, ms);
-}
-
 /* In a storm it is unknown when a polled node will be polled. */
 static int64_t counted_ms(const fleet *f)
 {
     return (f->calm ? f->awake_ns : f->served_ns) / MS_NS;
-}
-
-/* ---- Storms ---- */
-
-static int is_sound(fleet *f, const fleet_node *n)
-{
-    int64_t id = n->engine && n->driver == DRIVER_SERVE ? handle_node(n->engine) : 0;
-    return id != 0 && !n->stopped && n->stops == 0 && !n->silent && !n->lacks && !n->plan.dead &&
-           fleet_is_open(f, id);
 }
 
 /* A bound begins anew with everything that may be a reason for waiting. */
@@ -98,6 +80,35 @@ static void begin_anew(fleet *f)
         f->all[i].seen_rows = -1;
     for (int i = 0; i < f->probe_count; i++)
         f->probes_ms[i] = f->probes_ms[i] < 0 ? -1 : counted_ms(f);
+}
+
+/* Where heartbeats are rows, a node that was late begins nothing before it has sent one, and judges
+ * no other for a while after that. Then what it lets wait has a reason. */
+static int was_late(const fleet *f, int64_t late_ns)
+{
+    return (f->odds.server || f->odds.memory) && late_ns > FLEET_CLAIM_MS / 2 * MS_NS;
+}
+
+void liveness_rest(fleet *f, int64_t ms)
+{
+    int64_t until = f->mono_ns + ms * MS_NS, threads = threads_next_ns();
+    int64_t served = earlier(until, threads) - f->mono_ns;
+    int64_t awake = earlier(f->mono_ns + served, f->calm ? polled_ns(f) : 0) - f->mono_ns;
+    f->served_ns += served > 0 ? served : 0;
+    f->awake_ns += awake > 0 && !is_beginning(f) ? awake : 0;
+    int late = was_late(f, until - f->mono_ns - (f->calm ? awake : served));
+    fleet_move(f, ms);
+    if (late)
+        begin_anew(f);
+}
+
+/* ---- Storms ---- */
+
+static int is_sound(fleet *f, const fleet_node *n)
+{
+    int64_t id = n->engine && n->driver == DRIVER_SERVE ? handle_node(n->engine) : 0;
+    return id != 0 && !n->stopped && n->stops == 0 && !n->silent && !n->lacks && !n->plan.dead &&
+           fleet_is_open(f, id);
 }
 
 static void see_nodes(fleet *f)
@@ -238,6 +249,13 @@ static watch_row row_of(fleet *f, const char *id)
     return r;
 }
 
+static int64_t patience_with_probe(const fleet *f, const watch_row *r)
+{
+    if (r->claims >= ALONE_CLAIMS)
+        return SUSPECT_MS;
+    return f->calm ? PROBE_MS : patience_of(f, PROBE_MS);
+}
+
 /* A fresh run that does nothing has ended at once, whatever other runs do. In a storm it may be in
  * the hands of a node that is not polled: then it has not been waiting. */
 static void see_probes(fleet *f)
@@ -253,8 +271,7 @@ static void see_probes(fleet *f)
             f->probes_ms[i] = -1;
         else if (sound_since(f, owner) == INT64_MAX)
             f->probes_ms[i] = counted_ms(f);
-        else if (waited_ms(f, f->probes_ms[i], owner) >
-                 (f->calm ? PROBE_MS : patience_of(f, PROBE_MS)))
+        else if (waited_ms(f, f->probes_ms[i], owner) > patience_with_probe(f, &r))
             fleet_wrong(f, "%s does nothing and is not done", id);
     }
 }
