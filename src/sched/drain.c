@@ -14,7 +14,7 @@
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 
-enum { PAUSE_MS = 5, TRIES_MAX = 200, MORE_MAX = 3 };
+enum { PAUSE_MS = 5, STILL_MAX = 200, MORE_MAX = 3 };
 
 /* The least time for recording: with a short drain_ms, results could not be committed at all. */
 static const int64_t RECORD_MS = 1000;
@@ -128,19 +128,23 @@ static void tell_what_is_left(sched *s)
 /* Records and commits until nothing is left or the time is over. A storage that stalls, or a
  * process that is suspended, may use up all of the time within one try: then there is more time, a
  * few times at most. An undecided commit alone may need two of them: one until it is decided that
- * it is lost, and one in which its unit is handed in again. The number of tries is limited too,
- * since the clock of a test may stand still. */
+ * it is lost, and one in which its unit is handed in again. While the clock stands still, as that
+ * of a test may, the number of tries is limited. */
 static int record_until(sched *s, int64_t deadline)
 {
     committers *all = s->options.committers;
+    int64_t moved = s->host->mono_ns(s->host);
     int more = 0, flushed = committers_flush_runs(all, deadline);
     if (atomic_load(&s->fenced) || !s->node.id)
         return flushed;
     unit_retry_release_all(s); /* RULE L5-a-node-that-leaves-tries-once-more */
     /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
     /* RULE L5-a-stalled-storage-gets-one-more-try */
-    for (int tries = 0; tries < TRIES_MAX && (record_all(s) > 0 || !flushed); tries++) {
+    for (int tries = 0, still = 0; still < STILL_MAX && (record_all(s) > 0 || !flushed); tries++) {
         int64_t now = s->host->mono_ns(s->host);
+        /* RULE L5-a-drain-tries-until-its-time-is-over */
+        still = now > moved ? 0 : still + 1;
+        moved = now;
         /* RULE L5-a-storage-that-stalls-twice-gets-one-more-try */
         if (now >= deadline && more++ < MORE_MAX)
             deadline = clock_deadline(now, RECORD_MS);

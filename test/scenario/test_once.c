@@ -51,36 +51,8 @@ typedef struct once_fixture {
     atomic_int may; /* executions that may return, in their order */
     int by_hand;    /* one thread, and the test moves the time */
     db_fault plan;  /* then: calls of the database that fail */
+    FILE *events;   /* what the log has told */
 } once_fixture;
-
-/* ---- Memory ---- */
-
-/* Some steps give a value of this size. Each copy of it has a block of memory to itself. */
-enum { LARGE = 50000, LARGE_EVERY = 5, LARGE_FAILS = 6, SOME_MORE = 4096 };
-
-static char large[LARGE + 1]; /* tidy: shared, the same JSON number always */
-
-/* tidy: shared, the library's call has no argument for it. 1: some of the large blocks are not to
- * be had. */
-static atomic_int memory_is_short;
-
-/* Instead of the C library's, for everything in this program; where a sanitizer is linked into it
- * its functions for memory belong together. */
-#if !defined(__clang__)
-void *malloc(size_t size)
-{
-    static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
-    static atomic_int large_asked;           /* tidy: shared, as memory_is_short is */
-    void *(*at)(size_t) = atomic_load(&library);
-    if (!at) {
-        void *found = dlsym(RTLD_NEXT, "malloc");
-        memcpy(&at, &found, sizeof at);
-        atomic_store(&library, at);
-    }
-    int is_large = size >= LARGE && size < LARGE + SOME_MORE && atomic_load(&memory_is_short);
-    return is_large && atomic_fetch_add(&large_asked, 1) % LARGE_FAILS == 0 ? NULL : at(size);
-}
-#endif
 
 /* ---- Chance ---- */
 
@@ -109,6 +81,70 @@ static int fails_first(int64_t step)
     return mix((uint64_t)step) % 7 == 0;
 }
 
+/* ---- Memory ---- */
+
+/* Some steps give a value of this size, three of a run at most: to read them all again is not
+ * hopeless. Each copy of it has a block of memory to itself. */
+enum { LARGE = 50000, LARGE_EVERY = 5, LARGE_FAILS = 6, SOME_MORE = 4096 };
+
+static char large[LARGE + 1]; /* tidy: shared, the same JSON number always */
+
+/* tidy: shared, the library's call has no argument for it. 1: some of the large blocks are not to
+ * be had. */
+static atomic_int memory_is_short;
+
+/* Instead of the C library's, for everything in this program; where a sanitizer is linked into it
+ * its functions for memory belong together. */
+#if !defined(__clang__)
+void *malloc(size_t size)
+{
+    static void *(*_Atomic library)(size_t); /* tidy: shared, found once */
+    static atomic_int large_asked;           /* tidy: shared, as memory_is_short is */
+    void *(*at)(size_t) = atomic_load(&library);
+    if (!at) {
+        void *found = dlsym(RTLD_NEXT, "malloc");
+        memcpy(&at, &found, sizeof at);
+        atomic_store(&library, at);
+    }
+    int is_large = size >= LARGE && size < LARGE + SOME_MORE && atomic_load(&memory_is_short);
+    int fails = is_large && mix((uint64_t)atomic_fetch_add(&large_asked, 1)) % LARGE_FAILS == 0;
+    return fails ? NULL : at(size);
+}
+#endif
+
+/* Of a plain step and of two later ones: it may be large. */
+static int gives_large(int64_t step)
+{
+    return step % PER_RUN % 4 == 1 && mix((uint64_t)step + 1) % LARGE_EVERY < 3;
+}
+
+/* ---- What has happened, if one goes wrong ---- */
+
+static int64_t executed(const once_fixture *s)
+{
+    return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
+}
+
+static void note(const once_fixture *s, const char *format, ...)
+{
+    va_list args;
+    char line[1024];
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(s->events, "%" PRId64 " %s \n", executed(s), line);
+}
+
+static void print_events_of(const once_fixture *s, int64_t run)
+{
+    char line[1200], wanted[48];
+    snprintf(wanted, sizeof wanted, "run=run-%" PRId64 " ", run);
+    rewind(s->events);
+    while (fgets(line, sizeof line, s->events))
+        if (strstr(line, wanted) || !strstr(line, "run="))
+            fprintf(stderr, "# %s", line);
+}
+
 /* ---- What is executed ---- */
 
 static const char *work(pawl_work *w, const char *input)
@@ -116,7 +152,9 @@ static const char *work(pawl_work *w, const char *input)
     once_fixture *s = pawl_work_arg(w);
     int64_t step = pawl_get_int(input, "", -1);
     int64_t key = step * ATTEMPTS + pawl_work_attempt(w);
-    atomic_fetch_add(&s->side[key], 1);
+    int before = atomic_fetch_add(&s->side[key], 1);
+    note(s, "executes run=run-%" PRId64 " step=%" PRId64 " attempt=%d%s", step / PER_RUN,
+         step % PER_RUN, (int)pawl_work_attempt(w), before ? " AGAIN" : "");
     int mine = atomic_fetch_add(&s->side[s->runs * PER_RUN * ATTEMPTS], 1) + 1;
     while (mine > atomic_load(&s->may))
         poll(NULL, 0, 1);
@@ -124,9 +162,10 @@ static const char *work(pawl_work *w, const char *input)
         fixture_advance(s->v.fixture, (int64_t)(mix((uint64_t)key) % 4));
     else
         poll(NULL, 0, (int)(mix((uint64_t)key) % 4));
+    note(s, "returns run=run-%" PRId64 " step=%" PRId64, step / PER_RUN, step % PER_RUN);
     if (fails_first(step) && pawl_work_attempt(w) == 1)
         return pawl_work_fail(w, PAWL_TRANSIENT, "first", "as it should");
-    return mix((uint64_t)step + 1) % LARGE_EVERY == 0 ? large : input;
+    return gives_large(step) ? large : input;
 }
 
 #define CALL PAWL_CALL(.arg = pawl_arg(run), .attempts = 3, .backoff_ms = 1, .no_jitter = 1)
@@ -177,11 +216,6 @@ static void name_of(int64_t run, char id[32])
     snprintf(id, 32, "run-%lld", (long long)run);
 }
 
-static int64_t executed(const once_fixture *s)
-{
-    return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
-}
-
 /* The storage is in trouble just now: the same call may be made again. */
 static int passes(pawl_code rc)
 {
@@ -196,11 +230,13 @@ static void *hold_and_release(void *arg)
         char id[32];
         name_of((int64_t)below(&chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_hold(s->v.p, id, NULL);
+        note(s, "held run=%s : %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || rc == PAWL_ENDED || passes(rc));
         poll(NULL, 0, (int)below(&chance, 5));
         do
             rc = pawl_release(s->v.p, id);
         while (passes(rc));
+        note(s, "released run=%s : %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || rc == PAWL_ENDED);
     }
     return NULL;
@@ -262,9 +298,11 @@ static void serve_for(once_fixture *s, int64_t count)
 {
     int64_t until = executed(s) + count;
     atomic_store(&s->serving, 1);
+    note(s, "serve until %" PRId64, until);
     assert_int_equal(pthread_create(&s->v.thread, NULL, serve, s), 0);
     TMP_AWAIT(executed(s) >= until || !atomic_load(&s->serving));
     served_stop(&s->v);
+    note(s, "stopped");
 }
 
 static void finish_some(once_fixture *s, uint64_t *chance)
@@ -273,6 +311,7 @@ static void finish_some(once_fixture *s, uint64_t *chance)
         char id[32];
         name_of((int64_t)below(chance, (uint64_t)s->runs), id);
         pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(chance, 12), NULL);
+        note(s, "finished %s: %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture,
                       rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
                           rc == PAWL_CLOSED); /* a stop that came when the serve had failed */
@@ -309,10 +348,12 @@ static void expect_once(const once_fixture *s)
     for (int64_t key = 0; key < s->runs * PER_RUN * ATTEMPTS; key++) {
         int64_t step = key / ATTEMPTS, attempt = key % ATTEMPTS;
         int wanted = attempt == 1 || (attempt == 2 && fails_first(step));
-        if (atomic_load(&s->side[key]) != wanted)
-            fail_msg("seed %llu: attempt %d of step %d of run %d was executed %d times",
-                     (unsigned long long)s->seed, (int)attempt, (int)(step % PER_RUN),
-                     (int)(step / PER_RUN), atomic_load(&s->side[key]));
+        if (atomic_load(&s->side[key]) == wanted)
+            continue;
+        print_events_of(s, step / PER_RUN);
+        fail_msg("seed %llu: attempt %d of step %d of run %d was executed %d times",
+                 (unsigned long long)s->seed, (int)attempt, (int)(step % PER_RUN),
+                 (int)(step / PER_RUN), atomic_load(&s->side[key]));
     }
 }
 
@@ -320,7 +361,7 @@ static void hear(int level, const char *event, const char *fields, void *arg)
 {
     once_fixture *s = arg;
     (void)level;
-    (void)fields;
+    note(s, "%s %s", event, fields);
     if (strcmp(event, "record-kept") == 0)
         atomic_fetch_add(&s->kept, 1);
     if (strcmp(event, "commit-undecided") == 0)
@@ -335,6 +376,9 @@ static void map_side(once_fixture *s)
     assert_true(file >= 0);
     s->side_size = (size_t)(s->runs * PER_RUN * ATTEMPTS + 1) * sizeof *s->side;
     assert_int_equal(ftruncate(file, (off_t)s->side_size), 0);
+    tmp_path(path, s->conf->dir, "events");
+    s->events = fopen(path, "w+e");
+    assert_non_null(s->events);
     s->side = mmap(NULL, s->side_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     assert_true(s->side != MAP_FAILED);
     close(file);
@@ -387,6 +431,7 @@ static once_fixture *once_new(conf *c, const pawl_options *options)
 static void once_free(once_fixture *s)
 {
     munmap(s->side, s->side_size);
+    fclose(s->events);
     free(s);
 }
 

@@ -29,8 +29,8 @@ static atomic_int arena_is_out;
 
 enum { ARENA = 1024, ARENA_END = 2048 };
 
-/* tidy: shared, as above. 1: each large allocation fails. */
-static atomic_int large_is_out;
+/* tidy: shared, as above. 1: each large allocation fails. And: so many of the next ones fail. */
+static atomic_int large_is_out, large_out_for;
 
 /* Allocations of a value of this size have a block of memory to themselves. */
 enum { LARGE = 40000 };
@@ -53,7 +53,10 @@ void *malloc(size_t size)
     }
     int is_last =
         size >= LARGE && atomic_load(&large_left) > 0 && atomic_fetch_sub(&large_left, 1) == 1;
-    int fails = is_last || (size >= LARGE && atomic_load(&large_is_out)) ||
+    int is_out = size >= LARGE &&
+                 (atomic_load(&large_is_out) ||
+                  (atomic_load(&large_out_for) > 0 && atomic_fetch_sub(&large_out_for, 1) > 0));
+    int fails = is_last || is_out ||
                 (size >= ARENA && size < ARENA_END && atomic_exchange(&arena_is_out, 0));
     return fails ? NULL : at(size);
 }
@@ -333,6 +336,31 @@ static void a_close_records_the_result(conf *c)
     fixture_free(s);
 }
 
+/* It tries again and again, as long as drain_ms: here more often than it would if the clock stood
+ * still. */
+static void a_close_tries_again_and_again(conf *c)
+{
+    enum { FAILURES = 300 };
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    fixture_run_clock(s);
+    pawl *p = open_with(s, 0);
+    atomic_store(&large_is_out, 1);
+    fixture_start(s, p, "large_step", "run", "1");
+    TMP_AWAIT((pawl_poll(p, NULL), number(s, OUT) == 1));
+    atomic_store(&large_out_for, FAILURES);
+    atomic_store(&large_is_out, 0);
+    pawl_close(p);
+    assert_true(atomic_load(&large_out_for) <= 0);
+    p = open_with(s, 0);
+    TMP_AWAIT((pawl_poll(p, NULL), fixture_phase(s, p, "run") == PAWL_RUN_DONE));
+    FIXTURE_NOTES(s, "inline");
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* A hold has the run leave where it waits, once the result of the job is recorded; but what is kept
  * comes first. */
 static void a_hold_beside_a_job(conf *c)
@@ -443,6 +471,7 @@ int main(void)
         {"a result is not held away", a_result_is_not_held_away, 0},
         {"a cancel waits for the row", a_cancel_waits_for_the_row, 0},
         {"a close records the result", a_close_records_the_result, DB_DURABLE},
+        {"a close tries again and again", a_close_tries_again_and_again, DB_DURABLE},
         {"a hold beside a job", a_hold_beside_a_job, DB_DURABLE},
         {"no memory stops no other", no_memory_stops_no_other, DB_DURABLE},
     };
