@@ -98,21 +98,12 @@ void affairs_hold(fleet *f, fleet_node *n, fleet_run *run)
     sqlite3_reset(f->runs);
 }
 
-/* Lives the process of the node that owns the run? */
-static int has_live_owner(const fleet *f, const watch_row *r)
-{
-    for (int i = 0; i < f->odds.nodes; i++)
-        if (f->nodes[i].engine && handle_node(f->nodes[i].engine) == r->owner)
-            return 1;
-    return 0;
-}
-
 /* A released run begins anew. But the death of its owner is counted by the next one, which comes
  * after the release. */
 static void forget_deaths(const fleet *f, fleet_run *run, const watch_row *r)
 {
     run->sure = (fleet_deaths){0};
-    run->deaths.count = r->owner != 0 && !has_live_owner(f, r) && run->deaths.count > 0;
+    run->deaths.count = r->owner != 0 && !fleet_has_node(f, r->owner) && run->deaths.count > 0;
 }
 
 void affairs_release(fleet *f, fleet_node *n, fleet_run *run)

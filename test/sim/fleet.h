@@ -295,6 +295,7 @@ static inline void fleet_count(fleet *f, tally_kind kind)
 /* 1: others have closed it; the node of this number was never closed. */
 int fleet_is_shut_out(fleet_node *n);
 int fleet_is_open(fleet *f, int64_t id);
+int fleet_has_node(const fleet *f, int64_t id);   /* its process lives */
 int fleet_was_closed(const fleet *f, int64_t id); /* by others, as they have said */
 
 void fleet_copy(const char *from, const char *to); /* a file */

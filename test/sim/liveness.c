@@ -253,7 +253,8 @@ static int64_t patience_with_probe(const fleet *f, const watch_row *r)
 {
     if (r->claims >= ALONE_CLAIMS)
         return SUSPECT_MS;
-    return f->calm ? PROBE_MS : patience_of(f, PROBE_MS);
+    int64_t silence = r->owner != 0 && !fleet_has_node(f, r->owner) ? FLEET_CLAIM_MS : 0;
+    return silence + (f->calm ? PROBE_MS : patience_of(f, PROBE_MS));
 }
 
 /* A fresh run that does nothing has ended at once, whatever other runs do. In a storm it may be in

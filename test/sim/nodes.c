@@ -77,6 +77,14 @@ int fleet_is_open(fleet *f, int64_t id)
     return open;
 }
 
+int fleet_has_node(const fleet *f, int64_t id)
+{
+    for (int i = 0; i < f->odds.nodes; i++)
+        if (f->nodes[i].engine && handle_node(f->nodes[i].engine) == id)
+            return 1;
+    return 0;
+}
+
 /* Where liveness is a lock, only a node that has lost it can be shut out. */
 int fleet_is_shut_out(fleet_node *n)
 {
