@@ -28,7 +28,9 @@
 #include <unistd.h>
 
 #include "db/db_fault.h"
+#include "sim/chance.h"
 #include "support/full_disk.h"
+#include "support/scratch.h"
 #include "support/served_fixture.h"
 
 enum { PER_RUN = 10, ATTEMPTS = 4, STEPS = 300 };
@@ -56,29 +58,15 @@ typedef struct once_fixture {
 
 /* ---- Chance ---- */
 
-static uint64_t mix(uint64_t x)
+static uint64_t below(chance *odds, uint64_t end)
 {
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static uint64_t below(uint64_t *state, uint64_t end)
-{
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    return mix(*state) % end;
-}
-
-static int64_t number_from(const char *name, int64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoll(text, NULL, 10) : otherwise;
+    return chance_next(odds) % end;
 }
 
 /* The first attempt of some steps fails: the second one is an execution of its own. */
 static int fails_first(int64_t step)
 {
-    return mix((uint64_t)step) % 7 == 0;
+    return chance_mix((uint64_t)step) % 7 == 0;
 }
 
 /* ---- Memory ---- */
@@ -107,7 +95,8 @@ void *malloc(size_t size)
         atomic_store(&library, at);
     }
     int is_large = size >= LARGE && size < LARGE + SOME_MORE && atomic_load(&memory_is_short);
-    int fails = is_large && mix((uint64_t)atomic_fetch_add(&large_asked, 1)) % LARGE_FAILS == 0;
+    int fails =
+        is_large && chance_mix((uint64_t)atomic_fetch_add(&large_asked, 1)) % LARGE_FAILS == 0;
     return fails ? NULL : at(size);
 }
 #endif
@@ -115,7 +104,7 @@ void *malloc(size_t size)
 /* Of a plain step and of two later ones: it may be large. */
 static int gives_large(int64_t step)
 {
-    return step % PER_RUN % 4 == 1 && mix((uint64_t)step + 1) % LARGE_EVERY < 3;
+    return step % PER_RUN % 4 == 1 && chance_mix((uint64_t)step + 1) % LARGE_EVERY < 3;
 }
 
 /* ---- What has happened, if one goes wrong ---- */
@@ -159,9 +148,9 @@ static const char *work(pawl_work *w, const char *input)
     while (mine > atomic_load(&s->may))
         poll(NULL, 0, 1);
     if (s->by_hand)
-        fixture_advance(s->v.fixture, (int64_t)(mix((uint64_t)key) % 4));
+        fixture_advance(s->v.fixture, (int64_t)(chance_mix((uint64_t)key) % 4));
     else
-        poll(NULL, 0, (int)(mix((uint64_t)key) % 4));
+        poll(NULL, 0, (int)(chance_mix((uint64_t)key) % 4));
     note(s, "returns run=run-%" PRId64 " step=%" PRId64, step / PER_RUN, step % PER_RUN);
     if (fails_first(step) && pawl_work_attempt(w) == 1)
         return pawl_work_fail(w, PAWL_TRANSIENT, "first", "as it should");
@@ -225,14 +214,14 @@ static int passes(pawl_code rc)
 static void *hold_and_release(void *arg)
 {
     once_fixture *s = arg;
-    uint64_t chance = s->seed + 1;
+    chance odds = {s->seed + 1};
     while (!atomic_load(&s->over)) {
         char id[32];
-        name_of((int64_t)below(&chance, (uint64_t)s->runs), id);
+        name_of((int64_t)below(&odds, (uint64_t)s->runs), id);
         pawl_code rc = pawl_hold(s->v.p, id, NULL);
         note(s, "held run=%s : %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture, rc == PAWL_OK || rc == PAWL_ENDED || passes(rc));
-        poll(NULL, 0, (int)below(&chance, 5));
+        poll(NULL, 0, (int)below(&odds, 5));
         do
             rc = pawl_release(s->v.p, id);
         while (passes(rc));
@@ -243,17 +232,17 @@ static void *hold_and_release(void *arg)
 }
 
 /* For longer than the engine has patience: its commits fail. */
-static void lock_for_a_while(once_fixture *s, uint64_t *chance)
+static void lock_for_a_while(once_fixture *s, chance *odds)
 {
     db_conn *lock = conf_lock(s->db);
-    poll(NULL, 0, (int)below(chance, 60));
+    poll(NULL, 0, (int)below(odds, 60));
     conf_unlock(lock);
 }
 
-static void fill_for_a_while(once_fixture *s, uint64_t *chance)
+static void fill_for_a_while(once_fixture *s, chance *odds)
 {
     full_disk_set(s->conf, 1);
-    poll(NULL, 0, (int)below(chance, 60));
+    poll(NULL, 0, (int)below(odds, 60));
     full_disk_set(s->conf, 0);
 }
 
@@ -267,16 +256,16 @@ static void end_sessions(once_fixture *s)
 static void *trouble_the_storage(void *arg)
 {
     once_fixture *s = arg;
-    uint64_t chance = s->seed + 2;
+    chance odds = {s->seed + 2};
     while (!atomic_load(&s->over)) {
-        int64_t until = executed(s) + 1 + (int64_t)below(&chance, TROUBLE_AFTER);
+        int64_t until = executed(s) + 1 + (int64_t)below(&odds, TROUBLE_AFTER);
         while (executed(s) < until && !atomic_load(&s->over))
             poll(NULL, 0, 1);
-        uint64_t kind = below(&chance, s->conf->server ? 3 : 2);
+        uint64_t kind = below(&odds, s->conf->server ? 3 : 2);
         if (kind == 0)
-            lock_for_a_while(s, &chance);
+            lock_for_a_while(s, &odds);
         else if (kind == 1)
-            fill_for_a_while(s, &chance);
+            fill_for_a_while(s, &odds);
         else
             end_sessions(s);
     }
@@ -305,12 +294,12 @@ static void serve_for(once_fixture *s, int64_t count)
     note(s, "stopped");
 }
 
-static void finish_some(once_fixture *s, uint64_t *chance)
+static void finish_some(once_fixture *s, chance *odds)
 {
-    for (uint64_t i = below(chance, 4); i > 0; i--) {
+    for (uint64_t i = below(odds, 4); i > 0; i--) {
         char id[32];
-        name_of((int64_t)below(chance, (uint64_t)s->runs), id);
-        pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(chance, 12), NULL);
+        name_of((int64_t)below(odds, (uint64_t)s->runs), id);
+        pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(odds, 12), NULL);
         note(s, "finished %s: %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture,
                       rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
@@ -329,14 +318,14 @@ static int64_t expected(const once_fixture *s)
 /* Until nearly everything was executed; the rest is executed in peace. */
 static void rage(once_fixture *s)
 {
-    uint64_t chance = s->seed;
+    chance odds = {s->seed};
     int64_t until = expected(s) * 9 / 10;
     atomic_store(&memory_is_short, 1);
     while (executed(s) < until) {
         tmp_watchdog(
             "steps under stops, holds and finishes"); /* each turn has the time of a test */
-        serve_for(s, 1 + (int64_t)below(&chance, STOP_AFTER));
-        finish_some(s, &chance);
+        serve_for(s, 1 + (int64_t)below(&odds, STOP_AFTER));
+        finish_some(s, &odds);
     }
     atomic_store(&memory_is_short, 0);
 }
@@ -401,8 +390,8 @@ static once_fixture *once_new(conf *c, const pawl_options *options)
     char id[32], input[32];
     once_fixture *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    s->seed = (uint64_t)number_from("PAWL_TEST_SEED", getpid());
-    s->runs = (number_from("PAWL_TEST_STEPS", STEPS) + PER_RUN - 1) / PER_RUN;
+    s->seed = (uint64_t)scratch_number("PAWL_TEST_SEED", getpid());
+    s->runs = (scratch_number("PAWL_TEST_STEPS", STEPS) + PER_RUN - 1) / PER_RUN;
     s->conf = c;
     map_side(s);
     memset(large, '1', LARGE);
@@ -526,26 +515,26 @@ static void and_storage_that_fails(conf *c)
 /* ---- By hand ---- */
 
 /* One of the next calls fails, or the answer of one of the next commits is lost. */
-static void plan_fault(once_fixture *s, uint64_t *chance)
+static void plan_fault(once_fixture *s, chance *odds)
 {
     static const pawl_code CODES[] = {PAWL_STORAGE, PAWL_BUSY, PAWL_UNREACHABLE};
     db_fault *f = &s->plan;
     f->fail_call = f->lose_commit = 0;
-    if (below(chance, 2) == 0) {
-        f->fail_call = f->calls + 1 + (int64_t)below(chance, 60);
-        f->fail_code = CODES[below(chance, 3)];
-        f->fail_ends = (int)below(chance, 2);
-    } else if (below(chance, 2) == 0) {
-        f->lose_commit = f->commits + 1 + (int64_t)below(chance, 4);
-        f->lose_happened = (int)below(chance, 2);
+    if (below(odds, 2) == 0) {
+        f->fail_call = f->calls + 1 + (int64_t)below(odds, 60);
+        f->fail_code = CODES[below(odds, 3)];
+        f->fail_ends = (int)below(odds, 2);
+    } else if (below(odds, 2) == 0) {
+        f->lose_commit = f->commits + 1 + (int64_t)below(odds, 4);
+        f->lose_happened = (int)below(odds, 2);
     }
 }
 
-static void drive_a_little(once_fixture *s, uint64_t *chance)
+static void drive_a_little(once_fixture *s, chance *odds)
 {
     char id[32];
-    name_of((int64_t)below(chance, (uint64_t)s->runs), id);
-    switch (below(chance, 6)) {
+    name_of((int64_t)below(odds, (uint64_t)s->runs), id);
+    switch (below(odds, 6)) {
     case 0:
         pawl_hold(s->v.p, id, NULL);
         break;
@@ -553,12 +542,12 @@ static void drive_a_little(once_fixture *s, uint64_t *chance)
         pawl_release(s->v.p, id);
         break;
     case 2:
-        pawl_finish(s->v.p, id, 1 + (int64_t)below(chance, 12), NULL); /* 0: all that is due */
+        pawl_finish(s->v.p, id, 1 + (int64_t)below(odds, 12), NULL); /* 0: all that is due */
         break;
     default:
         pawl_poll(s->v.p, NULL);
     }
-    fixture_advance(s->v.fixture, (int64_t)below(chance, 300));
+    fixture_advance(s->v.fixture, (int64_t)below(odds, 300));
 }
 
 /* An engine is closed while the storage works: what it has executed is recorded then. */
@@ -576,13 +565,13 @@ static void open_again(once_fixture *s)
 static void by_hand(conf *c)
 {
     once_fixture *s = once_new(c, NULL);
-    uint64_t chance = s->seed;
+    chance odds = {s->seed};
     int64_t until = expected(s) * 9 / 10;
     atomic_store(&memory_is_short, 1);
     for (int64_t turns = 1; executed(s) < until; turns++) {
         tmp_watchdog("steps by hand, with faults");
-        plan_fault(s, &chance);
-        drive_a_little(s, &chance);
+        plan_fault(s, &odds);
+        drive_a_little(s, &odds);
         if (turns % 50 == 0)
             open_again(s);
     }
