@@ -56,8 +56,6 @@ typedef struct once_fixture {
     FILE *events;   /* what the log has told */
 } once_fixture;
 
-/* ---- Chance ---- */
-
 static uint64_t below(chance *odds, uint64_t end)
 {
     return chance_next(odds) % end;
@@ -120,8 +118,8 @@ static void note(const once_fixture *s, const char *format, ...)
     char line[1024];
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
-    va_end(args);
     fprintf(s->events, "%" PRId64 " %s \n", executed(s), line);
+    va_end(args);
 }
 
 static void print_events_of(const once_fixture *s, int64_t run)
