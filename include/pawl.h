@@ -407,7 +407,7 @@ typedef struct pawl_options {
     const char *build;
 
     /* The threads that drive runs and call work functions under pawl_serve(). pawl_serve() starts
-     * with `threads` of them, and adds more, up to `threads_max`, while work functions block.
+     * with `threads` of them, and adds more, up to `threads_max`, while functions block.
      * threads: 0 means one per processor, -1 none (the caller drives by pawl_poll()). threads_max:
      * 0 means 64. More than 64 count as 64. */
     int64_t threads;

@@ -308,6 +308,8 @@ static int serve_want(runner *r, pawl_run *run)
 static int resume(runner *r, pawl_run *run)
 {
     sched *s = r->sched;
+    int64_t resumes = atomic_load_explicit(&r->resumes, memory_order_relaxed) + 1;
+    atomic_store_explicit(&r->resumes, resumes, memory_order_relaxed);
     atomic_store_explicit(&r->in_function, run, memory_order_release);
     fiber_resume(run->code.fiber);
     sched_end_forked(s);

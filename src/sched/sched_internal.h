@@ -56,6 +56,9 @@ typedef struct runner {
                                         work was taken from it (workers.c) */
     _Atomic(pawl_run *) in_function; /* the run whose workflow function `thread` is in; NULL: none,
                                         or the run was taken from it at a stop */
+    _Atomic int64_t resumes;         /* how often it entered one. Written by `thread` only */
+    int64_t resumes_seen;            /* `resumes` at the last look at the workers … */
+    int64_t resumes_seen_ns;         /* … and at the first look with that number */
     atomic_int busy;                 /* `thread` is in a work function */
     _Atomic int64_t since_ns;        /* when it entered that work function */
     _Atomic int64_t over_ns;         /* when the attempt runs out of time */
@@ -271,8 +274,8 @@ int sched_leave_work(runner *r, const pawl_work *w);
 /* Work functions of this run that are being called are asked to stop. With the lock held. */
 void workers_ask_to_stop(sched *s, pawl_run *run);
 
-/* Check the workers that are in work functions: the ready runs behind them go to other workers,
- * threads are added, attempts run out of time. To be called every few ms while
+/* Check the workers that are in functions of the user: the ready runs behind them go to other
+ * workers, threads are added, attempts run out of time. To be called every few ms while
  * workers_is_working(). */
 void workers_look(sched *s);
 int workers_is_working(sched *s);

@@ -10,7 +10,11 @@
  *   1. A worker publishes `in_work`, `since_ns` and `over_ns` when it enters a work function.
  *   2. Taking the run away from it is a compare-and-swap on `in_work` (seize), with the lock held.
  *   3. Leaving is an atomic exchange. A worker that finds its own work there keeps the run; one
- *      that does not waits for the lock, and learns whether the run was taken from it. */
+ *      that does not waits for the lock, and learns whether the run was taken from it.
+ *
+ * A workflow function should come to its next call of pawl at once. If it blocks instead, the other
+ * runs of its thread go to other threads in the same way; its own run stays. Entering such a
+ * function calls no thread: so this is noticed within a second, in a round of the node loop. */
 #include <stdlib.h>
 
 #include "base/thread.h"
@@ -21,8 +25,10 @@
 
 enum { AGAIN_MS = 5 };
 
-/* When a thread is in a work function for so long, other threads take its ready runs. */
-static const int64_t LONG_NS = 2000000;
+/* When a thread is in a work function for so long, other threads take its ready runs. In a workflow
+ * function it is longer: most of them come back at once, unless the machine is busy, and runs that
+ * move cost a replay. */
+static const int64_t LONG_NS = 2000000, LONG_IN_FUNCTION_NS = 20000000;
 
 static int64_t now_ns(sched *s)
 {
@@ -364,15 +370,34 @@ int workers_is_working(sched *s)
     int working = 0;
     sched_lock(s);
     for (int i = 0; i < s->thread_count; i++)
-        working |= atomic_load(&s->runners[i].busy);
+        working |= atomic_load(&s->runners[i].busy) || atomic_load(&s->runners[i].in_function);
     sched_unlock(s);
     return working;
+}
+
+/* Notes since when, at least, the thread is in the workflow function that it is in. With the lock
+ * held. */
+static void look_at_function(runner *r, int64_t now)
+{
+    int64_t resumes = atomic_load(&r->resumes);
+    if (resumes == r->resumes_seen)
+        return;
+    r->resumes_seen = resumes;
+    r->resumes_seen_ns = now;
+}
+
+static int is_stuck_in_function(const runner *r, int64_t now)
+{
+    /* RULE L4-what-waits-behind-a-workflow-function-goes-to-others */
+    return atomic_load(&r->in_function) && atomic_load(&r->resumes) == r->resumes_seen &&
+           now - r->resumes_seen_ns > LONG_IN_FUNCTION_NS;
 }
 
 static int is_stuck(const runner *r, int64_t now)
 {
     /* RULE what-waits-behind-a-step-goes-to-others */
-    return atomic_load(&r->busy) && now - atomic_load(&r->since_ns) > LONG_NS;
+    int in_work = atomic_load(&r->busy) && now - atomic_load(&r->since_ns) > LONG_NS;
+    return in_work || is_stuck_in_function(r, now);
 }
 
 /* A runner that can take the ready runs of a busy one; NULL: none. */
@@ -421,6 +446,8 @@ void workers_look(sched *s)
     sched_lock(s);
     int64_t now = now_ns(s);
     run_queue_fire(s);
+    for (int i = 0; i < s->thread_count; i++)
+        look_at_function(&s->runners[i], now);
     for (int i = 0; i < s->thread_count; i++) {
         runner *r = &s->runners[i];
         int over = is_over(r, now);
