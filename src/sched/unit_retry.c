@@ -22,7 +22,7 @@ struct kept {
                                       was committed */
     int told;                      /* {runs}.trouble tells of the failure */
     int released;                  /* the hold is over: the unit is to be tried again */
-    int unheld;                    /* it was logged that the hold could not be recorded */
+    int unheld;                    /* it was logged that record and hold were refused */
     int64_t seen;                  /* in which round of the node loop the hold was found */
     arena *unit_arena;             /* the memory of `unit` */
     unit *unit;                    /* the small unit that asks, tells or holds for this run */
@@ -335,24 +335,27 @@ static void hold(pawl_run *run)
         wait_for_retry(run, 1);
         return;
     }
-    LOG(&run->host->sched->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id),
-        LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(k->code)),
-        LOG_TEXT("why", k->words));
+    if (!k->unheld) /* RULE L6-a-record-that-is-refused-is-told-once */
+        LOG(&run->host->sched->log, LOG_ERROR, "record-refused", LOG_TEXT("run", run->id),
+            LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(k->code)),
+            LOG_TEXT("why", k->words));
     submit_small_unit(run, KEPT_HOLDS);
 }
 
-/* The run is held, and sleeps until it is released. */
+/* The run is held, and sleeps until it is released; which other threads say with the lock held. */
 static void rest(pawl_run *run)
 {
     sched *s = run->host->sched;
     sched_lock(s);
+    int released = run->slot->failure->released;
     set_state(run, KEPT_HELD);
-    run->slot->put_off = 1;
-    if (run->slot->failure->released)
-        run_queue_ready(s, run);
-    else
+    if (!released) {
+        run->slot->put_off = 1;
         run_queue_sleep(s, run, RUN_NEVER);
+    }
     sched_unlock(s);
+    if (released)
+        try_again(run);
 }
 
 static void is_held(pawl_run *run)
@@ -417,8 +420,6 @@ const unit *unit_retry_go_on(pawl_run *run)
         is_asked(run);
     else if (run->slot->keeps == KEPT_TELLS)
         is_told(run);
-    else if (run->slot->keeps == KEPT_HELD && k->released)
-        try_again(run);
     else if (run->slot->keeps == KEPT_HELD)
         rest(run);
     else if (k->unit->answer == UNIT_COMMITTED)
