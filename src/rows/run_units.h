@@ -163,6 +163,8 @@ typedef struct run_held {
 /* Holds a run, which has no owner then. A run that was cancelled while it was live is not held: it
  * goes on to its clean-ups. Guard "fence": the lease is valid. The row has the reason of the hold;
  * 0: the run is not held. */
+enum { HOLD_HELD };
+
 int run_set_held(unit *u, const run_lease *h, const run_held *why, int64_t now_ms);
 
 /* Holds a run because the database refuses its record (HELD_RECORD). The run keeps its owner, since

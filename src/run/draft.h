@@ -15,8 +15,8 @@ typedef struct run_draft {
     unit *unit;    /* NULL: nothing is recorded */
     int handed_in; /* 1: the unit was handed to the committer, and the runner has not dealt with the
                       answer yet */
-    /* Index in the unit of the guard with which the turn ends: the UPDATE that parks the run, ends
-     * it, makes it failing, or begins its next generation. -1: the unit has none. */
+    /* Index in the unit of the guard with which the turn ends: the UPDATE that parks the run, holds
+     * it, ends it, makes it failing, or begins its next generation. -1: the unit has none. */
     int turn_end_stmt;
     int kept;     /* number of statements up to the last one that records an effect outside;
                      runner_cut() takes out those behind it */

@@ -151,6 +151,17 @@ static void begins_to_wait(unit *u, void *arg)
     sched_unlock(s);
 }
 
+/* A run is held, or a held run goes on here, which hold_walk_on() has found out. */
+static void tell_hold(const claim *c)
+{
+    const log_sink *log = &c->sched->log;
+    if (c->holds && unit_rows(c->unit, c->row)->values[HOLD_HELD].i)
+        LOG(log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
+            LOG_TEXT("why", c->holds));
+    else if (!c->holds && c->releases)
+        LOG(log, LOG_INFO, "run-released", LOG_TEXT("run", c->facts.id.at));
+}
+
 /* A claim that has failed is noted before it is counted as answered: otherwise the node loop could
  * read the row of the run again at once. */
 static void note_answer(claim *c)
@@ -161,6 +172,8 @@ static void note_answer(claim *c)
                          u->message);
     else
         run_failure_end(c->sched, c->found.run, c->facts.id.at);
+    if (u->answer == UNIT_COMMITTED) /* RULE L6-a-claim-that-fails-tells-of-no-hold */
+        tell_hold(c);
 }
 
 static void finish_claim(unit *u, void *arg)
@@ -228,11 +241,11 @@ pawl_run *claim_make_run(const claim *c)
     return NULL;
 }
 
-int claim_reserve(claim *c)
+/* Allocates the memory that the run needs to be driven here, so that none is missing once this node
+ * owns it. 0: memory is out. */
+static int reserve_run(claim *c)
 {
     sched *s = c->sched;
-    if (c->run)
-        return 1;
     pawl_run *run = claim_make_run(c);
     sched_lock(s);
     int has = run && run_queue_reserve(s, c->found.run);
@@ -249,7 +262,7 @@ int claim_reserve(claim *c)
 int claim_submit(claim *c)
 {
     sched *s = c->sched;
-    if (!claim_reserve(c)) { /* RULE L3-a-claim-has-its-memory-before-it-is-handed-in */
+    if (!reserve_run(c)) { /* RULE L3-a-claim-has-its-memory-before-it-is-handed-in */
         claim_free(c);
         return 0;
     }
@@ -272,9 +285,8 @@ void claim_hold(claim *c)
         claim_free(c);
         return;
     }
-    LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", c->facts.id.at),
-        LOG_TEXT("why", text.at));
-    run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(s));
+    c->holds = text.at;
+    c->row = run_hold_due(c->unit, c->found.run, c->found.owner, text, sched_now_ms(s));
     sched_lock(s);
     s->claiming++;
     sched_unlock(s);

@@ -22,14 +22,17 @@ typedef struct claim {
     sched *sched;
     arena *arena;
     unit *unit;
-    int row;        /* number of the statement that gives the row of run_claim() */
+    int row;        /* number of the statement that gives the row of run_claim(), or of
+                       run_hold_due() */
     int is_locked;  /* the claim waits for a row lock, and is not counted in sched.claiming */
     slice workflow; /* the name of the workflow */
     slice version;  /* the version in the row; empty: the run has none yet */
     int64_t wake_ms;
-    int64_t claims; /* the claims so far, as in the row */
-    slice held_for; /* as in the row; at NULL: the run was never held */
-    int noted;      /* 1: the column `trouble` of the row is set */
+    int64_t claims;    /* the claims so far, as in the row */
+    slice held_for;    /* as in the row; at NULL: the run was never held */
+    int noted;         /* 1: the column `trouble` of the row is set */
+    int releases;      /* 1: of a held run that can go on here */
+    const char *holds; /* the run is held, for this reason, and not claimed; NULL: it is claimed */
     run_found found;
     run_facts facts; /* of the run; workflow NULL: it is not registered here */
     pawl_run *run;   /* made of `facts` before the claim is submitted; NULL: not made yet, or in the
@@ -48,10 +51,6 @@ void claim_free(claim *c);
 
 /* Makes the run as its row says. NULL: memory is out. */
 pawl_run *claim_make_run(const claim *c);
-
-/* Allocates the memory that the run needs to be driven here, so that none is missing once this node
- * owns it. 0: memory is out. */
-int claim_reserve(claim *c);
 
 /* Submits the claim, which is freed when its unit is answered. The node loop is called when the
  * last claim has its answer, unless all have failed. 0: memory is out; the claim was freed, and the

@@ -334,8 +334,7 @@ int64_t hold_walk_on(sched *s)
         s->walk.again_ns = clock_deadline(s->host->mono_ns(s->host), AGAIN_MS);
     int64_t claims = 0;
     for (size_t i = 0; i < count; i++) {
-        if (claim_reserve(list[i]))
-            LOG(&s->log, LOG_INFO, "run-released", LOG_TEXT("run", list[i]->facts.id.at));
+        list[i]->releases = 1;
         claims += claim_submit(list[i]);
     }
     return claims;

@@ -114,7 +114,7 @@ void run_failure_end(sched *s, int64_t run, const char *id)
         return;
     sched_lock(s);
     const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
-    const char *event = f && f->is_told ? ENDS[f->kind] : NULL;
+    const char *event = id && f && f->is_told ? ENDS[f->kind] : NULL;
     drop(s, run);
     sched_unlock(s);
     if (event)

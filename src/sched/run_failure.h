@@ -31,7 +31,8 @@ typedef struct run_failures {
 int run_failure_note(struct sched *s, int64_t run, const char *id, run_failure_kind kind,
                      pawl_code code, const char *words);
 
-/* It has succeeded, or another node has the run. Without the lock. */
+/* It has succeeded, or another node has the run. `id` NULL: it has not, and the entry is dropped
+ * without a line in the log. Without the lock. */
 void run_failure_end(struct sched *s, int64_t run, const char *id);
 
 /* 1 while the run is not to be claimed, because that has failed. With the lock held. */

@@ -357,11 +357,7 @@ static void take_back(pawl_run *run)
 static int ended(pawl_run *run)
 {
     sched *s = run->host->sched;
-    const unit_row *row = run->code.end.phase != PHASE_LIVE
-                              ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
-                              : NULL;
-    if (row && row->values[FINISH_WATCHED].i)
-        sched_notify_others(s);
+    runner_tell_end(run);
     int goes_on = run->code.end.phase == PHASE_FAILING;
     if (run->code.end.again && run->code.end.phase == PHASE_DONE)
         goes_on = run->code.end.next && generation_begun(run);

@@ -1,5 +1,6 @@
 /* The statements of the unit that ends a function: the run has ended, its clean-ups follow, its
- * next generation begins (continue-as-new), or it is held. */
+ * next generation begins (continue-as-new), or it is held; and what others are told when that is
+ * durable. */
 #include <string.h>
 
 #include "base/json_write.h"
@@ -59,6 +60,13 @@ int runner_add_outcome(pawl_run *run)
     return run->code.end.again ? generation_add(run) : add_end(run);
 }
 
+/* Was the function left because of trouble for which the run is held? */
+int runner_is_to_be_held(const pawl_run *run)
+{
+    return run->code.end.phase == PHASE_LIVE && run->code.end.trouble != PAWL_OK &&
+           run->code.end.trouble != PAWL_NOMEM;
+}
+
 /* Adds why the run is held: in words, and as what nodes compare to find out whether they can let it
  * go on. */
 int runner_add_hold(pawl_run *run)
@@ -75,7 +83,20 @@ int runner_add_hold(pawl_run *run)
     }
     if (!why.words.at || !why.what.at)
         return 0;
-    LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id), LOG_TEXT("why", why.words.at));
-    run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(s));
+    run->draft.turn_end_stmt = run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(s));
     return 1;
+}
+
+void runner_tell_end(const pawl_run *run)
+{
+    sched *s = run->host->sched;
+    const unit_row *row = run->code.want == WANT_END && run->draft.turn_end_stmt >= 0
+                              ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
+                              : NULL;
+    if (row && run->code.end.phase != PHASE_LIVE && row->values[FINISH_WATCHED].i)
+        sched_notify_others(s); /* RULE H1-a-watcher-hears-of-each-end */
+    /* RULE L6-a-hold-is-told-when-it-is-durable */
+    if (row && run->code.end.phase == PHASE_LIVE && row->values[HOLD_HELD].i)
+        LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
+            LOG_TEXT("why", run->code.end.note));
 }

@@ -25,13 +25,6 @@ int runner_leaves_here(const pawl_run *run)
     return atomic_load(&run->hold_requested) || atomic_load(&run->host->sched->stopping);
 }
 
-/* Was the function left because of trouble for which the run is held? */
-int runner_is_to_be_held(const pawl_run *run)
-{
-    return run->code.end.phase == PHASE_LIVE && run->code.end.trouble != PAWL_OK &&
-           run->code.end.trouble != PAWL_NOMEM;
-}
-
 /* A function that was left inside of its journal, because it does not follow that any more, has no
  * place where a result could be recorded: that goes with the hold, and the log tells of it. */
 static void tell_dropped(pawl_run *run)

@@ -231,11 +231,13 @@ int runner_note_unread(pawl_run *run, const error *err)
     return 1;
 }
 
-/* The run has got further, or is not this node's any more. */
+/* The run has got further, or is not this node's any more. If it is held, the hold is what the log
+ * tells of. */
 void runner_was_unread(pawl_run *run)
 {
     if (!run->slot->unread)
         return;
     run->slot->unread = 0;
-    run_failure_end(run->host->sched, run->lease.run, run->id);
+    /* RULE L6-a-run-that-is-held-is-not-called-read */
+    run_failure_end(run->host->sched, run->lease.run, runner_is_to_be_held(run) ? NULL : run->id);
 }

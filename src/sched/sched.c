@@ -486,8 +486,10 @@ static void drop_runs(sched *s)
     sched_unlock(s);
     while ((run = all) != NULL) {
         all = run->slot->next;
-        if (was_committed(run)) /* RULE C4-the-last-log-lines-are-written */
+        if (was_committed(run)) { /* RULE C4-the-last-log-lines-are-written */
             run_tell_lines(run);
+            runner_tell_end(run);
+        }
         run_free(run);
     }
 }
@@ -572,8 +574,8 @@ void sched_close(sched *s)
     if (!s)
         return;
     workers_join(s);
+    sched_leave(s); /* RULE H1-a-close-tells-others-before-it-is-silent */
     notify_close(s->options.notify);
-    sched_leave(s);
     workers_join(s);
     for (int i = 0; i < SCHED_RUNNERS; i++)
         pthread_cond_destroy(&s->runners[i].cond);

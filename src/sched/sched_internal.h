@@ -340,9 +340,13 @@ int runner_has_unrecorded(pawl_run *run);
 pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err);
 
 /* Add to the unit how the function has ended, or that the run is held (runner_end.c). 0: memory is
- * out. */
+ * out. runner_is_to_be_held(): the function was left because of trouble for which the run is held.
+ * runner_tell_end(): the unit is committed, if there is one of these in it: the log tells of a
+ * hold, and other processes hear of an end that they wait for. */
 int runner_add_outcome(pawl_run *run);
 int runner_add_hold(pawl_run *run);
+int runner_is_to_be_held(const pawl_run *run);
+void runner_tell_end(const pawl_run *run);
 
 /* Apply the unit of a transactional step, instead of submitting it (runner_transact.c). 1: the
  * function has failed, and the run is still in hand, with what it had recorded. 0: the unit counts
@@ -363,12 +367,10 @@ void runner_put_off(pawl_run *run);
 void runner_end_turn(pawl_run *run);
 
 /* Giving a run back (runner_leave.c). runner_leaves_here(): the run was held by hand, or the engine
- * stops, so no other work function is begun. runner_is_to_be_held(): the function was left because
- * of trouble for which the run is held. runner_leave(): 1: the fiber is to be resumed, to record
- * jobs that have returned; 0: the run is not in hand any more. runner_give_back(): there is nothing
- * left to record. */
+ * stops, so no other work function is begun. runner_leave(): 1: the fiber is to be resumed, to
+ * record jobs that have returned; 0: the run is not in hand any more. runner_give_back(): there is
+ * nothing left to record. */
 int runner_leaves_here(const pawl_run *run);
-int runner_is_to_be_held(const pawl_run *run);
 int runner_leave(pawl_run *run);
 void runner_give_back(pawl_run *run);
 

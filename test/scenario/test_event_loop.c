@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "support/conf.h"
 
@@ -340,7 +341,52 @@ static void changes_of_another_process(conf *c)
     pawl_close(f.p);
 }
 
+/* ---- The end of a run ---- */
+
+/* Takes longer than a poll may. */
+static const char *take_long(pawl_work *work, const char *input)
+{
+    (void)work;
+    poll(NULL, 0, 20);
+    return input;
+}
+
+static const char *stepping(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "long", take_long, input, NULL);
+}
+
+/* Empty the descriptor of pawl_changes_fd(), without turning the change feed on: that tells other
+ * processes of all that happens. */
+static void read_hints(loop_fixture *f)
+{
+    char bytes[8];
+    while (is_readable(pawl_changes_fd(f->p), 100))
+        assert_true(read(pawl_changes_fd(f->p), bytes, sizeof bytes) > 0);
+}
+
+/* The last unit of the run is committed by the close, behind the last poll. A client that waits for
+ * the end hears of it all the same. */
+static void an_end_that_a_close_commits(conf *c)
+{
+    loop_fixture f = {.conf = c}, client;
+    open_engine(&client, c, 1);
+    assert_int_equal(pawl_open(&f.p, c->url, PAWL_OPTIONS(.threads = -1, .poll_ms = 1)), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(f.p, "stepping", stepping, NULL), PAWL_OK);
+    settle(&f);
+    assert_int_equal(pawl_start(f.p, "stepping", "run", "1", NULL), PAWL_OK);
+    assert_int_equal(pawl_wait(client.p, "run", 500, NULL), PAWL_TIMEOUT); /* watched now */
+    assert_int_equal(pawl_poll(f.p, NULL), PAWL_OK);
+    read_hints(&client);
+    assert_int_equal(pawl_wait(client.p, "run", 0, NULL), PAWL_TIMEOUT);
+    pawl_close(f.p);
+    assert_true(is_readable(pawl_changes_fd(client.p), tmp_patience() * 1000));
+    assert_int_equal(pawl_wait(client.p, "run", 0, NULL), PAWL_OK);
+    pawl_close(client.p);
+}
+
 static const conf_case CASES[] = {
+    {"an end that a close commits", an_end_that_a_close_commits, DB_SHARED},
     {"a message from a process without threads", a_message_from_a_process_without_threads,
      DB_SHARED},
     {"a message from a process with threads", a_message_from_a_process_with_threads, DB_SHARED},

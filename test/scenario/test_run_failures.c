@@ -15,7 +15,7 @@
 #include "rows/run_units.h"
 #include "support/engine_fixture.h"
 
-enum { BEGUN, ENDED, HELD, SECONDS = 10 };
+enum { BEGUN, ENDED, HELD, RELEASED, EVENTS, SECONDS = 10 };
 
 /* An engine that is driven by hand, on a database whose calls are counted, and fail. */
 typedef struct failing_fixture {
@@ -42,12 +42,13 @@ static void meet(void *arg, int64_t number, fault_call call, const char *sql)
 
 static void hear(int level, const char *event, const char *fields, void *arg)
 {
-    static const char *const EVENTS[][3] = {{"claim-failed", "run-unread"},
-                                            {"claim-failed-ended", "run-unread-ended"},
-                                            {"run-held", "run-held"}};
+    static const char *const NAMES[EVENTS][2] = {{"claim-failed", "run-unread"},
+                                                 {"claim-failed-ended", "run-unread-ended"},
+                                                 {"run-held", "run-held"},
+                                                 {"run-released", "run-released"}};
     (void)level;
-    for (int i = 0; i < 3; i++)
-        if ((strcmp(event, EVENTS[i][0]) == 0 || strcmp(event, EVENTS[i][1]) == 0) &&
+    for (int i = 0; i < EVENTS; i++)
+        if ((strcmp(event, NAMES[i][0]) == 0 || strcmp(event, NAMES[i][1]) == 0) &&
             strstr(fields, "run=victim"))
             atomic_fetch_add(fixture_number(arg, i), 1);
 }
@@ -145,6 +146,22 @@ static void allow_the_claim(conf *c)
     change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.runs");
 }
 
+static void refuse_the_hold(conf *c)
+{
+    change(c,
+           "CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl_runs WHEN NEW.held <> 0"
+           " BEGIN SELECT RAISE(ABORT, 'no holds'); END",
+           "CREATE FUNCTION public.keep_free() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+           " IF NEW.held <> 0 THEN RAISE EXCEPTION 'no holds'; END IF; RETURN NEW; END $$;"
+           " CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl.runs"
+           " FOR EACH ROW EXECUTE FUNCTION public.keep_free()");
+}
+
+static void allow_the_hold(conf *c)
+{
+    allow_the_claim(c);
+}
+
 static const char CLAIM[] = "claims = CASE WHEN held";
 
 static void a_claim_that_fails(conf *c)
@@ -188,6 +205,33 @@ static void a_back_off_that_grows(conf *c)
     close_failing(f);
 }
 
+/* The log tells of a hold that is there, and of a release that has succeeded, and of no attempt. */
+static void a_held_run_that_cannot_be_claimed(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_failing(c, NULL);
+    refuse_the_hold(c);
+    fixture_start(f->fixture, f->client, "rare", "victim", "1");
+    drive_for(f, 3 * SECONDS * 1000);
+    assert_int_equal(heard(f, BEGUN), 1);
+    assert_int_equal(heard(f, HELD), 0);
+    allow_the_hold(c);
+    FIXTURE_HELD(f->fixture, f->p, "victim", "no node has rare");
+    assert_int_equal(heard(f, ENDED), 1);
+    assert_int_equal(heard(f, HELD), 1);
+    refuse_the_claim(c);
+    fixture_register(f->fixture, f->p, "rare", harmless);
+    drive_for(f, 3 * SECONDS * 1000);
+    assert_int_equal(heard(f, BEGUN), 2);
+    assert_int_equal(heard(f, RELEASED), 0);
+    allow_the_claim(c);
+    FIXTURE_UNTIL(f->fixture, f->p,
+                  fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
+    assert_int_equal(heard(f, RELEASED), 1);
+    assert_int_equal(heard(f, HELD), 1);
+    close_failing(f);
+}
+
 /* ---- Reading ---- */
 
 static const char JOURNAL[] = "SELECT seq, kind, op, name, at, data FROM";
@@ -209,18 +253,19 @@ static failing_fixture *open_unread(conf *c, pawl_code code, int times)
     return f;
 }
 
-static void end_unread(failing_fixture *f)
+static void end_unread(failing_fixture *f, int ends)
 {
     f->times = 0;
     FIXTURE_UNTIL(f->fixture, f->p,
                   fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
     FIXTURE_NOTES(f->fixture, "step");
     assert_int_equal(heard(f, BEGUN), 1);
-    assert_int_equal(heard(f, ENDED), 1);
+    assert_int_equal(heard(f, ENDED), ends);
     close_failing(f);
 }
 
-/* It does not get better by itself: the run is held, and waits for an operator. */
+/* It does not get better by itself: the run is held, and waits for an operator. Its hold is told,
+ * and is the end of what was told before. */
 static void a_journal_that_is_damaged(conf *c)
 {
     FIXTURE_BY_HAND();
@@ -230,8 +275,24 @@ static void a_journal_that_is_damaged(conf *c)
     assert_int_equal(f->count, 5);
     drive_for(f, SECONDS * 1000);
     assert_int_equal(f->count, 5);
+    assert_int_equal(heard(f, HELD), 1);
     FIXTURE_CODE(f->fixture, f->p, pawl_release(f->p, "victim"), PAWL_OK);
-    end_unread(f);
+    end_unread(f, 0);
+}
+
+static void a_hold_that_is_not_committed(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_unread(c, PAWL_CORRUPT, INT_MAX);
+    refuse_the_hold(c);
+    drive_for(f, 6 * SECONDS * 1000);
+    assert_int_equal(f->count, 5);
+    assert_int_equal(heard(f, HELD), 0);
+    allow_the_hold(c);
+    FIXTURE_HELD(f->fixture, f->p, "victim", "could not be read, 5 times in a row");
+    assert_int_equal(heard(f, HELD), 1);
+    FIXTURE_CODE(f->fixture, f->p, pawl_release(f->p, "victim"), PAWL_OK);
+    end_unread(f, 0);
 }
 
 /* It passes: the run is not held, and tried more and more seldom. */
@@ -242,7 +303,7 @@ static void a_disk_that_cannot_be_read(conf *c)
     drive_for(f, 60 * SECONDS * 1000);
     assert_in_range(f->count, 10, 40);
     assert_int_equal(heard(f, HELD), 0);
-    end_unread(f);
+    end_unread(f, 1);
 }
 
 int main(void)
@@ -250,6 +311,8 @@ int main(void)
     static const conf_case CASES[] = {
         {"a claim that fails", a_claim_that_fails, DB_DURABLE},
         {"a back-off that grows", a_back_off_that_grows, DB_DURABLE},
+        {"a held run that cannot be claimed", a_held_run_that_cannot_be_claimed, DB_DURABLE},
+        {"a hold that is not committed", a_hold_that_is_not_committed, DB_DURABLE},
         {"a journal that is damaged", a_journal_that_is_damaged, DB_DURABLE},
         {"a disk that cannot be read", a_disk_that_cannot_be_read, DB_DURABLE},
     };
