@@ -66,12 +66,18 @@ static pawl_code read_page(orphan_rows *l, page *p, error *err)
     return rc;
 }
 
+/* What cannot be deleted is found again by the walk, which does not go on behind it. */
 static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
 {
     error err = {0};
     pawl_code rc = delete_leftovers(l->sched, l->conn, run, more, &err);
-    LOG(sched_log(l->sched), rc == PAWL_OK ? LOG_INFO : LOG_WARNING, "leftovers-deleted",
-        LOG_NUM("run", run), LOG_TEXT("code", pawl_code_name(rc)));
+    if (rc == PAWL_OK && !*more)
+        LOG(sched_log(l->sched), LOG_INFO, "leftovers-deleted", LOG_NUM("key", run));
+    else if (rc != PAWL_OK && l->stays != run) /* RULE L6-leftovers-that-stay-are-told-once */
+        LOG(sched_log(l->sched), LOG_WARNING, "leftovers-stay", LOG_NUM("key", run),
+            LOG_TEXT("code", pawl_code_name(rc)), LOG_TEXT("why", err.message));
+    if (rc != PAWL_OK)
+        l->stays = run;
     return rc;
 }
 

@@ -24,6 +24,7 @@ typedef struct orphan_rows {
     int64_t page_ns; /* when the next pages are to be read; 0: before the first round */
     int table;       /* the table that the walk is in */
     int64_t after;   /* the walk goes on after this key of the table */
+    int64_t stays;   /* the key whose rows could not be deleted, as the log says; 0: none */
 } orphan_rows;
 
 /* The chore, to be run in every round; its `arg` is an orphan_rows. Deletes what the noted runs

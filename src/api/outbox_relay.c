@@ -45,6 +45,7 @@ typedef struct outbox_row {
                                                    column is */
     int settled;                                /* the row was deleted, by this relay or another
                                                    one */
+    int is_dead;                                /* this relay has made it a dead letter */
     int waits; /* with PAWL_BUSY: only this target is locked, rows of others may get through */
 } outbox_row;
 
@@ -218,6 +219,7 @@ static pawl_code settle(sched *s, outbox_row *r, const char *why, error *err)
     u->lock_ms = NODE_LOOP_LOCK_MS;
     pawl_code rc =
         unit_shut_out(u, committer_commit(committers_at(sched_options_of(s)->committers, 0), u));
+    r->is_dead = rc == PAWL_OK && why;
     if (rc == PAWL_REFUSED)
         rc = PAWL_OK;
     r->waits = u->row_locked;
@@ -316,9 +318,12 @@ static pawl_code fail_row(sched *s, outbox_row *r, error *err)
     buf b;
     buf_init_fixed(&b, why, sizeof why);
     buf_printf(&b, "%s: %s", pawl_code_name(err->code), err->message);
-    LOG(sched_log(s), LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
-        LOG_TEXT("code", pawl_code_name(err->code)));
-    return settle(s, r, why, err);
+    const char *code = pawl_code_name(err->code);
+    pawl_code rc = settle(s, r, why, err);
+    if (r->is_dead) /* RULE L6-a-dead-letter-is-told-when-it-is-durable */
+        LOG(sched_log(s), LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
+            LOG_TEXT("code", code));
+    return rc;
 }
 
 /* PAWL_OK: the row was delivered, or is a dead letter now. */

@@ -241,6 +241,44 @@ static void a_long_journal(conf *c)
     fixture_free(s);
 }
 
+enum { STAYS = 1, DELETED };
+
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    if (strcmp(event, "leftovers-stay") == 0 && strstr(fields, "key=900001 code=PAWL_DATA"))
+        atomic_fetch_add(fixture_number(arg, STAYS), 1);
+    if (strcmp(event, "leftovers-deleted") == 0 && strstr(fields, "key=900001"))
+        atomic_fetch_add(fixture_number(arg, DELETED), 1);
+}
+
+/* The log tells of it once, and once when they are gone. */
+static void what_cannot_be_deleted(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s));
+    conf_script(handle_db(p), "INSERT INTO {journal} (run, generation, seq, kind, op, name, at)"
+                              " VALUES (900001, 1, 2, 8, 0, '', 0)");
+    conf_change(c,
+                "CREATE TRIGGER keep BEFORE DELETE ON pawl_journal"
+                " BEGIN SELECT RAISE(ABORT, 'not now'); END",
+                "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'not now'; END $$; CREATE TRIGGER keep BEFORE DELETE"
+                " ON pawl.journal FOR EACH ROW EXECUTE FUNCTION public.keep()");
+    for (int i = 0; i < 10; i++) {
+        fixture_poll(s, p);
+        fixture_advance(s, 1000);
+    }
+    assert_int_equal(atomic_load(fixture_number(s, STAYS)), 1);
+    assert_int_equal(atomic_load(fixture_number(s, DELETED)), 0);
+    conf_change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.journal");
+    FIXTURE_UNTIL(s, p, atomic_load(fixture_number(s, DELETED)) == 1);
+    assert_int_equal(rows(p), 0);
+    assert_int_equal(atomic_load(fixture_number(s, STAYS)), 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* What belongs to a run is not touched, however long the node lives. */
 static void what_is_not_left_over(conf *c)
 {
@@ -270,6 +308,7 @@ int main(void)
         {"what is started meanwhile", what_is_started_meanwhile, 0},
         {"what older versions have left", what_older_versions_have_left, 0},
         {"a long journal", a_long_journal, 0},
+        {"what cannot be deleted", what_cannot_be_deleted, DB_SHARED},
         {"what is not left over", what_is_not_left_over, 0},
     };
     return conf_run(CASES, CONF_COUNT(CASES));

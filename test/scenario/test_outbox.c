@@ -367,6 +367,39 @@ static void a_message_without_a_run_fails(conf *c)
     outbox_fixture_close(&x);
 }
 
+static void count_failed(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    if (strcmp(event, "outbox-failed") == 0 && strstr(fields, "code=PAWL_NOTFOUND"))
+        atomic_fetch_add(fixture_number(arg, 0), 1);
+}
+
+/* Then the log does not tell of it: the row is tried again. */
+static void a_dead_letter_that_is_not_durable(conf *c)
+{
+    outbox_fixture x = outbox_fixture_open(c);
+    pawl *p = fixture_open(x.s, PAWL_OPTIONS(.threads = -1, .log = count_failed, .log_arg = x.s));
+    fixture_start(x.s, x.p, "waiting", "a", "1");
+    BEGIN(x);
+    SEND_IN(x, "a", "1", NULL, PAWL_OK);
+    COMMIT(x);
+    conf_script(handle_db(x.p), "DELETE FROM {runs}");
+    conf_change(c,
+                "CREATE TRIGGER keep BEFORE UPDATE ON pawl_outbox"
+                " BEGIN SELECT RAISE(ABORT, 'not now'); END",
+                "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'not now'; END $$; CREATE TRIGGER keep BEFORE UPDATE"
+                " ON pawl.outbox FOR EACH ROW EXECUTE FUNCTION public.keep()");
+    FIXTURE_CODE(x.s, p, pawl_outbox_flush(p), PAWL_DATA);
+    assert_int_equal(atomic_load(fixture_number(x.s, 0)), 0);
+    conf_change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.outbox");
+    FIXTURE_CODE(x.s, p, pawl_outbox_flush(p), PAWL_OK);
+    assert_int_equal(FAILED(x, "PAWL_NOTFOUND: "), 1);
+    assert_int_equal(atomic_load(fixture_number(x.s, 0)), 1);
+    pawl_close(p);
+    outbox_fixture_close(&x);
+}
+
 /* ---- Order ---- */
 
 /* Where several write at a time a row may become visible behind larger ones. */
@@ -442,6 +475,7 @@ int main(void)
         {"what fails later stays and blocks no other row",
          what_fails_later_stays_and_blocks_no_other_row, NEEDS},
         {"a message without a run fails", a_message_without_a_run_fails, NEEDS},
+        {"a dead letter that is not durable", a_dead_letter_that_is_not_durable, NEEDS},
         {"late rows are not skipped", late_rows, NEEDS},
         {"in memory too", in_memory_too, 0},
     };

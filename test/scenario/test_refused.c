@@ -37,33 +37,16 @@ static void hear(int level, const char *event, const char *fields, void *arg)
 
 /* ---- The trigger ---- */
 
-/* One statement or several, on a connection beside the engine. */
-static void change(conf *c, const char *sqlite, const char *postgres)
-{
-    error err = {0};
-    if (c->server) {
-        pgserver_exec(c->server, c->database, postgres);
-        return;
-    }
-    db *d = conf_open(c, NULL);
-    db_conn *conn = conf_connect(d, DB_WRITER);
-    CONF_OK(db_begin(conn, &err), &err);
-    CONF_OK(conn->driver->script(conn, sqlite, &err), &err);
-    CONF_OK(db_commit(conn, &err), &err);
-    db_disconnect(conn);
-    db_close(d);
-}
-
 static void refuse_charges(conf *c)
 {
-    change(c,
-           "CREATE TRIGGER refuse BEFORE INSERT ON pawl_journal WHEN NEW.name = 'charge'"
-           " BEGIN SELECT RAISE(ABORT, 'no charges on sunday'); END",
-           "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-           " IF NEW.name = 'charge' THEN RAISE EXCEPTION 'no charges on sunday'; END IF;"
-           " RETURN NEW; END $$;"
-           " CREATE TRIGGER refuse BEFORE INSERT ON pawl.journal"
-           " FOR EACH ROW EXECUTE FUNCTION public.refuse()");
+    conf_change(c,
+                "CREATE TRIGGER refuse BEFORE INSERT ON pawl_journal WHEN NEW.name = 'charge'"
+                " BEGIN SELECT RAISE(ABORT, 'no charges on sunday'); END",
+                "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.name = 'charge' THEN RAISE EXCEPTION 'no charges on sunday'; END IF;"
+                " RETURN NEW; END $$;"
+                " CREATE TRIGGER refuse BEFORE INSERT ON pawl.journal"
+                " FOR EACH ROW EXECUTE FUNCTION public.refuse()");
 }
 
 /* A failure that is no refusal: SQLITE_ERROR, or an SQLSTATE that pawl does not know. */
@@ -77,27 +60,27 @@ static void fail_charges(conf *c, const char *state)
              " CREATE TRIGGER refuse BEFORE INSERT ON pawl.journal"
              " FOR EACH ROW EXECUTE FUNCTION public.refuse()",
              state);
-    change(c,
-           "CREATE TRIGGER refuse BEFORE INSERT ON pawl_journal WHEN NEW.name = 'charge'"
-           " BEGIN SELECT abs(-9223372036854775807 - 1); END",
-           sql);
+    conf_change(c,
+                "CREATE TRIGGER refuse BEFORE INSERT ON pawl_journal WHEN NEW.name = 'charge'"
+                " BEGIN SELECT abs(-9223372036854775807 - 1); END",
+                sql);
 }
 
 static void allow_charges(conf *c)
 {
-    change(c, "DROP TRIGGER refuse", "DROP TRIGGER refuse ON pawl.journal");
+    conf_change(c, "DROP TRIGGER refuse", "DROP TRIGGER refuse ON pawl.journal");
 }
 
 /* Not even the hold can be recorded. */
 static void refuse_holds(conf *c)
 {
-    change(c,
-           "CREATE TRIGGER no_holds BEFORE UPDATE OF held ON pawl_runs WHEN NEW.held = 6"
-           " BEGIN SELECT RAISE(ABORT, 'no holds'); END",
-           "CREATE FUNCTION public.no_holds() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-           " IF NEW.held = 6 THEN RAISE EXCEPTION 'no holds'; END IF; RETURN NEW; END $$;"
-           " CREATE TRIGGER no_holds BEFORE UPDATE ON pawl.runs"
-           " FOR EACH ROW EXECUTE FUNCTION public.no_holds()");
+    conf_change(c,
+                "CREATE TRIGGER no_holds BEFORE UPDATE OF held ON pawl_runs WHEN NEW.held = 6"
+                " BEGIN SELECT RAISE(ABORT, 'no holds'); END",
+                "CREATE FUNCTION public.no_holds() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.held = 6 THEN RAISE EXCEPTION 'no holds'; END IF; RETURN NEW; END $$;"
+                " CREATE TRIGGER no_holds BEFORE UPDATE ON pawl.runs"
+                " FOR EACH ROW EXECUTE FUNCTION public.no_holds()");
 }
 
 /* ---- The run ---- */

@@ -113,48 +113,32 @@ static void another_is_done(failing_fixture *f, pawl *starts, const char *id)
 
 /* ---- Claims ---- */
 
-static void change(conf *c, const char *sqlite, const char *postgres)
-{
-    error err = {0};
-    if (c->server) {
-        pgserver_exec(c->server, c->database, postgres);
-        return;
-    }
-    db *d = conf_open(c, NULL);
-    db_conn *conn = conf_connect(d, DB_WRITER);
-    CONF_OK(db_begin(conn, &err), &err);
-    CONF_OK(conn->driver->script(conn, sqlite, &err), &err);
-    CONF_OK(db_commit(conn, &err), &err);
-    db_disconnect(conn);
-    db_close(d);
-}
-
 static void refuse_the_claim(conf *c)
 {
-    change(c,
-           "CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl_runs WHEN NEW.id = 'victim'"
-           " BEGIN SELECT RAISE(ABORT, 'not this one'); END",
-           "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-           " IF NEW.id = 'victim' THEN RAISE EXCEPTION 'not this one'; END IF;"
-           " RETURN NEW; END $$;"
-           " CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl.runs"
-           " FOR EACH ROW EXECUTE FUNCTION public.keep()");
+    conf_change(c,
+                "CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl_runs WHEN NEW.id = 'victim'"
+                " BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+                "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.id = 'victim' THEN RAISE EXCEPTION 'not this one'; END IF;"
+                " RETURN NEW; END $$;"
+                " CREATE TRIGGER keep BEFORE UPDATE OF owner ON pawl.runs"
+                " FOR EACH ROW EXECUTE FUNCTION public.keep()");
 }
 
 static void allow_the_claim(conf *c)
 {
-    change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.runs");
+    conf_change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.runs");
 }
 
 static void refuse_the_hold(conf *c)
 {
-    change(c,
-           "CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl_runs WHEN NEW.held <> 0"
-           " BEGIN SELECT RAISE(ABORT, 'no holds'); END",
-           "CREATE FUNCTION public.keep_free() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-           " IF NEW.held <> 0 THEN RAISE EXCEPTION 'no holds'; END IF; RETURN NEW; END $$;"
-           " CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl.runs"
-           " FOR EACH ROW EXECUTE FUNCTION public.keep_free()");
+    conf_change(c,
+                "CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl_runs WHEN NEW.held <> 0"
+                " BEGIN SELECT RAISE(ABORT, 'no holds'); END",
+                "CREATE FUNCTION public.keep_free() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.held <> 0 THEN RAISE EXCEPTION 'no holds'; END IF; RETURN NEW; END $$;"
+                " CREATE TRIGGER keep BEFORE UPDATE OF held ON pawl.runs"
+                " FOR EACH ROW EXECUTE FUNCTION public.keep_free()");
 }
 
 static void allow_the_hold(conf *c)

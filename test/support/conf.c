@@ -331,6 +331,22 @@ void conf_script(db *d, const char *text)
     buf_free(&sql);
 }
 
+void conf_change(conf *c, const char *sqlite, const char *postgres)
+{
+    error err = {0};
+    if (c->server) {
+        pgserver_exec(c->server, c->database, postgres);
+        return;
+    }
+    db *d = conf_open(c, NULL);
+    db_conn *conn = conf_connect(d, DB_WRITER);
+    CONF_OK(db_begin(conn, &err), &err);
+    CONF_OK(conn->driver->script(conn, sqlite, &err), &err);
+    CONF_OK(db_commit(conn, &err), &err);
+    db_disconnect(conn);
+    db_close(d);
+}
+
 int64_t conf_number_on(db_conn *c, const db_sql *sql, const db_value *values, int count)
 {
     error err = {0};

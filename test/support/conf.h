@@ -86,6 +86,10 @@ int64_t conf_number_on(db_conn *c, const db_sql *sql, const db_value *values, in
 /* Run SQL without parameters, several statements at once, and commit. */
 void conf_script(db *d, const char *text);
 
+/* Changes the database beside all engines, as the application could (a trigger): one statement or
+ * several, in the words of each backend. */
+void conf_change(conf *c, const char *sqlite, const char *postgres);
+
 /* NAME(): a literal text as a db_value. VALUES(): an array of db_values and, as the next argument,
  * its length. */
 #define NAME(text) db_text(SLICE_LIT(text))
