@@ -52,7 +52,8 @@ struct notifier {
     int missed;       /* on_heard has to be called, whatever is heard */
     int locked;       /* the connection has the lock of the node */
     forks_fd held[2]; /* `ear` and the descriptor behind it, as long as it is locked */
-    int complained;
+    int failed;       /* the log says that notifications are refused */
+    int unlocked;     /* the log says that the node has no lock */
     int64_t retry_ns;
     int64_t retry_ms; /* kept until a new connection has been good for something */
 
@@ -206,6 +207,23 @@ static pawl_code open_ear(notifier *w, int fd, error *err)
     return PAWL_CANTOPEN;
 }
 
+/* Logs that the node has no lock, once, and that it has one again. PAWL_OK, and no lock: the server
+ * has refused it. */
+static void tell_lock(notifier *w, pawl_code rc, const error *err)
+{
+    const log_sink *log = &w->db->options.log;
+    const char *why = rc == PAWL_OK
+                          ? "the server has not granted it, or a pooler shares the session"
+                          : err->message;
+    if (!w->locked && !w->unlocked) /* RULE L6-a-node-without-a-lock-is-told-once */
+        LOG(log, LOG_WARNING, "no-node-lock", LOG_NUM("node", w->options.node),
+            LOG_TEXT("code", pawl_code_name(rc == PAWL_OK ? PAWL_REFUSED : rc)),
+            LOG_TEXT("why", why));
+    else if (w->locked && w->unlocked)
+        LOG(log, LOG_INFO, "node-lock-again", LOG_NUM("node", w->options.node));
+    w->unlocked = !w->locked;
+}
+
 /* A child of fork() has copies of the socket, and the server would take it for the node: they are
  * closed there. */
 static pawl_code take_lock(notifier *w, int fd, error *err)
@@ -220,10 +238,8 @@ static pawl_code take_lock(notifier *w, int fd, error *err)
         forks_close(&w->held[0], w->ear); /* RULE A10-a-child-does-not-keep-the-lock-of-its-node */
         forks_close(&w->held[1], fd);
         w->options.on_lock(w->options.on_lock_arg, server);
-    } else {
-        LOG(&w->db->options.log, LOG_WARNING, "no-node-lock", LOG_NUM("node", w->options.node),
-            LOG_TEXT("code", pawl_code_name(rc)));
     }
+    tell_lock(w, rc, err);
     return batch_is_passing(rc) ? rc : PAWL_OK;
 }
 
@@ -242,7 +258,6 @@ static pawl_code connect_and_listen(notifier *w, error *err)
         return rc;
     }
     w->missed = 1;
-    w->complained = 0;
     return PAWL_OK;
 }
 
@@ -254,11 +269,16 @@ static void schedule_reconnect(notifier *w)
     w->retry_ns = clock_deadline(now_ns(w), w->retry_ms);
 }
 
+/* There is no connection, or none any more. */
+static void tell_lost(const notifier *w, pawl_code code)
+{
+    LOG(&w->db->options.log, LOG_WARNING, "notifier-lost", LOG_TEXT("code", pawl_code_name(code)));
+}
+
 static void drop_connection(notifier *w, const error *err)
 {
     disconnect(w);
-    LOG(&w->db->options.log, LOG_WARNING, "notifier-lost",
-        LOG_TEXT("code", pawl_code_name(err->code)));
+    tell_lost(w, err->code);
     schedule_reconnect(w);
 }
 
@@ -279,6 +299,18 @@ static void reconnect_if_due(notifier *w)
 
 /* ---- Sending and hearing ---- */
 
+/* Logs that notifications are refused, once, and that they are not any more. */
+static void tell_refused(notifier *w, pawl_code code)
+{
+    const log_sink *log = &w->db->options.log;
+    int fails = code != PAWL_OK;
+    if (fails && !w->failed) /* RULE L6-notifications-that-are-refused-are-told-once */
+        LOG(log, LOG_WARNING, "notifier-failed", LOG_TEXT("code", pawl_code_name(code)));
+    else if (!fails && w->failed)
+        LOG(log, LOG_INFO, "notifier-again", LOG_NUM("node", w->options.node));
+    w->failed = fails;
+}
+
 /* A notification that fails while the connection is good is dropped: its targets poll the database
  * anyway. */
 static void send_due(notifier *w, int64_t until)
@@ -292,13 +324,12 @@ static void send_due(notifier *w, int64_t until)
     if (rc == PAWL_OK) {
         w->retry_ms = 0;
         count_sent(w, count);
+        tell_refused(w, PAWL_OK);
     } else if (batch_is_passing(rc)) {
         mark_pending_again(w, nodes, count);
         drop_connection(w, &err);
-    } else if (!w->complained) {
-        w->complained = 1;
-        LOG(&w->db->options.log, LOG_WARNING, "notifier-failed",
-            LOG_TEXT("code", pawl_code_name(rc)));
+    } else {
+        tell_refused(w, rc);
     }
 }
 
@@ -468,8 +499,10 @@ static pawl_code set_up(notifier *w, error *err)
     rc = connect_and_listen(w, err);
     if (rc != PAWL_OK && !batch_is_passing(rc))
         return rc;
-    if (rc != PAWL_OK)
+    if (rc != PAWL_OK) {
+        tell_lost(w, rc); /* RULE L6-a-notifier-without-a-connection-at-first-is-told */
         schedule_reconnect(w);
+    }
     w->sleeps_until = INT64_MAX;
     if (w->options.by_hand)
         return PAWL_OK;

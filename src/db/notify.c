@@ -58,8 +58,11 @@ static void open_notifier(notify *n, int64_t node)
     pawl_code rc = notifier_open(&n->notifier, n->db, &o, &err);
     if (rc == PAWL_OK && n->loop && !loop_fds_add(n->loop, notifier_fd(n->notifier)))
         rc = PAWL_NOMEM;
-    if (rc != PAWL_OK)
+    if (rc != PAWL_OK && !n->is_told) /* RULE L6-an-engine-without-a-notifier-is-told-once */
         LOG(&n->db->options.log, LOG_WARNING, "no-notifier", LOG_TEXT("code", pawl_code_name(rc)));
+    else if (rc == PAWL_OK && n->is_told)
+        LOG(&n->db->options.log, LOG_INFO, "notifier-back", LOG_NUM("node", node));
+    n->is_told = rc != PAWL_OK;
     n->node = node;
 }
 

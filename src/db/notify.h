@@ -18,9 +18,10 @@ typedef struct notify {
     void *arg;
     loop_fds *loop;       /* of an engine without threads, which is driven by its caller; or NULL */
     loop_hint changes;    /* the descriptor of pawl_changes_fd() */
-    pthread_mutex_t lock; /* guards the next two; never taken inside the lock of the scheduler */
+    pthread_mutex_t lock; /* guards all below; never taken inside the lock of the scheduler */
     notifier *notifier;   /* NULL: it was not needed so far */
     int64_t node;         /* as which it was opened */
+    int is_told;          /* the log says that there is none */
 } notify;
 
 void notify_init(notify *n, db *d);

@@ -18,6 +18,7 @@ struct read_pool {
     int idle_count;
     int made;           /* number of connections, idle or taken */
     int64_t refused_ns; /* no connection is requested until then; 0: the server refused none */
+    int is_told;        /* the log says that the connections are few */
 };
 
 static const db_sql RUN_OF_NAME = {"SELECT run FROM {runs} WHERE tenant = $1 AND id = $2", "tt"};
@@ -87,19 +88,20 @@ static int note_made(read_pool *r, pawl_code rc, const error *err)
 {
     clock_source *clock = r->db->options.clock;
     pthread_mutex_lock(&r->lock);
-    int before = r->refused_ns != 0;
     r->made -= rc != PAWL_OK;
     /* RULE L3-connections-for-reading-are-shared-where-there-are-no-more */
     int share = rc == PAWL_UNREACHABLE && r->made > 0;
     r->refused_ns = share ? clock_deadline(clock->mono_ns(clock), REFUSED_MS) : 0;
-    int made = r->made;
+    int made = r->made, begins = share && !r->is_told, ends = rc == PAWL_OK && r->is_told;
+    /* RULE L6-another-failure-is-not-the-end-of-few-connections */
+    r->is_told = rc != PAWL_OK && (share || r->is_told);
     pthread_cond_signal(&r->given);
     pthread_mutex_unlock(&r->lock);
     const log_sink *log = &r->db->options.log;
-    if (share && !before)
+    if (begins)
         LOG(log, LOG_WARNING, "few-connections", LOG_NUM("shared", made),
             LOG_TEXT("why", err->detail));
-    else if (rc == PAWL_OK && before)
+    else if (ends)
         LOG(log, LOG_INFO, "connections-again", LOG_NUM("shared", made));
     return share;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "db/notifier.h"
+#include "db/notify.h"
 #include "support/notifier_fixture.h"
 #include "support/tmp.h"
 
@@ -32,6 +33,8 @@ typedef struct fixture {
     notifier_fixture driver;
     notifier *notifier;
     atomic_int calls; /* of on_heard */
+    int wants_lock;
+    int64_t server; /* as on_lock says */
 } fixture;
 
 static void count_call(void *arg)
@@ -39,10 +42,20 @@ static void count_call(void *arg)
     atomic_fetch_add(&((fixture *)arg)->calls, 1);
 }
 
+static void note_lock(void *arg, int64_t server)
+{
+    ((fixture *)arg)->server = server;
+}
+
 static pawl_code try_open(fixture *r, int by_hand)
 {
     error err = {0};
-    notifier_options o = {.node = 7, .by_hand = by_hand, .on_heard = count_call, .on_heard_arg = r};
+    notifier_options o = {.node = 7,
+                          .by_hand = by_hand,
+                          .on_heard = count_call,
+                          .on_heard_arg = r,
+                          .on_lock = r->wants_lock ? note_lock : NULL,
+                          .on_lock_arg = r};
     pawl_code rc = notifier_open(&r->notifier, &r->driver.base, &o, &err);
     assert_true(rc == PAWL_OK || err.message[0]);
     return rc;
@@ -333,6 +346,7 @@ static void a_lost_connection_is_made_anew(void **state)
     assert_int_equal(atomic_load(&r.driver.connects), 2);
     assert_int_equal(notifier_stats_now(r.notifier).reconnects, 1);
     EXPECT_SENT(&r, 3);
+    notifier_fixture_expect_log(&r.driver, "notifier-lost notifier-back ");
     assert_int_equal(notifier_fd(r.notifier), fd);
     tmp_tell(r.driver.pipe[1], 'x');
     assert_true(readable(fd));
@@ -382,12 +396,15 @@ static void a_server_may_come_later(void **state)
     notifier_fixture_open(&r.driver);
     r.driver.connect_code = PAWL_UNREACHABLE;
     assert_int_equal(try_open(&r, 1), PAWL_OK);
+    notifier_fixture_expect_log(&r.driver, "notifier-lost ");
     notifier_tell(r.notifier, 3);
-    assert_int_equal(notifier_poll(r.notifier), 0);
+    pass_ms(&r, 10);
+    assert_int_equal(atomic_load(&r.driver.connects), 2);
     r.driver.connect_code = PAWL_OK;
-    clock_fake_advance(r.driver.clock, 10);
+    clock_fake_advance(r.driver.clock, 20);
     assert_int_equal(notifier_poll(r.notifier), 1);
     EXPECT_SENT(&r, 3);
+    notifier_fixture_expect_log(&r.driver, "notifier-back ");
     fixture_close(&r);
 }
 
@@ -413,17 +430,71 @@ static void a_word_that_is_refused_is_dropped(void **state)
     fixture r;
     fixture_open(&r);
     r.driver.notify_code = PAWL_FULL;
-    notifier_tell(r.notifier, 3);
-    notifier_poll(r.notifier);
+    for (int i = 0; i < 3; i++) {
+        notifier_tell(r.notifier, 3);
+        pass_ms(&r, 5);
+    }
+    notifier_fixture_expect_log(&r.driver, "notifier-failed ");
     r.driver.notify_code = PAWL_OK;
     pass_ms(&r, 5);
     EXPECT_NOTHING(&r);
     assert_int_equal(notifier_stats_now(r.notifier).sent, 0);
     assert_int_equal(atomic_load(&r.driver.connects), 1);
+    notifier_fixture_expect_log(&r.driver, "");
     notifier_tell(r.notifier, 3);
     notifier_poll(r.notifier);
     EXPECT_SENT(&r, 3);
+    notifier_fixture_expect_log(&r.driver, "notifier-again ");
     fixture_close(&r);
+}
+
+static void lose_and_connect_again(fixture *r)
+{
+    r->driver.lost = 1;
+    notifier_poll(r->notifier);
+    pass_ms(r, 1000);
+}
+
+/* Whether the session of the node has the lock that shows its life is told when that changes. */
+static void a_node_without_a_lock(void **state)
+{
+    (void)state;
+    fixture r = {.wants_lock = 1};
+    notifier_fixture_open(&r.driver);
+    assert_int_equal(try_open(&r, 1), PAWL_OK);
+    notifier_fixture_expect_log(&r.driver, "no-node-lock ");
+    lose_and_connect_again(&r);
+    notifier_fixture_expect_log(&r.driver, "notifier-lost notifier-back ");
+    r.driver.lock_server = 5;
+    lose_and_connect_again(&r);
+    assert_int_equal(r.server, 5);
+    notifier_fixture_expect_log(&r.driver, "notifier-lost node-lock-again notifier-back ");
+    lose_and_connect_again(&r);
+    notifier_fixture_expect_log(&r.driver, "notifier-lost notifier-back ");
+    fixture_close(&r);
+}
+
+/* An engine that has no notifier tries again whenever it wants to hear others, or to be heard. */
+static void an_engine_without_a_notifier(void **state)
+{
+    (void)state;
+    notify n;
+    fixture r = {0};
+    notifier_fixture_open(&r.driver);
+    r.driver.driver.promises = DB_SHARED;
+    r.driver.connect_code = PAWL_DENIED;
+    notify_init(&n, &r.driver.base);
+    notify_listen(&n, NULL, count_call, NULL, &r);
+    for (int i = 0; i < 3; i++)
+        notify_open(&n, 0);
+    assert_int_equal(atomic_load(&r.driver.connects), 3);
+    notifier_fixture_expect_log(&r.driver, "no-notifier ");
+    r.driver.connect_code = PAWL_OK;
+    for (int i = 0; i < 3; i++)
+        notify_open(&n, 0);
+    notifier_fixture_expect_log(&r.driver, "notifier-back ");
+    notify_free(&n);
+    notifier_fixture_close(&r.driver);
 }
 
 /* ---- With a thread ---- */
@@ -512,6 +583,8 @@ int main(void)
         cmocka_unit_test(a_server_may_come_later),
         cmocka_unit_test(what_cannot_get_better_is_refused),
         cmocka_unit_test(a_word_that_is_refused_is_dropped),
+        cmocka_unit_test(a_node_without_a_lock),
+        cmocka_unit_test(an_engine_without_a_notifier),
         cmocka_unit_test(nothing_that_was_told_is_lost),
         cmocka_unit_test(the_thread_comes_back_by_itself),
     };

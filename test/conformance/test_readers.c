@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "handle/read_pool.h"
 #include "support/conf.h"
@@ -141,6 +142,7 @@ static void a_crowd_is_bounded(conf *c)
 typedef struct full {
     db_driver driver;
     atomic_int refused;
+    pawl_code code;
 } full;
 
 static pawl_code refuse(db *d, db_role role, db_conn **out, error *err)
@@ -148,7 +150,21 @@ static pawl_code refuse(db *d, db_role role, db_conn **out, error *err)
     (void)role;
     atomic_fetch_add(&((full *)d->driver)->refused, 1);
     *out = NULL;
-    return error_set(err, PAWL_UNREACHABLE, "no more connections");
+    return error_set(err, ((full *)d->driver)->code, "no more connections");
+}
+
+/* Counts how often the log has told that the connections are few, and that they are not. */
+typedef struct told {
+    atomic_int few;
+    atomic_int again;
+} told;
+
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level, (void)fields;
+    told *t = arg;
+    atomic_fetch_add(&t->few, strcmp(event, "few-connections") == 0);
+    atomic_fetch_add(&t->again, strcmp(event, "connections-again") == 0);
 }
 
 /* The server gives one connection and no other: all threads share it. Without any connection no
@@ -164,7 +180,7 @@ static void one_is_shared_by_all(conf *c)
     db_conn *conn;
     CONF_OK(read_pool_begin(all.readers, &conn, &err), &err);
     const db_driver *usual = d->driver;
-    full f = {.driver = *usual};
+    full f = {.driver = *usual, .code = PAWL_UNREACHABLE};
     f.driver.connect = refuse;
     d->driver = &f.driver;
     assert_int_equal(read_pool_need(none.readers, &err), PAWL_UNREACHABLE);
@@ -180,6 +196,36 @@ static void one_is_shared_by_all(conf *c)
     CONF_OK(read_pool_need(none.readers, &err), &err);
     read_pool_free(none.readers);
     read_pool_free(all.readers);
+    db_close(d);
+}
+
+/* The log tells of it once, and once when there are more again; a request that fails for another
+ * reason in between is neither. */
+static void few_connections_are_told_once(conf *c)
+{
+    told log = {0};
+    db *d = conf_open(c, &(db_options){.busy_ms = 20, .log = {hear, &log}});
+    read_pool *r = read_pool_new(d);
+    error err = {0};
+    db_conn *first, *further;
+    assert_non_null(r);
+    CONF_OK(read_pool_begin(r, &first, &err), &err);
+    const db_driver *usual = d->driver;
+    full f = {.driver = *usual, .code = PAWL_UNREACHABLE};
+    f.driver.connect = refuse;
+    d->driver = &f.driver;
+    TMP_AWAIT(atomic_load(&f.refused) > 1 || read_pool_begin(r, &further, &err) != PAWL_BUSY);
+    assert_int_equal(atomic_load(&log.few), 1);
+    f.code = PAWL_NOMEM;
+    TMP_AWAIT(read_pool_begin(r, &further, &err) == PAWL_NOMEM);
+    assert_int_equal(atomic_load(&log.again), 0);
+    d->driver = usual;
+    CONF_OK(read_pool_begin(r, &further, &err), &err);
+    assert_int_equal(atomic_load(&log.few), 1);
+    assert_int_equal(atomic_load(&log.again), 1);
+    read_pool_end(r, further);
+    read_pool_end(r, first);
+    read_pool_free(r);
     db_close(d);
 }
 
@@ -211,6 +257,7 @@ static const conf_case CASES[] = {
     {"a walk may be stopped", a_walk_may_be_stopped, 0},
     {"a crowd is bounded", a_crowd_is_bounded, 0},
     {"one is shared by all", one_is_shared_by_all, DB_ISOLATED},
+    {"few connections are told once", few_connections_are_told_once, DB_ISOLATED},
     {"patience ends", patience_ends, DB_ISOLATED},
 };
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,6 +77,23 @@ static pawl_code record_notify(db_conn *c, const int64_t *targets, size_t count,
     return PAWL_OK;
 }
 
+static pawl_code pretend_lock(db_conn *c, int64_t node, int64_t *server, error *err)
+{
+    (void)node, (void)err;
+    *server = ((notifier_fixture *)c->db)->lock_server;
+    return PAWL_OK;
+}
+
+static void record_log(int level, const char *event, const char *fields, void *arg)
+{
+    notifier_fixture *p = arg;
+    (void)level, (void)fields;
+    pthread_mutex_lock(&p->lock);
+    size_t size = strlen(p->log);
+    snprintf(p->log + size, sizeof p->log - size, "%s ", event);
+    pthread_mutex_unlock(&p->lock);
+}
+
 void notifier_fixture_open(notifier_fixture *p)
 {
     memset(p, 0, sizeof *p);
@@ -88,8 +106,10 @@ void notifier_fixture_open(notifier_fixture *p)
                             .disconnect = count_disconnect,
                             .channel.listen = pretend_listen,
                             .channel.heard = pretend_heard,
-                            .channel.notify = record_notify};
-    p->base = (db){.driver = &p->driver, .options = {.clock = clock_fake_source(p->clock)}};
+                            .channel.notify = record_notify,
+                            .channel.lock_for_life = pretend_lock};
+    p->base = (db){.driver = &p->driver,
+                   .options = {.clock = clock_fake_source(p->clock), .log = {record_log, p}}};
 }
 
 void notifier_fixture_close(notifier_fixture *p)
@@ -115,5 +135,13 @@ void notifier_fixture_clear(notifier_fixture *p)
 {
     pthread_mutex_lock(&p->lock);
     p->count = p->trips = 0;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void notifier_fixture_expect_log(notifier_fixture *p, const char *events)
+{
+    pthread_mutex_lock(&p->lock);
+    assert_string_equal(p->log, events);
+    p->log[0] = '\0';
     pthread_mutex_unlock(&p->lock);
 }

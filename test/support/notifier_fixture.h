@@ -23,13 +23,15 @@ typedef struct notifier_fixture {
     pawl_code connect_code;
     pawl_code listen_code;
     pawl_code notify_code;
+    int64_t lock_server; /* the server that gives the node its lock; 0: it gives none */
     atomic_int connects; /* so far */
     atomic_int open;     /* now */
 
     pthread_mutex_t lock;                /* guards all below */
     int64_t sent[NOTIFIER_FIXTURE_SENT]; /* targets, in order … */
     int count;
-    int trips; /* … in so many calls */
+    int trips;      /* … in so many calls */
+    char log[1024]; /* the names of the events that were logged, with a blank behind each */
 } notifier_fixture;
 
 /* The clock stands still; the test may set another one before the notifier is opened. */
@@ -40,6 +42,8 @@ void notifier_fixture_close(notifier_fixture *p);
 
 /* 1 if `node` was notified since the last notifier_fixture_clear(). */
 int notifier_fixture_has(notifier_fixture *p, int64_t node);
+/* Expects exactly these events since it was asked last. */
+void notifier_fixture_expect_log(notifier_fixture *p, const char *events);
 void notifier_fixture_clear(notifier_fixture *p);
 
 #endif
