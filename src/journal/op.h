@@ -102,9 +102,11 @@ op_kind op_asked_as(op_kind kind);
 /* Returns 1 if ops of this kind call a work function, perhaps several times. */
 int op_is_work(op_kind kind);
 
-/* Returns 1 if rows of this kind record an effect outside the run, or what compensates it. If a
- * turn is cut short (the run is held, memory is out), its rows up to the last such row are
- * committed all the same. */
+/* Returns 1 if rows of this kind record a deed: an effect that has happened outside the run (a call
+ * of a work function, a message that was received), or what compensates it. If a turn is cut short
+ * (the run is held, memory is out), its rows up to the last such row are committed all the same.
+ * OP_CHILD and OP_TELL are no deeds: what they do happens with the commit of their unit, so row and
+ * effect are cut off together. */
 int op_is_deed(op_kind kind);
 
 /* Returns 1 if an arrival of kind `arrival` can be about an op of kind `op`; OP_NONE stands for the

@@ -18,14 +18,15 @@ typedef struct run_draft {
     /* Index in the unit of the guard with which the turn ends: the UPDATE that parks the run, holds
      * it, ends it, makes it failing, or begins its next generation. -1: the unit has none. */
     int turn_end_stmt;
-    int kept;     /* number of statements up to the last one that records an effect outside;
+    int kept;     /* number of statements up to the last journal row that is a deed (op_is_deed());
                      runner_cut() takes out those behind it */
     int64_t seq;  /* seq of the last journal row in a unit since the run was warmed; 0: there was
                      none */
-    int children; /* number of children that the unit starts; from BIRTHS_PER_UNIT on the unit is
-                     committed (ops_child.c) */
     int executed; /* number of executions of work functions whose results are in the draft
                      (sched/at_risk.h) */
+    /* Number of children that the unit starts, set to 0 by each commit: not of all children of the
+     * run. From BIRTHS_PER_UNIT on the unit is committed (ops_child.c). */
+    int unit_children;
 
     run_line *lines; /* log lines, written to the log when the unit is committed */
     run_line *last_line;

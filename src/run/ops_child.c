@@ -133,7 +133,7 @@ static void insert_child(pawl_run *run, pawl_future *f, const char *name, const 
     s->run_insert = b;
     s->future = f;
     s->statement = run_insert_write(u, b, 0);
-    if (++run->draft.children >= BIRTHS_PER_UNIT)
+    if (++run->draft.unit_children >= BIRTHS_PER_UNIT)
         run_ask(run, WANT_FLUSH);
 }
 

@@ -178,7 +178,7 @@ void run_cool(pawl_run *run)
     run->journal.arrivals = run->journal.arrivals_room = 0;
     run->code.cancelled = run->code.sender = run->code.json_wrong = NULL;
     run->cleanups = run->finallys = 0;
-    run->draft.children = 0;
+    run->draft.unit_children = 0;
     while (run->code.defers) {
         run_defer *d = run->code.defers;
         run->code.defers = d->next;

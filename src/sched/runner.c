@@ -347,7 +347,7 @@ static void take_back(pawl_run *run)
     run_forget_status(run);
     state_forget(run);
     run->draft.kept = 0;
-    run->draft.children = 0;
+    run->draft.unit_children = 0;
     arena_reset(run->draft.arena);
 }
 
