@@ -29,7 +29,7 @@ static int has_failed(const pawl_run *run)
 /* Has a function returned for which there was no memory to record it? */
 static int is_unrecorded(const pawl_run *run)
 {
-    /* RULE L5-what-memory-was-out-for-is-recorded-before-the-end */
+    /* RULE L5-results-that-lacked-memory-are-recorded-before-the-node-ends */
     return run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first;
 }
 

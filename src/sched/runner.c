@@ -7,7 +7,7 @@
  *
  * A unit that was not committed is handed in again, with its fiber waiting for it: unit_retry.h. If
  * it stays undecided for good, the fiber is dropped with it, and the run goes on from the journal.
- * A lost claim ends the run here. */
+ * If another node has the run, it is dropped from this process. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,9 @@ void runner_end_turn(pawl_run *run)
     int added = 1;
     if (trouble == PAWL_OK) {
         added = runner_add_outcome(run);
-    } else { /* the rest of this turn is forgotten: the next build may see it otherwise */
+    } else {
+        /* Rows behind the last deed (op_is_deed()) that are not committed are forgotten, with the
+         * children and messages of this unit: another build may record something else. */
         runner_cut(run);
         added = runner_add_hold(run);
     }
@@ -351,10 +353,11 @@ static void take_back(pawl_run *run)
     arena_reset(run->draft.arena);
 }
 
-/* A unit was committed with which the function ends: the run has ended, is held, begins its
+/* The unit was committed with which a turn ends by WANT_END: the run has ended, is held, begins its
  * clean-ups, or begins a new generation. 1: the run goes on here, from the journal, with its
- * clean-ups or its next generation. */
-static int ended(pawl_run *run)
+ * clean-ups or its next generation. Not called for a run that drop_runs() frees (sched.c), since
+ * the engine has stopped or closed. */
+static int after_function_end(pawl_run *run)
 {
     sched *s = run->host->sched;
     runner_tell_end(run);
@@ -385,7 +388,8 @@ static int ended(pawl_run *run)
 static void fall_asleep(pawl_run *run)
 {
     sched *s = run->host->sched;
-    work_forget_kept(run); /* the function has not asked for it: it has gone another way */
+    work_forget_kept(run); /* frees results of attempts for which the replayed function has not
+                              asked, since its code has taken another path */
     sched_lock(s);
     int leaves = !run->has_arrival && dormant_leave(s, run, run->code.until_ms);
     if (run->has_arrival)
@@ -397,8 +401,8 @@ static void fall_asleep(pawl_run *run)
         run_free(run);
 }
 
-/* The unit of the run was committed. 1: there is more to do for the run now. */
-static int committed(pawl_run *run)
+/* Deals with the run whose unit was committed. 1: there is more to do for the run now. */
+static int after_commit(pawl_run *run)
 {
     sched *s = run->host->sched;
     run_tell_lines(run);
@@ -431,7 +435,7 @@ static int committed(pawl_run *run)
     if (run->quarantine_level || run->slot->cleared)
         quarantine_committed(s, run, 0);
     if (run->code.want == WANT_END)
-        return ended(run);
+        return after_function_end(run);
     const unit_row *row = run->code.want == WANT_WAIT && run->draft.turn_end_stmt >= 0
                               ? unit_rows(run->draft.unit, run->draft.turn_end_stmt)
                               : NULL;
@@ -523,7 +527,7 @@ static void take_in_hand(runner *r, pawl_run *run)
             runner_not_committed(run);
             return;
         }
-        if (!committed(run))
+        if (!after_commit(run))
             return;
     }
     if (is_stranded(run)) /* the run is replayed on this thread */

@@ -26,8 +26,9 @@ enum {
 
 /* ---- Handing in ---- */
 
-/* Called by the leader of the group commit: the run goes back to its own thread. */
-static void answered(unit *u, void *arg)
+/* The `done` of the run's unit, called by the leader of the group commit: with the final answer the
+ * run goes back to its runner. */
+static void take_answer(unit *u, void *arg)
 {
     pawl_run *run = arg;
     sched *s = run->host->sched;
@@ -65,7 +66,7 @@ int runner_hand_in(pawl_run *run)
     assert(u->arena == run->draft.arena);
     u->submitter = &run->draft.submitter;
     u->class = UNIT_OF_RUN;
-    u->done = answered;
+    u->done = take_answer;
     u->done_arg = run;
     u->waits = set_aside;
     u->name = run->id;
@@ -103,7 +104,8 @@ int runner_need_unit(pawl_run *run)
 
 /* ---- Dropping ---- */
 
-/* The run has ended, or is not this node's any more. */
+/* Drops the run from memory, for whatever reason: it has ended, was given back, or is another
+ * node's. */
 void runner_forget(pawl_run *run)
 {
     sched *s = run->host->sched;

@@ -471,7 +471,9 @@ static pawl_run *clear_places(sched *s)
     return clear_map(s);
 }
 
-/* Was the unit of the run committed by a stop or a close, so that committed() has not seen it? */
+/* Is the unit of the run committed, and has its runner not seen that (after_commit()), since the
+ * engine stopped or closed first? The unit may also be one that gives the run back, marks it, or
+ * has only what was recorded before memory was out. */
 static int was_committed(const pawl_run *run)
 {
     return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_COMMITTED;
