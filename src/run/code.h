@@ -25,7 +25,8 @@ typedef enum {
     WANT_KEY,      /* make a key for a child run */
     WANT_CHECK,    /* read the state of other runs: children, and targets of pawl_tell() */
     WANT_FLUSH,    /* commit what is recorded */
-    WANT_LEAVE,    /* commit what is recorded, and then drop the fiber (jobs_leave()) */
+    WANT_LEAVE,    /* give the run back: what is recorded is committed, and jobs that have begun are
+                      waited for, before that (runner_leave()) */
     WANT_END,      /* end the turn: the function has ended or was left, as `end` says */
 } run_want;
 
@@ -44,9 +45,9 @@ typedef struct run_result {
     const char *message;
     const char *where; /* with FAILED: the op that failed */
     pawl_code trouble; /* with LIVE: the error for which the function was left: HELD, NOMEM … */
-    int64_t held;      /* with LIVE: the reason of the hold, HELD_…; 0 stands for HELD_MISMATCH.
-                          That is also the reason after INVALID and LIMIT: these are mistakes in the
-                          workflow too, which another build may not make */
+    int64_t held;      /* with LIVE: the reason of the hold, HELD_…; 0 stands for HELD_MISMATCH,
+                          which is also the reason after INVALID and LIMIT, for memory that was out
+                          too often, and for rows that cannot be read (hold.h) */
     const char *lacks; /* with LIVE: name of a work function that is not registered here; NULL:
                           none */
     char note[256];    /* with LIVE: `trouble` in words */

@@ -2,15 +2,20 @@
  *
  *   HELD_VERSION   the workflow, or a work function that it calls, is registered nowhere
  *                  -> a node that has it
- *   HELD_MISMATCH  the code does not follow the journal -> another build
+ *   HELD_MISMATCH  the code does not follow the journal, or has made a mistake in a call (INVALID,
+ *                  LIMIT); or memory was out, or the rows of the run could not be read, time after
+ *                  time -> another build
  *   HELD_POISON    process after process died while it executed the run -> another build
+ *   HELD_STUCK     a clean-up has used up its attempts -> pawl_release()
  *   HELD_RECORD    the database refuses what is to be recorded -> pawl_release(), and the owner,
  *                  which keeps the run (unit_retry.h), tries again; or the death of the owner
- *   HELD_BY_HAND   pawl_hold() -> pawl_release(), which ends any other hold too
+ *   HELD_BY_HAND   pawl_hold() -> pawl_release()
  *
- * {runs}.held_for says what that depends on: the name of the work function ("": the workflow
- * itself); or the builds that have tried it in vain. Those are all remembered, so that two builds
- * that both cannot go on do not hand a run to and fro for ever.
+ * pawl_release() and a cancel end any hold, and a redrive that of a run without an owner.
+ *
+ * {runs}.held_for says which nodes need not try: it is the name of the missing work function ("":
+ * the workflow itself), or the builds that have tried in vain. Not only the last build is
+ * remembered, so that two builds that both cannot go on do not hand a run to and fro for ever.
  *
  * A node that finds a held run which it can drive claims it, and does not merely release it: so the
  * node that could not drive it does not get it again. Whether a node has a workflow is in {offers},
