@@ -298,7 +298,8 @@ PAWL_API int pawl_version_number(void);
 /* ==== Limits ===================================================================================
  *
  * The public functions check their arguments against these limits; the answer beyond one is
- * PAWL_LIMIT. Names and ids are UTF-8 without NUL; anything else is PAWL_INVALID. */
+ * PAWL_LIMIT. An op of a run gives no such answer: its function is left, and the run is held. Names
+ * and ids are UTF-8 without NUL; anything else is PAWL_INVALID. */
 #define PAWL_MAX_PAYLOAD (16 * 1024 * 1024) /* one value, in bytes */
 #define PAWL_MAX_NAME 256                   /* a name: workflow, work, mailbox, queue, tag … */
 #define PAWL_MAX_ID 512                     /* the id of a run, an idempotency key, a session */
@@ -373,7 +374,9 @@ typedef struct pawl_options {
 
     /* One call per event: level 0 debug, 1 info, 2 warning, 3 error; `event` a short name; `fields`
      * a list "key=value key=value", values quoted where they need it. May be called from any thread
-     * that pawl uses; must not call pawl. NULL: nothing is logged. */
+     * that pawl uses; must not call pawl. A line may be missing after a crash, since it is written
+     * after the commit that it tells of: pawl_changes() misses no end of a run. NULL: nothing is
+     * logged. */
     void (*log)(int level, const char *event, const char *fields, void *arg);
     void *log_arg;
 
@@ -865,10 +868,11 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_child(pawl_run *run, const char *workfl
 /* ---- Futures: several things at once ----
  *
  * The _later form of an op starts it and gives a future at once; it never leaves, except for a
- * wrong argument or beyond PAWL_MAX_FUTURES (LIMIT). A future belongs to its run and is freed with
- * it, or by pawl_drop(); a future of another run is a wrong argument. The work function of such a
- * step, call or until is called on another thread of this process; where pawl_finish() or
- * pawl_poll() drives without work_threads, on the calling thread, while the run waits. */
+ * wrong argument or beyond PAWL_MAX_FUTURES: then the run is held. A future belongs to its run and
+ * is freed with it, or by pawl_drop(); a future of another run is a wrong argument. The work
+ * function of such a step, call or until is called on another thread of this process; where
+ * pawl_finish() or pawl_poll() drives without work_threads, on the calling thread, while the run
+ * waits. */
 PAWL_API pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn,
                                       const char *input, const pawl_call_options *options);
 PAWL_API pawl_future *pawl_call_later(pawl_run *run, const char *work, const char *input,
