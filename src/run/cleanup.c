@@ -1,4 +1,5 @@
-/* How a run ends, and its clean-ups: compensations (undos) and finallys. The journal can be read
+/* What a run records when its function ends, and its clean-ups: compensations (undos) and finallys.
+ * The end itself is a part of the unit that sched/runner_end.c builds. The journal can be read
  * without the code that has written it, because its rows name the work functions to be called, and
  * their inputs. */
 #include "run/cleanup.h"

@@ -62,7 +62,8 @@ struct pawl_run {
     run_names names;         /* names of attributes that the run has */
     struct run_state *state; /* key-value state (state.h); NULL: the function has neither set nor
                                 read any */
-    int64_t cleanups;        /* number of undos and finallys that are registered */
+    int64_t cleanups;        /* number of undos and finallys that the function has registered;
+                                run_cool() sets it to 0, and a replay counts them again */
     int64_t finallys;        /* number of finallys among them */
 
     /* Set by other threads. */
