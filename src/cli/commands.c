@@ -1,7 +1,7 @@
 /* The commands that only read (ls, show, history, why, tree, nodes), and the table of all commands.
- * They print text for people, or JSON for programs, whose keys never change.
+ * They print text for people, or JSON for programs. The keys of the JSON never change.
  *
- * The commands use the public header only. Times are ISO 8601 in UTC. A value that is not known is
+ * The commands use the public header only. Times are ISO 8601 in UTC. A value that is not there is
  * left out of text, and null in JSON. */
 #include "cli/commands.h"
 

@@ -1,5 +1,5 @@
-/* Members and lines that several commands print. A value that is not known is left out of text, and
- * null in JSON, whose readers expect every key. */
+/* Members and lines that several commands print. An empty text and the time 0 say that there is no
+ * value: it is left out of text, and null in JSON, whose readers expect every key. */
 #include "cli/print.h"
 
 #include <stdio.h>
@@ -20,7 +20,10 @@ void put_time(const char *key, int64_t ms)
 void put_member(const char *key, const char *text)
 {
     printf(",\"%s\":", key);
-    out_string(stdout, text);
+    if (text[0])
+        out_string(stdout, text);
+    else
+        fputs("null", stdout);
 }
 
 void put_line(const char *key, const char *text)

@@ -5,8 +5,8 @@
 
 #include <pawl.h>
 
-/* Print a comma and the member "key":"text" of a JSON object. put_time() prints an instant; 0 is
- * null. */
+/* Print a comma and the member "key":"text" of a JSON object; "" is printed as null. put_time()
+ * prints an instant; 0 is printed as null. */
 void put_member(const char *key, const char *text);
 void put_time(const char *key, int64_t ms);
 

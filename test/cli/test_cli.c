@@ -81,8 +81,8 @@ static void ls_for_programs(void **state)
     MEMBER(json, "/generation", "1");
     MEMBER(json, "/status", "{\"at\": \"end\"}");
     MEMBER(json, "/status_seq", "0");
-    MEMBER(json, "/held", "\"\"");
-    MEMBER(json, "/parent", "\"\"");
+    MEMBER(json, "/held", "null");
+    MEMBER(json, "/parent", "null");
     MEMBER(json, "/by", "\"me\"");
     MEMBER(json, "/created", "\"2025-01-31T00:00:00.123Z\"");
     MEMBER(json, "/updated", "\"1970-01-01T00:00:01.000Z\"");
