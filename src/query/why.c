@@ -395,9 +395,12 @@ static void put_no_owner(buf *b, const why *w, int due)
                    alive == 1 ? "" : "s");
     else
         buf_printf(b, "No node owns it; %s by one of %lld live node%s that ha%s ",
-                   due ? "it will be claimed" : "then it is claimed", node_ready,
+                   due ? "it is to be claimed" : "then it is claimed", node_ready,
                    node_ready == 1 ? "" : "s", node_ready == 1 ? "s" : "ve");
     put_workflow(b, w);
+    if (node_ready && due)
+        buf_text(b, node_ready == 1 ? "; if it is not, see its log"
+                                    : "; if it is not, see their logs");
     buf_text(b, !alive || node_ready   ? ".\n"
                 : w->nodes_unable == 0 ? ": it goes on when one comes that has it.\n"
                                        : ": it goes on when one can.\n");

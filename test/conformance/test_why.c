@@ -215,8 +215,8 @@ static void owners_are_named(conf *c)
     conf_script(handle_db(p), "INSERT INTO {offers} (tenant, workflow, version, node) VALUES"
                               " ('', 'pay', '7', 5)");
     WHY("run-4",
-        "No node owns it; it will be claimed by one of 1 live node that has workflow \"pay\" in "
-        "version \"7\".\n");
+        "No node owns it; it is to be claimed by one of 1 live node that has workflow \"pay\" in "
+        "version \"7\"; if it is not, see its log.\n");
     pawl_close(other);
     pawl_close(p);
 }
