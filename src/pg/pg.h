@@ -59,7 +59,7 @@ typedef struct pg_db {
     pg_conn *witnesses;     /* connections that commit */
     uint64_t acknowledged;  /* transactions so far */
     PQconninfoOption *info; /* the URL, taken apart; may hold a password */
-    atomic_int reached;     /* it has worked once, so the URL is good */
+    atomic_int reached;     /* 1: a connection was made once, so libpq has accepted the URL */
     int relaxed;            /* durability=relaxed */
     int pooler;             /* pooler=transaction: nothing of a session may be relied on */
 } pg_db;
@@ -169,7 +169,8 @@ int pg_is_refusal(const PGresult *r);
 /* Has the statement waited for a lock, for as long as it may? */
 int pg_is_lock(const PGresult *r);
 
-/* Has the server ended more than the statement, so that a commit is undecided? */
+/* Is the severity above ERROR (FATAL, PANIC)? Then the server has ended the session and not only
+ * the statement, and a commit under way is undecided. */
 int pg_is_fatal(const PGresult *r);
 
 /* ---- Round trips in pipeline mode (pg_pipe.c) ---- */

@@ -146,7 +146,7 @@ static size_t count_batchable(unit **units, size_t count, int *ordered)
             n += n == 0;
             break;
         }
-        /* RULE A4-a-batch-ends-before-a-guard-of-a-plainly-written-row */
+        /* RULE A4-a-batch-ends-before-a-unit-that-touches-a-plainly-written-row */
         if (n > 0 && touches_written_row(&written, units[n]))
             break;
         if (!remember_writes(&written, units[n++]))
