@@ -384,7 +384,8 @@ int64_t value_count(slice part)
     return count;
 }
 
-/* Downwards from zero, because there is one negative number more than there are positive ones. */
+/* Reads an integer. `value` is counted downwards from zero, because there is one negative number
+ * more than there are positive ones. */
 int value_int(slice part, int64_t *out)
 {
     size_t i = part.size > 0 && part.at[0] == '-';

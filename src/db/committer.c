@@ -288,7 +288,8 @@ void committer_leave(committer *k)
     pthread_mutex_lock(&k->lock);
     if (k->options.by_hand && commit_leader_can(k))
         commit_leader_one(k);
-    else if (k->leading) /* the leader hands on; a helper woken before that could do nothing */
+    else if (k->leading) /* the leader hands the lead on when it is done; a helper that is woken
+                            before that could do nothing */
         k->helper_wanted |= commit_leader_has_work(k);
     else
         commit_leader_hand_on(k); /* RULE L1-the-simulator-sees-what-stands-in-a-queue */

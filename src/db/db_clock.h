@@ -36,10 +36,11 @@ pawl_code db_clock_measure(db_clock *c, db_conn *conn, error *err);
  * by as much as a measurement was wrong, and with a server whose clock is set back. */
 int64_t db_clock_now_ms(db_clock *c);
 
-/* Returns the latest that the database's time may be now: the error of the offset is added, and the
- * sum is rounded up. A due time is written as this time plus the duration, and compared with
- * db_clock_now_ms(), so that it never comes early. With a clock that has whole milliseconds and
- * answers at once both functions return the same. */
+/* Returns the database's time, rounded up, with the error added that the offset had when it was
+ * measured. A due time is written as this time plus the duration, and compared with
+ * db_clock_now_ms(), so that it does not come early in this process as long as no clock is set or
+ * slewed (db_clock.c). With a clock that has whole milliseconds and answers at once both functions
+ * return the same. */
 int64_t db_clock_up_ms(db_clock *c);
 
 /* Returns 1 if the time can be relied on: it is the host's, or was measured. */

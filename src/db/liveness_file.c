@@ -4,7 +4,8 @@
  * process exclude each other and closing some other descriptor of the file frees nothing. The
  * price: a fork() shares the description with the child, and the lock would outlive the parent.
  * So every open file is in one list of the process, and the child closes them all before it does
- * anything else. That list, and what is in base/forks.c, are all that the library shares. */
+ * anything else. That list, and the variables of base/forks.c, are the only ones that all engines
+ * of a process share. */
 #define _GNU_SOURCE
 #include "db/liveness_file.h"
 

@@ -51,7 +51,8 @@ struct notifier {
     int ear; /* our copy of its descriptor; -1: there is nothing to hear. Changed with the lock */
     int missed;       /* on_heard has to be called, whatever is heard */
     int locked;       /* the connection has the lock of the node */
-    forks_fd held[2]; /* `ear` and the descriptor behind it, as long as it is locked */
+    forks_fd held[2]; /* while `locked`: `ear` and the connection's own descriptor, which a child of
+                         fork() closes, so that the server sees when this process ends */
     int failed;       /* the log says that notifications are refused */
     int unlocked;     /* the log says that the node has no lock */
     int64_t retry_ns;

@@ -34,7 +34,7 @@ void notify_free(notify *n);
 void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg),
                    void (*on_lock)(void *arg, int64_t server), void *arg);
 
-/* Hear others from now on: as this node, or with 0 as none in particular. */
+/* Hear others from now on: as this node; 0: as an engine that is no node. */
 void notify_open(notify *n, int64_t node);
 void notify_close(notify *n);
 

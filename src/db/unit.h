@@ -212,8 +212,8 @@ int unit_stmt_writes(const unit_stmt *s);
  * now on. */
 void unit_break_submitter(unit *u);
 
-/* 1: an earlier unit of the same submitter was not committed, so that this one must be refused: it
- * would leave a hole. */
+/* 1: an earlier unit of the same submitter was not committed, so that this one must be refused: its
+ * commit would leave out that earlier one. */
 int unit_is_cut_off(const unit *u);
 
 /* The code of a unit that was answered `rc`, for its caller: PAWL_FENCED or PAWL_REWOUND instead of

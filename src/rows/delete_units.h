@@ -5,8 +5,8 @@
 
 #include "db/unit.h"
 
-/* Deletes the run and its rows in all tables. Guard "there": the run exists and has ended; with
- * `force` it only has to exist. */
+/* Deletes the run and its rows in all tables but the change feed, where they stay until they are
+ * old. Guard "there": the run exists and has ended; with `force` it only has to exist. */
 void delete_units_run(unit *u, int64_t run, int force);
 
 /* Deletes rows of a run that is gone. From the journal and the inbox at most 5,000 rows each are

@@ -5,9 +5,9 @@
 
 #include "sched/sched_internal.h"
 
-/* Does one thing: brings called dormant runs back, executes a job, executes a run until it waits,
- * or leads a group commit. With the
- * lock held, which is released meanwhile. 0: there was nothing to do. */
+/* Does one thing: brings dormant runs back that were called, executes a job, executes a run until
+ * it waits, or leads a group commit. With the lock held, which is released meanwhile. 0: there was
+ * nothing to do. */
 int dispatch_one(runner *r);
 
 /* Is there a job or a run for this runner? With the lock held. */

@@ -61,7 +61,8 @@ static pawl_code try_reading(sched *s, error *err)
     int64_t one;
     int found;
     pawl_code rc = read_pool_begin(s->options.read_pool, &c, err);
-    if (rc == PAWL_OK) { /* a transaction begins with its first statement */
+    if (rc == PAWL_OK) { /* read_pool_begin() may not have reached the server, since a transaction
+                            begins with its first statement: so one is executed */
         rc = db_number(c, &ANY, NULL, 0, &one, &found, err);
         read_pool_end(s->options.read_pool, c);
     }

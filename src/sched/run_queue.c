@@ -1,5 +1,6 @@
 /* The run queue of a node: lists of ready runs, answers on their way back, timers. All functions
- * are called with the lock held, except run_queue_answered() and run_queue_notified(). */
+ * are called with the lock held, except run_queue_answered(), run_queue_notified() and
+ * run_queue_is_idle(), which take it themselves. */
 #include <assert.h>
 
 #include "sched/sched_internal.h"

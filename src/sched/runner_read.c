@@ -148,7 +148,7 @@ static pawl_code read_names(runner *r, pawl_run *run, error *err)
     return rc;
 }
 
-/* ---- With one connection, from the beginning of a transaction to its end ---- */
+/* ---- State, inbox and other runs: what read_with() reads ---- */
 
 static pawl_code read_state(db_conn *c, pawl_run *run, error *err)
 {

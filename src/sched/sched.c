@@ -379,8 +379,8 @@ static int always(void *arg)
 #endif
 
 /* An engine without threads gets notifications through the caller's event loop, and each poll sends
- * those that are due. A program with a clock of its own decides itself what happens when: it gets
- * no notifications. */
+ * those that are due. If the application supplies its clock too, the engine gets none: the
+ * application decides when something is done. */
 static void listen_to_others(sched *s)
 {
     const sched_options *o = &s->options;

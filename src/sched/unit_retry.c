@@ -15,7 +15,9 @@
  * record counts as refused for good. */
 enum { OWN_TRIES = 5 };
 
-/* What is known of a unit that is kept. The words are guarded by the lock of the scheduler. */
+/* What is known of the failure of a unit that is kept (run->draft.unit). Other threads than the one
+ * that has the run in hand use `code`, `released`, `seen`, `what` and `words`, so these are changed
+ * with the lock of the scheduler held. */
 struct kept {
     pawl_code code;
     int tries;                     /* that failed for an unknown reason, while the probe after each

@@ -52,10 +52,10 @@
  * first), a transactional step (its function is part of the transaction that was rolled back), and
  * the mark of a quarantined run (it records nothing).
  *
- * While units are kept because the storage fails, or are undecided, no work function is begun and
- * nothing is claimed: so what is kept is bounded by what was being executed. Units that are kept
- * for a trouble of their own are no reason to stop: there are as many of them as runs that meet
- * one. */
+ * While units are kept because the storage fails, or are undecided, no work function is begun,
+ * nothing is claimed, and no dormant run that is due is brought back: so what is kept is bounded by
+ * what was being executed. Units that are kept for a trouble of their own are no reason to stop:
+ * there are as many of them as runs that meet one. */
 #ifndef SCHED_UNIT_RETRY_H
 #define SCHED_UNIT_RETRY_H
 
