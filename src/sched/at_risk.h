@@ -1,7 +1,8 @@
 /* Work at risk: executions of work functions that are not durable. If the process dies they are
- * executed again. So their number has a bound, the option at_risk_max: at the bound no run and no
- * job is taken from its queue until a commit is answered (backpressure). A thread that has a run in
- * hand at that moment may begin one more: the bound is exceeded by the number of threads at most.
+ * executed again. So their number has a bound, the option at_risk_max: at the bound the gate is
+ * closed, which means that no run and no job is taken from its queue until a commit is answered
+ * (backpressure). A thread that has a run in hand at that moment may begin one more: the bound is
+ * exceeded by the number of threads at most.
  *
  * An execution is counted from its beginning until the unit that records it has an answer:
  *   1. The work function begins: at_risk_begin().
@@ -39,16 +40,16 @@ typedef struct at_risk {
 int at_risk_is_closed(struct sched *s);
 int at_risk_is_closed_for_jobs(struct sched *s);
 
-/* at_risk_job_ends() is told how a job that was counted has ended, before it is given to its run,
- * which may be NULL. at_risk_drop(): the execution that was counted is taken from its thread, or
- * its result is dropped. */
+/* at_risk_job_ends(): a job that was counted has ended like this. To be called before it is given
+ * to its run; j->run may be NULL. at_risk_drop(): an execution that was counted is not any more,
+ * since it was taken from its thread, or its result is dropped. */
 void at_risk_job_ends(struct sched *s, job *j, job_state how);
 void at_risk_drop(struct sched *s);
 
-/* ---- Without the lock, but at_risk_begin() ---- */
+/* ---- Without the lock; at_risk_begin() with or without it ---- */
 
-/* A work function begins, and is counted. Of a run's own: it has returned, and its result is in the
- * draft or about to be. */
+/* at_risk_begin(): a work function begins, and is counted. at_risk_returned(): a run's own one, not
+ * that of a job, has returned, and its result is in the draft or about to be. */
 void at_risk_begin(struct sched *s);
 void at_risk_returned(pawl_run *run);
 
@@ -57,8 +58,8 @@ void at_risk_returned(pawl_run *run);
 void at_risk_leave_jobs(pawl_run *run);
 void at_risk_collects(pawl_run *run);
 
-/* The draft of the run is handed in; its unit has an answer, or is set aside; the draft is
- * dropped. */
+/* at_risk_hand_in(): the draft of the run is handed in. at_risk_answered(): its unit has an answer,
+ * or is set aside. at_risk_forget(): the draft is dropped. */
 void at_risk_hand_in(pawl_run *run);
 void at_risk_answered(pawl_run *run);
 void at_risk_forget(pawl_run *run);

@@ -15,8 +15,8 @@ enum { CHORES_MAX = 8 };
 struct chore;
 
 /* Does what is due, as of `now_ns`, and gives the number of things done. It may read on `conn`,
- * which is in no transaction before and after. c->next_ns is `every_ns` from now; the chore may
- * change it, for example to `now_ns`: there is more to be done at the next look. */
+ * which is in no transaction before and after. When it is called c->next_ns is `every_ns` from now;
+ * it may set another time, for example `now_ns`: there is more to be done in the next round. */
 typedef int64_t chore_fn(struct chore *c, db_conn *conn, int64_t now_ns);
 
 typedef struct chore {

@@ -22,7 +22,7 @@ typedef struct claim {
     sched *sched;
     arena *arena;
     unit *unit;
-    int row;        /* number of the statement that gives the row of run_claim(), or of
+    int row;        /* number of the statement in `unit` that gives the row of run_claim(), or of
                        run_hold_due() */
     int is_locked;  /* the claim waits for a row lock, and is not counted in sched.claiming */
     slice workflow; /* the name of the workflow */
@@ -61,7 +61,7 @@ int claim_submit(claim *c);
  * answer. */
 void claim_hold(claim *c);
 
-/* 1 if the run is in memory here, or its claim waits for a row lock. */
+/* 1 if the run is in memory here, or about to come there (run_queue_knows()). */
 int claim_is_here(sched *s, int64_t run);
 
 /* Not 0 if no claim of the run is to be submitted now: it is here; or its last claim has failed,

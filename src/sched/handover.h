@@ -6,7 +6,8 @@
  * 3. handover_started(s, &b, made)        an own run goes to a runner; for a run without an owner
  *    the other nodes are notified
  *
- * Between steps 1 and 3 this engine does not cease to be a node. */
+ * An engine that stops waits for step 3 before it ceases to be a node; but only for a second if it
+ * has left a thread in a function that does not return (close_door() in sched.c). */
 #ifndef SCHED_HANDOVER_H
 #define SCHED_HANDOVER_H
 

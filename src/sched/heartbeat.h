@@ -25,10 +25,12 @@ typedef struct heartbeat {
     pthread_mutex_t lock;
     pthread_cond_t cond; /* signalled when `ends` or `hurries` is set */
     int ends;            /* the thread is to end */
-    int64_t server;    /* when the server was started that has the lock of the node; 0: none has */
+    int64_t server;      /* when the server was started at which the node has its lock, as
+                          db_channel.lock_for_life says; 0: the node has no lock */
     int64_t judges_ns; /* from then on this node judges others by their locks, if it has its own */
     int changed;       /* `server` was set, and the thread has not seen it yet */
-    int hurries;       /* so many heartbeats are sent at once, until one is written */
+    int hurries;       /* `server` was set: so many heartbeats are tried at 30 ms each, until one is
+                          written */
 } heartbeat;
 
 void heartbeat_init(heartbeat *h);
@@ -38,8 +40,8 @@ void heartbeat_free(heartbeat *h);
  * cannot start a thread, the node loop goes on sending heartbeats. */
 void heartbeat_start(struct sched *s);
 
-/* The node's connection has the lock by which others see its death, of the server that was started
- * then; or, with 0, it has lost it. Called by the notifier; `arg` is the sched. */
+/* The node's connection has the lock by which others see its death, at the server that was started
+ * at this time; 0: it has lost the lock. Called by the notifier; `arg` is the sched. */
 void heartbeat_locked(void *arg, int64_t server);
 
 /* 1: the node may judge others by their locks. Not without a lock of its own, and not soon after it

@@ -15,9 +15,9 @@ typedef struct orphan_notes {
     int count;
 } orphan_notes;
 
-/* Notes a run whose unit was refused because this node does not own the run. If too many are noted,
- * the walk of the garbage collection will find the rows that the run has left. 0: there was no run.
- * Without the lock. */
+/* Notes the key of a run whose unit was refused because this node does not own the run; does
+ * nothing for the key 0. If too many are noted, the walk of the garbage collection will find the
+ * rows that the run has left. Without the lock. */
 void orphan_notes_add(struct sched *s, int64_t run);
 
 /* Removes one of the noted runs and gives its key; 0: none is noted. Without the lock. */

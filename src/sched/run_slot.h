@@ -11,7 +11,8 @@
 /* Where the run is. */
 typedef enum {
     PLACE_READY,    /* in the list of a runner */
-    PLACE_IN_HAND,  /* a runner executes the run, and no other thread touches it */
+    PLACE_IN_HAND,  /* one thread has the run: a runner that executes it, or a worker of
+                       work_threads.h that calls its work function */
     PLACE_COMMITS,  /* its unit is submitted, and not answered yet */
     PLACE_SLEEPS,   /* the run waits for its timer or for an arrival */
     PLACE_AT_LIMIT, /* in the list of a work function that is full: work_limit.h */
@@ -36,16 +37,18 @@ typedef struct run_slot {
     _Atomic run_place place;
     pawl_run *next;   /* in the list where the run is */
     timer timer;      /* in the node's timers, while the run sleeps */
-    int put_off;      /* the run sleeps to be tried again, and not because its function waits */
+    int put_off;      /* the run sleeps to be tried again, and not because its function waits: an
+                         arrival does not wake it */
     int is_returning; /* the submitted unit gives the run back */
 
     /* Quarantine (quarantine.h). */
-    int64_t claims;      /* number of claims since the run has last got further */
+    int64_t claims;      /* {runs}.claims when the run came into memory */
     int64_t claimed_seq; /* the length of the journal when the run was claimed */
-    int64_t quiet_ns;    /* the run is not let out before this time */
+    int64_t quiet_ns;    /* a run that is let out alone is not let out before this time (mono_ns) */
     int marked;          /* the row says that the run is being executed */
-    int marks;           /* the submitted unit marks the row so */
-    atomic_int cleared;  /* the run was let out alone and did no harm: it is not counted */
+    int marks;           /* the submitted unit says so in the row, and nothing else */
+    atomic_int cleared;  /* the run was let out alone and did no harm: a death of the process does
+                            not count for it */
 
     /* Holds (hold.h). */
     slice held_for; /* what the run was held for, in the memory of the run; at NULL: it was never
@@ -56,28 +59,31 @@ typedef struct run_slot {
     /* The unit of the run, when the storage does not take it (unit_retry.h). */
     run_keeps keeps;      /* changed with the lock held */
     int retry_counted;    /* sched.failing counts the run */
-    int guarded;          /* the unit begins with the guard of a second try */
-    struct kept *failure; /* why the unit is kept; NULL: it is not, or memory was out */
+    int guarded;          /* the unit begins with the guard of run_try_again() */
+    struct kept *failure; /* why the unit is kept; NULL: it is not kept, or memory was out */
 
     /* Memory (runner_unit.c). */
-    int starved; /* how often in a row memory was out */
-    int starves; /* the submitted unit has what was recorded before memory was out */
+    int starved; /* how often in a row memory was out for the run */
+    int starves; /* the submitted unit has only what was recorded before memory was out, and words
+                    about that: when it is committed the run is put off */
 
     /* Storage (storage_backoff.c). */
-    int unread;           /* its rows could not be read: run_failure.h */
-    int64_t backoff_ms;   /* the back-off of the run after its last failure; 0: the storage has not
-                             failed it */
-    int64_t backoff_seen; /* sched.commits at its last failure */
+    int unread;           /* the rows of the run could not be read, and were not read since:
+                             run_failure.h */
+    int64_t backoff_ms;   /* the back-off of the run after its last failure to read or commit; 0: it
+                             has had none since its last commit */
+    int64_t backoff_seen; /* sched.commits at that failure */
     pawl_run *backoff_next;
-    pawl_run **backoff_link; /* its link in the list of runs that wait for the storage; NULL: not in
-                              the list */
+    pawl_run **backoff_link; /* the pointer to the run in the list sched.backoff_runs; NULL: the run
+                                is not in the list */
 
     /* Work at risk (at_risk.h). */
     int sent;         /* executions that the submitted unit records, until its first answer */
     int collects_not; /* the run cannot collect results of its jobs now. With the lock held */
 
     /* Work functions. */
-    work_entry *asked_in; /* the work function whose limit has let the run in (work_limit.h) */
+    work_entry *asked_in; /* the work function of which a slot is reserved for the run
+                             (work_limit.h) */
     int queued_work; /* the run waits for a worker to call its work function (work_threads.h) */
 } run_slot;
 

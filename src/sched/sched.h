@@ -15,7 +15,7 @@
 
 typedef struct sched sched;
 
-/* A node has at most so many worker threads. */
+/* An engine has at most so many worker threads. */
 enum { SCHED_RUNNERS_MAX = 64 };
 
 typedef struct sched_options {
@@ -84,7 +84,8 @@ int64_t sched_next_ns(sched *s);
 
 void sched_stop(sched *s); /* async-signal-safe */
 
-/* Restricts the engine to the run with this id and its family; NULL: no restriction. */
+/* Restricts the engine to the run with this id and its family, which are its descendants; NULL: no
+ * restriction. The id is borrowed. */
 void sched_drive_only(sched *s, const char *id);
 
 /* Gives everything back that the node owns, and closes the node. */
@@ -114,8 +115,8 @@ int sched_loop_fd(sched *s);              /* readable when sched_poll() should b
 /* Calls the node loop: there may be something to claim. */
 void sched_wake(sched *s);
 
-/* The engine listens for notifications of other processes from now on: as this node, or as none in
- * particular. */
+/* The engine listens for notifications of other processes from now on: as this node, or as an
+ * engine that is no node. */
 void sched_listen(sched *s);
 
 /* Notifies all processes: a run has no owner, something has arrived for a run that another node

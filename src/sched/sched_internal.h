@@ -3,8 +3,8 @@
  *
  * A node owns runs. Each of them that is in memory is in exactly one place (run_place in
  * run_slot.h), for instance in the list of a runner, or in hand, which means that a runner executes
- * it. The others are dormant (dormant.h). One lock guards the places; it is never held while code
- * of the user runs or the database is asked. */
+ * it. The others are dormant (dormant.h). One lock guards the places; it is never held while the
+ * database is asked, nor while code of the user runs, except for the callback `log`. */
 #ifndef SCHED_SCHED_INTERNAL_H
 #define SCHED_SCHED_INTERNAL_H
 
@@ -34,9 +34,8 @@
  * was given up may still be in a work function. */
 enum { SCHED_HAND = SCHED_RUNNERS_MAX, SCHED_RUNNERS };
 
-/* Connections of a node besides those of its committers, each with a lock of its own on the node's
- * row. */
-enum { SCHED_SLOTS = 4 };
+/* Slots of a node (rows of {nodes}) besides those of its committers: for its guest committers. */
+enum { SCHED_SLOTS = GUEST_COMMITTERS_MAX };
 
 typedef struct runner {
     struct sched *sched;
@@ -70,7 +69,7 @@ typedef struct runner {
     int64_t takes;       /* counts choices between a warm run and a cold one */
     int64_t turns;       /* counts choices between a run and a job, so that jobs get their share */
     int64_t taken;       /* runs executed since this runner last drove the committers */
-    int64_t drive_ns;    /* when it drives them at the latest */
+    int64_t drive_ns;    /* when this runner drives the committers at the latest */
     db_conn *reader;     /* the connection that the runner reads with; NULL: it is not reading */
 } runner;
 
@@ -84,7 +83,7 @@ struct sched {
     char origin[ID_TEXT_SIZE]; /* the id of the database */
     keys run_keys;
     fiber_pool *pool;
-    size_t warm_max; /* number of fibers beyond which a run that begins to wait is dropped */
+    size_t warm_max; /* number of fibers beyond which a run that begins to wait loses its fiber */
     heartbeat heartbeat;
     db_conn *beats; /* writes heartbeats, on the heartbeat's thread if there is one, else in the
                        node loop */
@@ -109,13 +108,14 @@ struct sched {
     int64_t claiming;           /* number of claims on their way */
     map coming;                 /* row key -> this scheduler: claims and starts on their way,
                                    and dormant runs that are being read */
-    int claims_succeed;         /* not all of the claims that were answered since the node loop was
-                                   called have failed */
-    int claims_wait;            /* the node loop claims nothing until few runs are ready */
+    int claims_succeed;         /* 1: of the claims that were answered since claims last called the
+                                   node loop, one has not failed */
+    int claims_wait;            /* 1: too many runs were ready to claim more: the node loop is
+                                   called when few are */
     map locked_claims;          /* row key -> claim that waits for a row lock of a foreign
                                    transaction */
     int64_t node_loop_ns;       /* when the node loop is due */
-    int node_loop_called;       /* the node loop was called before that */
+    int node_loop_called;       /* 1: it is due now, since it was called */
     _Atomic int64_t looks_made; /* rounds of the node loop that looked for runs to claim */
     _Atomic int64_t looks_done; /* twice the finished rounds of the node loop; odd: it is in one */
     loop_fds fds;               /* the pipe of the driving thread, and the caller's event loop */
@@ -136,12 +136,14 @@ struct sched {
     pthread_cond_t started;    /* signalled when `starting` becomes 0 */
     const char *only;          /* claim this run and its family only; NULL: no restriction
                                   (sched_drive_only()) */
-    atomic_int fenced;         /* another node has closed this one */
+    atomic_int fenced;         /* 1: another node has closed this one, or the database was rewound;
+                                  rejoin_end_of() tells which */
 
     at_risk at_risk;
     dormant dormant;
     quarantine quarantine;
-    int64_t commits;            /* units of runs, and claims, that were committed so far */
+    int64_t commits;            /* units of runs, claims and probes (unit_retry.h) that were
+                                   committed so far */
     pawl_run *backoff_runs;     /* runs that wait for the next commit (storage_backoff.c) */
     _Atomic int64_t backoff_ms; /* their common back-off; 0: the storage works */
     int64_t backoff_until_ms;   /* when that back-off is over, and they try again */
@@ -149,7 +151,7 @@ struct sched {
     atomic_int doubts;          /* number of runs whose units are undecided */
     int64_t unit_retry_held;    /* number of runs that are held because their record is refused */
     int64_t unit_retry_looks;   /* how often the node loop has looked for their release */
-    int64_t fired_ms;           /* when the timers were looked at last */
+    int64_t fired_ms;           /* the database's time when the timers were looked at last */
 
     /* Used by the node loop only. */
     hold_walk walk;
@@ -158,8 +160,9 @@ struct sched {
     orphan_notes orphan_notes;
     chore_table chores;
     int64_t family_ns; /* when the family of `only` is looked for next */
-    int64_t due_ms;    /* with due_run: the cursor in a long list of runs that are due */
-    int64_t due_run;   /* 0: the list is read from its beginning */
+    int64_t due_ms;    /* the cursor in a long list of runs that are due: wake_at and … */
+    int64_t due_run;   /* … key of the last run that was read; 0: the list is read from its
+                          beginning */
 };
 
 /* ---- Beginning and end (sched.c, drain.c) ---- */
@@ -170,8 +173,9 @@ int sched_is_forked(const sched *s);
 void sched_end_forked(const sched *s);
 
 /* Before runs are given back: records what their jobs have returned, and commits the submitted
- * units. Takes drain_ms at most, or a second. 0: there are units left (drain.c). The engine stops,
- * and no other thread drives. */
+ * units. Takes drain_ms at most, or a second where drain_ms is less, and up to three seconds more
+ * if the storage stalls. 0: there are units left (drain.c). The engine stops, and no other thread
+ * drives. */
 int sched_drain(sched *s);
 
 /* The time between two rounds of the node loop: a second, or less if heartbeats have to be given
@@ -249,7 +253,7 @@ void sched_call(sched *s);
  * more. */
 int sched_is_open(const sched *s);
 
-/* 0: another node may have taken over the runs of this one: no work function is called any more. */
+/* 0: another node may have taken over the runs of this one: no work function is begun. */
 int sched_claim_is_good(sched *s);
 
 /* The run's unit has its answer: called by the leader of the group commit. */
@@ -306,9 +310,10 @@ void runner_take(runner *r, pawl_run *run);
 int runner_call_work(runner *r, pawl_run *run);
 
 /* What becomes of a run and its unit (runner_unit.c). runner_not_committed(): the unit was not
- * committed. runner_lost(): another node has the run, as the refusal of this unit says.
- * runner_forget(): the run is dropped from memory. runner_put_off_for(): the run is tried again
- * from the journal, when the storage works again or, if the trouble is another, a little later. */
+ * committed. runner_lost(): this unit was refused, since another node has the run, the run was
+ * deleted, this node was closed, or the database was rewound: the run is dropped. runner_forget():
+ * the run is dropped from memory. runner_put_off_for(): the run is tried again from the journal:
+ * with `storage` when the storage works again, otherwise a second later. */
 void runner_not_committed(pawl_run *run);
 void runner_lost(pawl_run *run, const unit *u);
 void runner_forget(pawl_run *run);
@@ -316,9 +321,9 @@ void runner_put_off_for(pawl_run *run, int storage);
 
 /* Memory is out. runner_starve(): for `what`; what the run has done is committed, then the run is
  * put off, each time for longer, and at last held. runner_starved(): that commit has succeeded.
- * runner_cut(): of the unit only what was done outside stays. runner_starve_cold(): the run has no
- * fiber yet, and gets none. runner_starve_inside(): the function was left because memory was out;
- * if that was once too often, the run is to be held (runner_leave()). */
+ * runner_cut(): the unit loses what is behind its last deed (draft.kept). runner_starve_cold(): the
+ * run has no fiber yet, and gets none. runner_starve_inside(): the function was left because memory
+ * was out; if that was once too often, the run is to be held (runner_leave()). */
 void runner_starve(pawl_run *run, const char *what);
 void runner_starve_inside(pawl_run *run);
 void runner_starve_cold(pawl_run *run);
@@ -329,9 +334,10 @@ void runner_cut(pawl_run *run);
 pawl_code runner_read(runner *r, pawl_run *run, error *err);
 
 /* Reading has failed. runner_note_unread(): 1 if the run is to be held for it, and code.end says
- * so; 0: it is to be put off. runner_was_unread(): the trouble with that, if there was some, is
- * over. runner_has_unrecorded(): something that was executed for the run, or is being executed, is
- * in this process only, and a hold would throw it away (runner_unit.c). */
+ * so; 0: it is to be put off. runner_was_unread(): the run has got further or leaves, so that this
+ * trouble, if there was any, is over. runner_has_unrecorded(): something that was executed for the
+ * run, or is being executed, is in this process only, and a hold would throw it away
+ * (runner_unit.c). */
 int runner_note_unread(pawl_run *run, const error *err);
 void runner_was_unread(pawl_run *run);
 int runner_has_unrecorded(pawl_run *run);
@@ -339,10 +345,11 @@ int runner_has_unrecorded(pawl_run *run);
 /* Reads what has arrived for the run (runner_inbox.c), on a connection that is in a transaction. */
 pawl_code runner_read_inbox(db_conn *c, pawl_run *run, error *err);
 
-/* Add to the unit how the function has ended, or that the run is held (runner_end.c). 0: memory is
- * out. runner_is_to_be_held(): the function was left because of trouble for which the run is held.
- * runner_tell_end(): the unit is committed, if there is one of these in it: the log tells of a
- * hold, and other processes hear of an end that they wait for. */
+/* Add to the unit what follows the end of the function (the end of the run, clean-ups, the next
+ * generation), or that the run is held (runner_end.c). 0: memory is out. runner_is_to_be_held():
+ * the function was left because of trouble for which the run is held. runner_tell_end(): the unit
+ * is committed, if there is one of these in it: the log tells of a hold, and other processes hear
+ * of an end that they wait for. */
 int runner_add_outcome(pawl_run *run);
 int runner_add_hold(pawl_run *run);
 int runner_is_to_be_held(const pawl_run *run);
@@ -385,7 +392,7 @@ int node_loop_beat(sched *s);
 
 void run_host_init(sched *s, random_source *random);
 
-int sched_is_stopping(sched *s);     /* it stops, or was told to */
-int sched_is_told_to_stop(sched *s); /* it was told to, which the driving thread has not noticed */
+int sched_is_stopping(sched *s);     /* the engine stops, or was told to */
+int sched_is_told_to_stop(sched *s); /* it was told to, and the driving thread has not noticed */
 
 #endif

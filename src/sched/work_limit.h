@@ -26,7 +26,7 @@ void work_limit_ask_in(struct sched *s, work_entry *w);
 /* All waiters become ready again. With the lock held. */
 void work_limit_let_go(struct sched *s);
 
-/* Forget all waiters: the runs are freed. With the lock held, or alone. */
+/* Forget all waiters, whose runs are about to be freed. With the lock held. */
 void work_limit_clear(struct sched *s);
 
 #endif
