@@ -1,5 +1,6 @@
-/* A binary heap of timers by due_ms, in which each timer knows its place, so that it can be removed
- * at once. A node has one for its runs, and a run with several futures one for these. */
+/* A binary heap of timers by due_ms, in which each timer knows its place, so that it is removed
+ * without a search. A node has one for its runs that sleep, and a run one for its futures that are
+ * due by time. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -20,10 +21,11 @@ typedef struct heap {
     size_t room;
 } heap;
 
-/* Put one in that is not there, with the rank that it has. 0: memory is out, and it is not. */
+/* Put in a timer that is in no heap, with the rank that it has. 0: memory is out, and it is not put
+ * in. */
 int heap_put(heap *t, timer *one, void *owner, int64_t due_ms);
 
-/* Take one out, if it is there. */
+/* Take a timer out, if it is in the heap. */
 void heap_take(heap *t, timer *one);
 
 /* The owner of the timer that is due first, and when: NULL, INT64_MAX if there is none. */

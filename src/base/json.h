@@ -5,8 +5,9 @@
  * what was written is what is recorded, byte for byte.
  *
  * A *part* is a value inside a text, from its first byte to its last, without the white space
- * around it; it lives as long as the text. All functions but value_check() are meant for text that
- * passed it; on other text they answer something, but read nothing outside it and come to an end.
+ * around it; it lives as long as the text. All functions but value_check() and value_get() are
+ * meant for text that passed value_check(); on other text they answer something, but read nothing
+ * outside it and come to an end.
  *
  * Names begin with value_ because json_ is jansson's, and one program may link both. */
 #ifndef BASE_JSON_H

@@ -1,8 +1,9 @@
 /* A structured log that goes to a callback of the application.
  *
  * An event is a short name and fields "key=value". A value with a space, a quote, an equals sign
- * or a control character is quoted and escaped, so that one event is always one line. The log
- * never carries payloads, URLs or anything else that could be a secret. */
+ * or a control character is quoted and escaped, so that one event is always one line. Apart from
+ * the lines of pawl_log() and pawl_work_log(), which are the application's, no event carries a
+ * payload, a URL or anything else that could be a secret. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -15,7 +16,7 @@ typedef struct log_sink {
     void *arg;
 } log_sink;
 
-/* One field; an array of them ends with a NULL key. `text` NULL: the number is meant. */
+/* One field; an array of them ends with a NULL key. `text` NULL: the value is the number. */
 typedef struct log_field {
     const char *key;
     const char *text;

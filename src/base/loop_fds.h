@@ -24,7 +24,8 @@ void loop_fds_close(loop_fds *f);
 /* Readable when the driver is called: for pawl_fd(). */
 int loop_fds_called(const loop_fds *f);
 
-/* The set has this descriptor too, and has it no more. 0: the system has no room for it. */
+/* loop_fds_add() puts a descriptor into the set, loop_fds_remove() takes it out. 0: the system has
+ * no room for it. */
 int loop_fds_add(loop_fds *f, int fd);
 void loop_fds_remove(loop_fds *f, int fd);
 

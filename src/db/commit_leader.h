@@ -24,17 +24,17 @@ struct committer {
                       anything else is written */
     waiters waiters;
 
-    int leading;
+    int leading;  /* 1: the thread `leader` leads */
     uint64_t led; /* how many times a thread has led so far */
     pthread_t leader;
-    unit **batch; /* the units of the batch under way */
-    uint64_t passes;
-    int64_t retry_ns;
-    int64_t retry_ms;
+    unit **batch;      /* the units of the batch under way */
+    uint64_t passes;   /* transactions of `conn` so far, see batch_apply() */
+    int64_t retry_ns;  /* after a failure nothing is tried before this moment; 0: there was none */
+    int64_t retry_ms;  /* the back-off that ends then */
     pawl_code trouble; /* why the last batch has to be tried again; PAWL_OK: it need not */
 
-    int closing;
-    int helper_wanted;
+    int closing;          /* 1: units are not accepted any more */
+    int helper_wanted;    /* 1: the helper is to lead when there is something to do */
     int watching;         /* the helper polls the queue (see committer.c) */
     int64_t watch_ns;     /* when the helper polls the queue next */
     uint64_t watched_led; /* `led` when the helper polled last */

@@ -17,8 +17,8 @@
  *   5. Backpressure: the queue is bounded in units and bytes. A thread that finds it full leads, or
  *      waits. Units of clients are answered PAWL_BUSY after busy_ms; units of runs have a share of
  *      their own.
- *   6. A leader calls no user code but the guest of its own unit (committer_apply()), and never
- *      holds the lock while it uses the database.
+ *   6. A leader calls no user code but the callback `log` and the guest of its own unit
+ *      (committer_apply()), and never holds the lock while it does so or uses the database.
  *   7. A unit that is handed in is committed, or answered, within a bounded time while the storage
  *      works, even if its submitter neither waits nor calls committer_leave(). By hand,
  *      committer_next_ns() says that there is something to do.

@@ -7,7 +7,7 @@
  * they do with one. Units of different committers are committed in no particular order, like those
  * of different processes, and only their guards protect them from each other.
  *
- * Where one transaction writes at a time (DB_TURNS) there is one committer, whatever `count` is. */
+ * Where one transaction writes at a time (DB_TURNS) there is one committer at most. */
 #ifndef DB_COMMITTERS_H
 #define DB_COMMITTERS_H
 

@@ -60,9 +60,9 @@ typedef enum { DB_ROW, DB_DONE, DB_FAILED } db_step;
 /* What became of a commit whose answer was lost. */
 typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
 
-/* What a connection is for. DB_WRITER, for migrations and tests: no other connection writes until
- * the end of its transaction. DB_COMMITTER: settle() can find out what became of a commit whose
- * answer was lost; on a database with one writer at a time it is a writer like any other.
+/* What a connection is for. DB_WRITER, for migrations and tests: until the end of its transaction
+ * no other DB_WRITER begins one, nor, where one transaction writes at a time (DB_TURNS), a
+ * DB_COMMITTER. DB_COMMITTER: settle() can find out what became of a commit whose answer was lost.
  * DB_NOTIFIER: it only listens and notifies. */
 typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_NOTIFIER } db_role;
 
@@ -155,9 +155,9 @@ typedef struct db_driver {
     pawl_code (*connect)(db *d, db_role role, db_conn **out, error *err);
     void (*disconnect)(db_conn *c);
 
-    /* Begin a transaction. During a writer's no other connection writes; a reader's sees one state
-     * of the database. PAWL_BUSY (another connection writes) and PAWL_UNREACHABLE (no server):
-     * nothing has happened, and begin() may be called again. If the connection is a node's
+    /* Begin a transaction; a reader's sees one state of the database. PAWL_BUSY (it has to wait for
+     * another writer: db_role) and PAWL_UNREACHABLE (no server): nothing has happened, and begin()
+     * may be called again. If the connection is a node's
      * (db_conn.node), the row of the node is locked first; PAWL_FENCED: that row is closed. On a
      * committer's connection the driver first checks that the last transaction of this connection
      * is still in the database; PAWL_REWOUND: it is gone (world.h). */

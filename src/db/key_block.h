@@ -18,7 +18,8 @@ typedef struct keys {
     const char *name; /* of the row in {meta}, static: "next_run" */
     int64_t next;
     int64_t end;
-    long long block; /* db_world.key_blocks when it was taken: another one, and it is void */
+    long long block; /* db_world.key_blocks when the block was taken; if that has risen since, the
+                        block is void */
 } keys;
 
 void key_block_init(keys *k, committer *c, const char *name);

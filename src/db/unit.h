@@ -67,7 +67,7 @@ typedef struct unit_stmt {
     unit_guest *guest;          /* of UNIT_CALL */
     unit_row *rows;
     int count;
-    int part;     /* which of its three parts unit_guards_first() puts it in */
+    int part;     /* where unit_guards_first() puts it: guards 0, tries 1, writes 2 */
     int note;     /* see unit_note() */
     int appends;  /* see unit_append() */
     int left_out; /* 1: it is not run, see unit_leaves_out() */

@@ -4,8 +4,8 @@
  * can be suspended where it waits (it parks) and resumed, or be dropped: then the run is replayed.
  * A switch costs nanoseconds, a parked fiber a little more than a page of memory.
  *
- * Everything that is not workflow code (work functions, callbacks, reading JSON) is called outside,
- * on the stack of the thread: code of the application may need more room than a fiber has.
+ * Work functions and callbacks of the application are called outside, on the stack of the thread:
+ * they may need more room than a fiber has.
  *
  * A fiber belongs to the thread that made it, because compilers keep the address of errno and of
  * thread-locals over a call, and a park looks like a call to them. Only fiber_free() may be called

@@ -31,7 +31,8 @@ pawl_code handle_leave(pawl *p, pawl_code rc, const error *err);
 
 /* handle_begin_guest() says that the calling thread enters the function of a pawl_transact(),
  * handle_end_guest() that it has left it. Between the two, handle_is_guest() returns 1, and sets
- * *misuses to 1, so that the step fails. Every public function on a handle asks it. */
+ * *misuses to 1, so that the step fails. handle_enter() asks it, and so do the functions that open
+ * and close a handle. */
 void handle_begin_guest(int *misuses);
 void handle_end_guest(void);
 int handle_is_guest(void);

@@ -99,7 +99,8 @@ static inline int op_arrives(op_shape shape)
  * afterwards. */
 op_kind op_asked_as(op_kind kind);
 
-/* Returns 1 if ops of this kind call a work function, perhaps several times. */
+/* Returns 1 if the op of a row of this kind calls a work function after the row, so that attempts
+ * and an answer may follow. A step that has succeeded or failed has all of that in its one row. */
 int op_is_work(op_kind kind);
 
 /* Returns 1 if rows of this kind record a deed: an effect that has happened outside the run (a call

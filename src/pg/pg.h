@@ -46,8 +46,8 @@ typedef struct pg_conn pg_conn;
 typedef struct pg_witness {
     int64_t ring; /* 0: there is none */
     int64_t place;
-    int64_t number; /* or a larger one */
-    int64_t life;   /* db_world.lives when the ring was made */
+    int64_t number; /* the place has this number or a larger one, unless the database was rewound */
+    int64_t life;   /* db_world.lives when the ring was made: after a rewind it is void */
     int64_t at_ms;
     uint64_t order; /* its number among the acknowledged transactions of this engine */
 } pg_witness;
@@ -70,7 +70,7 @@ struct pg_conn {
     db_conn base;
     PGconn *native;    /* NULL: not connected */
     uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
-    unsigned names;    /* how many names of statements were given so far */
+    unsigned names;    /* number of names that were given to statements so far */
     pg_stmt **pending; /* pushed and not taken: the statement it prepares, NULL: an execution */
     size_t pending_size;
     size_t pending_head;
@@ -84,13 +84,13 @@ struct pg_conn {
     int64_t lock_set_ms; /* how long the session waits for a lock, as it is set now */
     int met_lock;        /* a statement of a unit has met a row lock, and timed out */
 
-    int64_t ring;    /* see pg_ring.c; 0: none yet */
-    int ring_gone;   /* its rows were deleted */
-    int64_t ring_ms; /* when it was used last */
-    int64_t number;  /* the number of the next transaction */
-    int doubtful;    /* the transaction with that number has no answer */
-    int64_t ring_life;
-    pg_conn *next; /* in pg_db.witnesses */
+    int64_t ring;      /* see pg_ring.c; 0: none yet */
+    int ring_gone;     /* rows of the ring were deleted: the next transaction makes a new one */
+    int64_t ring_ms;   /* when the ring was used last */
+    int64_t number;    /* the number of the next transaction */
+    int doubtful;      /* the transaction with that number has no answer */
+    int64_t ring_life; /* db_world.lives when the ring was made */
+    pg_conn *next;     /* in pg_db.witnesses */
     pg_witness witness;
     uint64_t asked;  /* pg_db.acknowledged when the transaction under way began */
     uint64_t proven; /* pg_db.acknowledged when the last acknowledged transaction began */

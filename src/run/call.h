@@ -1,9 +1,11 @@
 /* Calls: futures of a work function (an activity), which is called until it succeeds, fails for
  * good, or has used up its attempts.
  *
- * A call for which the workflow function waits at once, as pawl_step() does, is made on the run's
- * own thread ("in line"). Calls of the _later forms are made on other threads, beside the workflow
- * function (jobs.h). The results of both are recorded by the same functions. */
+ * A call for which the workflow function waits at once, as pawl_step() does, is made "in line": the
+ * runner of the run calls the work function, or has a worker call it (sched/work_threads.h), and
+ * the fiber waits for that. Calls of the _later forms are made beside the workflow function, as
+ * jobs (jobs.h); but those of a quarantined run in line. The results of both are recorded by the
+ * same functions. */
 #ifndef RUN_CALL_H
 #define RUN_CALL_H
 
@@ -23,7 +25,7 @@ typedef struct call {
     int64_t began_ms;
     int64_t before;   /* number of failed attempts that the row of the op itself counts
                          (OP_STEP_AGAIN) */
-    int beside;       /* 1: a later form, called on another thread; 0: in line */
+    int beside;       /* 1: of a _later form, and made as a job; 0: in line */
     int is_due;       /* 1: the next attempt may begin now */
     int listed;       /* 1: the call is in one of the lists, perhaps without being due any more */
     int64_t every_ms; /* of an until: the pause between two attempts */
@@ -40,8 +42,8 @@ typedef struct call {
  * copied. */
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms);
 
-/* Takes the first call in line that is due, makes an attempt on the run's own thread, and records
- * the result. Returns 0 if no call is due. */
+/* Takes the first call in line that is due, makes an attempt, and records the result. Returns 0 if
+ * no call is due. */
 int call_do(pawl_run *run);
 
 /* Takes the first call that is due out of a list (run_futures.in_line or .beside), and returns it.

@@ -15,8 +15,8 @@
 
 #include "run/run.h"
 
-/* Leaves the workflow function for good. The run ends as code.end says, after its clean-ups if it
- * has any. Called on the fiber. */
+/* Leaves the workflow function for good. The run ends as code.end says, after its clean-ups if any
+ * are to be called then: the finallys, and, unless it is done, the undos. Called on the fiber. */
 _Noreturn void cleanup_leave(pawl_run *run);
 
 /* Leaves the function: the run fails with this error. */

@@ -34,8 +34,9 @@ void cross_run_ask(pawl_future *f);
  * run_draft.sent. */
 void cross_run_forget(pawl_future *f);
 
-/* cross_run_leave() cancels all open futures of a run that ends, and so the children that it waits
- * for. cross_run_cancel_child() adds the cancel of one child to the unit. */
+/* cross_run_leave() ends what all open futures of a run that ends have begun, and so cancels its
+ * open children that are not detached. cross_run_cancel_child() adds the cancel of one child to the
+ * unit. */
 void cross_run_leave(pawl_run *run);
 void cross_run_cancel_child(pawl_run *run, int64_t child);
 

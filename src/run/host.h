@@ -57,7 +57,8 @@ struct run_host {
     /* Takes a job out of the queue, so that it is not executed. With the lock held. */
     void (*unqueue_job)(const run_host *h, struct job *j);
 
-    /* Counts an executed job whose result is dropped instead of recorded. With the lock held. */
+    /* Called when the result of an executed job is dropped instead of recorded: the host does not
+     * count it as work at risk any more. With the lock held. */
     void (*drop_result)(const run_host *h);
 
     /* Called before a run inserts a child: fills in the node that is to own the child. Later sent()

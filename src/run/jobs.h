@@ -1,5 +1,5 @@
-/* Jobs: attempts of work functions (activities) beside the workflow function, on other threads of
- * the engine.
+/* Jobs: attempts of work functions (activities) beside the workflow function: on other threads of
+ * the engine or, where one thread drives by hand, on that thread while the fiber waits.
  *
  * A job belongs to the run, not to its fiber. The fiber may be dropped and the function replayed
  * while a thread executes the job; the replay finds the job again by op and attempt. A job is
@@ -68,12 +68,12 @@ void jobs_cancel(pawl_run *run, int64_t op);
 void jobs_leave_if_due(pawl_run *run);
 
 /* jobs_take_in() records the results of jobs that have returned. jobs_leave() does so too, and has
- * the runner drop the fiber (WANT_LEAVE); it does not return. */
+ * the runner give the run back (WANT_LEAVE); it does not return. */
 void jobs_take_in(pawl_run *run);
 _Noreturn void jobs_leave(pawl_run *run);
 
-/* Returns 1 if no further job of the run may begin: the run is held, or the host gives its runs
- * back. */
+/* Returns 1 if no further job of the run may begin: an operator has held the run, or the host gives
+ * its runs back. */
 int jobs_run_leaves(const pawl_run *run);
 
 /* Calls off the jobs that are queued. Returns 1 if others are being executed. For the runner,

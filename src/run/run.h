@@ -67,8 +67,8 @@ struct pawl_run {
     int64_t finallys;        /* number of finallys among them */
 
     /* Set by other threads. */
-    int has_arrival;             /* 1: something has arrived for the run, so it must not go to
-                                    sleep; guarded by the lock of the host */
+    int has_arrival;             /* 1: something has arrived for the run since it looked last, so it
+                                    must not go to sleep; guarded by the lock of the host */
     atomic_int quarantine_level; /* not 0: the run is in quarantine (sched/quarantine.h) */
     atomic_int hold_requested;   /* 1: an operator has held the run, and its node is to give it
                                     back */
