@@ -210,7 +210,8 @@ static void cancel(fleet *f, fleet_node *n, fleet_run *run)
     pawl_code rc = pawl_cancel(n->engine, run->id, chance_of(&f->chance, 500) ? "enough" : NULL);
     fleet_tell(f, "node %d cancels %s: %d", n->index, run->id, (int)rc);
     int excused = affairs_end(n, hits, rc);
-    run->cancel = was;
+    if (run->cancel < 2) /* otherwise another node has cancelled it meanwhile */
+        run->cancel = was;
     watch_row after = read_row(f, run);
     if (rc == PAWL_OK) {
         fleet_count(f, TALLY_CANCELS);
