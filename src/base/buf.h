@@ -17,7 +17,7 @@ typedef struct buf {
     size_t room;
     size_t max;
     int failed;
-    int no_memory; /* it failed because memory was out, and not at its bound */
+    int no_memory; /* 1: the buffer failed because memory was out, and not at its bound */
     int fixed;     /* the bytes belong to the caller and do not grow */
 } buf;
 

@@ -13,8 +13,8 @@
 #include "base/error.h"
 
 typedef struct loop_fds {
-    int pipe[2]; /* the driver is called by a byte in it */
-    int set;     /* epoll: the pipe and what was added; -1: the pipe is enough */
+    int pipe[2]; /* a byte that is written into it calls the driver */
+    int set;     /* epoll: the pipe and what was added; -1: there is only the pipe */
 } loop_fds;
 
 /* `has_set`: descriptors can be added. To be closed also if it fails. */

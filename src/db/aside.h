@@ -16,7 +16,7 @@
 
 /* A zeroed struct is an empty list. */
 typedef struct aside {
-    queue list;      /* only head and tail are used; the units of a submitter are in order */
+    queue list;      /* its shares are not used; the units of a submitter are in order */
     int64_t pace_ns; /* no unit is tried before this moment */
     int64_t next_ns; /* when the next unit can be tried; meaningless while the list is empty */
 } aside;

@@ -71,7 +71,7 @@ enum {
     DB_DURABLE = 1,  /* what is committed survives a crash */
     DB_ISOLATED = 2, /* two connections do not see each other's open transactions */
     DB_SHARED = 4,   /* several processes may open it at once */
-    DB_FILE = 8,     /* it is a file of this host: locks beside it tell which nodes are alive */
+    DB_FILE = 8,     /* a file of this host: locks beside the file tell which nodes are alive */
     DB_TURNS = 16,   /* one transaction writes at a time: no deadlocks, no write skew */
 };
 
@@ -243,7 +243,8 @@ struct db_conn {
     int64_t node;   /* the node that commits through this connection; 0: none */
     int64_t slot;   /* which of the node's rows of {nodes} is locked by its transactions */
     int64_t token;  /* the random bits of that row: after a rewind another node has this number */
-    db_append appended; /* the last row of a transaction that has done nothing but append */
+    db_append appended; /* the journal row that the transaction has appended last, if it has done
+                           nothing but append; otherwise run 0 */
 };
 
 struct db_stmt {

@@ -19,7 +19,7 @@ typedef struct db_clock {
     pthread_mutex_t lock;   /* one measurement at a time; its result is read without the lock */
     atomic_llong offset_ns; /* database's time minus the monotonic clock */
     atomic_int measured;    /* 0: there is no offset yet */
-    atomic_llong error_ns;  /* how wrong the offset was at most when it was measured */
+    atomic_llong error_ns;  /* by how much the offset was wrong at most when it was measured */
     int64_t at_ns; /* when the offset was measured (mono_ns); its error grows from then on */
 } db_clock;
 

@@ -34,7 +34,7 @@ typedef struct db_fault {
     int64_t unknown_times; /* how many times settle() does not know yet */
     int dead; /* from now on every call fails and nothing is executed: for the database the caller
                  has died. So an engine can be closed as if it were killed */
-    clock_source *clock; /* what the database says when it is asked for the time; NULL: its own */
+    clock_source *clock; /* the time that the database gives when it is asked; NULL: its own */
     int no_file; /* when it is wrapped: it does not look like a file of this host. So there are no
                     locks beside it, and its time is its own, as on a server */
     void (*before)(void *arg, int64_t number, fault_call call,

@@ -21,7 +21,7 @@ pawl_code db_sqlite_error(void *native, int rc, const char *doing, error *err);
 typedef struct db_sqlite_stats {
     wal_stats wal;
     int64_t turn_ns_max;    /* the longest wait for a turn among processes */
-    int64_t turns_given_up; /* how often one went on without it */
+    int64_t turns_given_up; /* how often a writer went on without a turn */
 } db_sqlite_stats;
 
 /* Figures of a writing connection; may be asked by any thread. */

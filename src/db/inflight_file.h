@@ -40,7 +40,7 @@ void inflight_moved(running *r, int64_t now_ms);
 /* What a dead node was executing; or a live one is executing at this moment. */
 typedef struct inflight_list {
     int known;        /* 0: there is no list, or none that can be read */
-    int64_t moved_ms; /* 0: not yet */
+    int64_t moved_ms; /* when the node moved last (inflight_moved()); 0: it has not noted that */
     int64_t at[INFLIGHT_THREADS];
 } inflight_list;
 

@@ -23,7 +23,7 @@ enum { NOTIFY_ALL_NODES = 0 };
 
 typedef struct notifier_options {
     int64_t node; /* the node that listens; 0: not a node, hears only what is for all nodes */
-    int by_hand;  /* no thread: notifier_poll() does it all */
+    int by_hand;  /* 1: there is no thread, and notifier_poll() hears, sends and reconnects */
 
     /* Called when there may be something to do, after every connect too, by the notifier's thread
      * or in notifier_poll(), without any lock. It must not block; it may call notifier_tell().

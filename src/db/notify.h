@@ -19,9 +19,9 @@ typedef struct notify {
     loop_fds *loop;       /* of an engine without threads, which is driven by its caller; or NULL */
     loop_hint changes;    /* the descriptor of pawl_changes_fd() */
     pthread_mutex_t lock; /* guards all below; never taken inside the lock of the scheduler */
-    notifier *notifier;   /* NULL: it was not needed so far */
-    int64_t node;         /* as which it was opened */
-    int is_told;          /* the log says that there is none */
+    notifier *notifier;   /* NULL: none was needed so far, or it could not be opened */
+    int64_t node;         /* the node for which it was opened; 0: for none */
+    int is_told;          /* the log says that there is no notifier */
 } notify;
 
 void notify_init(notify *n, db *d);

@@ -32,10 +32,11 @@ typedef struct sqlite_ring {
 
 /* The mark of a transaction: what its commit leaves behind, for later ones to compare. */
 typedef struct sqlite_mark {
-    int64_t order;   /* its number among the marked ones, from 1; 0: not marked, it wrote nothing */
-    int64_t number;  /* to which it raised the row's; 0: not raised */
-    db_append row;   /* the last one that it appended, if it has not raised the number */
-    int64_t history; /* the new history that it wrote after a rewind; 0: none */
+    int64_t order;   /* the transaction's number among the marked ones, from 1; 0: it has no mark,
+                        since it wrote nothing */
+    int64_t number;  /* the number that it wrote into the engine's row; 0: it wrote none */
+    db_append row;   /* if it wrote none: the journal row that it appended last */
+    int64_t history; /* the new history that it wrote after a rewind; 0: it wrote none */
 } sqlite_mark;
 
 void sqlite_ring_init(sqlite_ring *r);

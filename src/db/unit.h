@@ -70,21 +70,24 @@ typedef struct unit_stmt {
     int part;     /* where unit_guards_first() puts it: guards 0, tries 1, writes 2 */
     int note;     /* see unit_note() */
     int appends;  /* see unit_append() */
-    int left_out; /* 1: it is not run, see unit_leaves_out() */
+    int left_out; /* 1: the statement is not run, see unit_leaves_out() */
     unit_kind kind;
     uint64_t key; /* the row it locks, reads or writes, as unit_key() names it; 0: a row that no
                      other unit can address at this time */
 } unit_stmt;
 
 /* A source of units whose order matters. They are committed in their order, and once one of them
- * was not committed, or is undecided, the later ones are refused: a journal never has a hole. There
- * is one for each claimed run, thrown away with it; the unit of a client needs none (NULL). Zeroed
- * at first; lives at least as long as its units, which are handed in by one thread at a time. */
+ * was not committed, or is undecided, the later ones are refused: a journal never has a hole. A run
+ * has one in its draft, which begins anew when its unit has its answer; the unit of a client needs
+ * none (NULL). Zeroed at first; lives at least as long as its units, which are handed in by one
+ * thread at a time. */
 typedef struct submitter {
     int64_t handed_in;   /* number of units handed in so far */
     atomic_llong broken; /* number of the first unit that was not committed; 0: none */
-    uint64_t broken_in; /* the last pass in which it had a unit that cannot be committed: batch.c */
-    int64_t aside;      /* its units that wait for a row lock, or behind such a unit; see aside.h */
+    uint64_t broken_in; /* the last pass in which a unit of the submitter was refused or has failed:
+                           batch.c */
+    int64_t aside;      /* number of its units that wait for a row lock, or behind such a unit:
+                           aside.h */
 } submitter;
 
 /* The class whose share of the queue a unit takes (backpressure): units of runs must get through
@@ -117,7 +120,8 @@ struct unit {
     int room;             /* in `numbered` */
     int broken_build;     /* a statement could not be added: memory is out */
     int writes;           /* a statement of the unit writes */
-    int needs_mark; /* may have written when it is refused, and needs a savepoint (see batch.c) */
+    int needs_mark; /* 1: when the unit is refused it may have written something, so it needs a
+                       savepoint (batch.c) */
     int notes;      /* the unit has notes (unit_note()) */
     size_t bytes;   /* of statements and values, for the bounds of queue and batch */
     submitter *submitter;

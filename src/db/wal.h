@@ -18,7 +18,7 @@ typedef struct wal_checkpointer wal_checkpointer;
 typedef struct wal_stats {
     int64_t bytes_max;    /* the largest the log has been */
     int64_t restarts;     /* how often the log began anew */
-    int64_t blocked;      /* how often a reader kept it from beginning anew */
+    int64_t blocked;      /* how often a reader kept the log from beginning anew */
     int64_t stall_ns_max; /* the longest time that a restart stopped the writer */
 } wal_stats;
 

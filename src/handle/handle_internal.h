@@ -11,7 +11,7 @@
 #include "handle/hooks.h"
 
 struct pawl {
-    pid_t pid; /* of the process that opened it */
+    pid_t pid; /* of the process that opened the handle */
     error_store *errors;
     arena *memory; /* the texts below */
     hooks hooks;

@@ -71,7 +71,8 @@ struct pg_conn {
     PGconn *native;    /* NULL: not connected */
     uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
     unsigned names;    /* number of names that were given to statements so far */
-    pg_stmt **pending; /* pushed and not taken: the statement it prepares, NULL: an execution */
+    pg_stmt **pending; /* what was pushed and not taken: the statement that is prepared; NULL: an
+                          execution of any */
     size_t pending_size;
     size_t pending_head;
     size_t pending_tail;

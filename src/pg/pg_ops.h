@@ -10,7 +10,7 @@
 
 typedef enum {
     PG_OP_PLAIN,
-    PG_OP_MUST, /* fails where it gives no row */
+    PG_OP_MUST, /* the statement fails where it gives no row */
 } pg_op_how;
 
 typedef struct pg_member {

@@ -24,8 +24,8 @@ enum { SIGN_BEAT_MS = 500, SIGN_SILENT_MS = 900, SIGN_LOOKS_MS = 300 };
 /* A node with a sign and without its lock. */
 typedef struct sign_suspect {
     int64_t node;
-    int64_t started;  /* what its sign says */
-    int64_t beat_ms;  /* its last heartbeat, in the database's time */
+    int64_t started;  /* when the server was started, as the sign says */
+    int64_t beat_ms;  /* the node's last heartbeat, in the database's time */
     int64_t since_ns; /* time of the first of the looks in a row that have found it like this */
     int dead;         /* 1: dead by its lock */
 } sign_suspect;

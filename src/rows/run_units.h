@@ -222,7 +222,7 @@ void run_note(unit *u, db_value run, int64_t now_ms);
  * of its transactions proves that by the lock on its node's row. */
 int run_append(unit *u, const run_entry *e);
 
-/* Finds the first journal row of the unit that records an effect outside, or else its first journal
+/* Finds the first journal row of the unit that is a deed (op_is_deed()), or else its first journal
  * row. Sets name, kind, op and seq of `out`. Returns 0 if the unit has no journal row. */
 int run_find_deed(const unit *u, run_entry *out);
 

@@ -13,10 +13,10 @@ typedef enum {
     PLACE_READY,    /* in the list of a runner */
     PLACE_IN_HAND,  /* one thread has the run: a runner that executes it, or a worker of
                        work_threads.h that calls its work function */
-    PLACE_COMMITS,  /* its unit is submitted, and not answered yet */
+    PLACE_COMMITS,  /* the unit of the run is submitted, and not answered yet */
     PLACE_SLEEPS,   /* the run waits for its timer or for an arrival */
     PLACE_AT_LIMIT, /* in the list of a work function that is full: work_limit.h */
-    PLACE_IN_DOUBT, /* its unit is undecided: no thread touches the run */
+    PLACE_IN_DOUBT, /* the unit of the run is undecided: no thread touches the run */
     PLACE_GONE,     /* not in memory any more */
 } run_place;
 

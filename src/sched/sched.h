@@ -133,7 +133,7 @@ int64_t sched_next_timer_ns(sched *s);
 
 int64_t sched_run_count(sched *s);        /* runs in memory */
 int64_t sched_node_id(const sched *s);    /* 0: there was no node yet */
-db_conn *sched_look_conn(sched *s);       /* the node loop's connection, while it does not run */
+db_conn *sched_look_conn(sched *s);       /* the node loop's connection, between two rounds */
 int64_t sched_looks_made(const sched *s); /* rounds that have looked for runs to claim */
 int sched_is_leaving(sched *s);           /* the driving thread has noticed a stop */
 void sched_test_fence(sched *s);          /* the node takes itself for closed by another one */

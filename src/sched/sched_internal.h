@@ -59,7 +59,7 @@ typedef struct runner {
     int64_t resumes_seen;            /* `resumes` at the last look at the workers … */
     int64_t resumes_seen_ns;         /* … and at the first look with that number */
     atomic_int busy;                 /* `thread` is in a work function */
-    _Atomic int64_t since_ns;        /* when it entered that work function */
+    _Atomic int64_t since_ns;        /* when `thread` entered that work function */
     _Atomic int64_t over_ns;         /* when the attempt runs out of time */
     _Atomic(pawl_run *) answered;    /* runs whose units have their answers, the newest first */
     pawl_run *first;                 /* the list of ready runs */

@@ -97,7 +97,7 @@ void unit_retry_look(struct sched *s);
  * unit is to be tried. unit_retry_tell_lost(): logs each unit that was not recorded in the end. */
 void unit_retry_release_all(struct sched *s);  /* without the lock */
 int unit_retry_wants_try(const pawl_run *run); /* with the lock held */
-void unit_retry_tell_lost(struct sched *s);    /* without it */
+void unit_retry_tell_lost(struct sched *s);    /* without the lock */
 
 /* What is not recorded of a run, in words, if this process has some of it. 0: it has nothing.
  * Without the lock. */
