@@ -15,7 +15,7 @@ static const db_sql HEAR = {"SELECT run, mail, cancel_at, wake_at FROM {runs} WH
 
 /* ---- From this process ---- */
 
-static pawl_run *has_arrived(sched *s, int64_t key)
+static pawl_run *note_arrival(sched *s, int64_t key)
 {
     pawl_run *run = map_get(&s->runs, (uint64_t)key);
     if (run) {
@@ -30,14 +30,14 @@ static pawl_run *has_arrived(sched *s, int64_t key)
 static void wake_for_arrival(sched *s, int64_t run)
 {
     sched_lock(s);
-    has_arrived(s, run);
+    note_arrival(s, run);
     sched_unlock(s);
 }
 
 void arrival_cancel(sched *s, int64_t key)
 {
     sched_lock(s);
-    pawl_run *run = has_arrived(s, key);
+    pawl_run *run = note_arrival(s, key);
     if (run) {
         workers_ask_to_stop(s, run);
         unit_retry_release(s, run); /* RULE L5-a-cancel-tries-to-record */

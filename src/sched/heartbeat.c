@@ -1,8 +1,8 @@
-/* One heartbeat in a third of claim_ms, at least one a second. A heartbeat that fails is followed
- * by the next one; when claim_ms have passed without any, no work function is begun any more
- * (sched_claim_is_good), and another node may take over. A process that stood still finds out when
- * it goes on: the heartbeat checks the node's own row first (node_beat), and a node that was closed
- * meanwhile ends here. */
+/* One heartbeat in a third of claim_ms, at least one a second, and two a second while the node has
+ * its lock. A heartbeat that fails is followed by the next one; when claim_ms have passed without
+ * any, no work function is begun any more (sched_claim_is_good), and another node may take over. A
+ * process that stood still finds out when it goes on: the heartbeat checks the node's own row first
+ * (node_beat), and a node that was closed meanwhile ends here. */
 #include "sched/heartbeat.h"
 
 #include "base/thread.h"

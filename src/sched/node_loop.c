@@ -52,7 +52,7 @@ static const db_sql NEXT = {
 /* What is known of the node that runs are taken from. */
 typedef struct fate {
     int64_t node; /* 0: the runs have no owner */
-    int resigned;
+    int resigned; /* 1: the node has closed itself, so that nothing was being executed */
     inflight_list list;
 } fate;
 

@@ -103,7 +103,7 @@ static int is_marking(const quarantine *s)
     return s->marking || s->unmarking || s->has_unmark;
 }
 
-/* When the first run of `alone` may be let out. */
+/* When the first run of the list `alone` may be let out. */
 static int64_t let_out_ns(const quarantine *s)
 {
     int64_t quiet = s->alone.first->slot->quiet_ns;

@@ -330,7 +330,7 @@ static void go_on(runner *r, pawl_run *run)
         continue;
 }
 
-/* Was the run held before it parked? Then it has no owner now. */
+/* Was the run held before it parked? Then it has no owner now, unless it has jobs. */
 static int was_held(const pawl_run *run)
 {
     const unit_row *row = run->code.want == WANT_WAIT && run->draft.turn_end_stmt >= 0

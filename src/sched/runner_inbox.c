@@ -67,13 +67,13 @@ static void append(inbox_row **first, inbox_row **last, inbox_row *l)
     *last = l;
 }
 
-/* What a statement has read. */
+/* What a statement has read of one kind, a list of rows. */
 typedef struct part {
     inbox_row **first;
     inbox_row **last;
     size_t rows;
     size_t bytes;
-    size_t most; /* rows; with so many there may be more */
+    size_t most; /* the most rows that are read at once: with so many there may be more */
 } part;
 
 static int is_full(const part *p)
@@ -125,7 +125,8 @@ static int is_to_be_read(const inbox_box *b)
     return b->waiting && !b->first;
 }
 
-/* The messages of a mailbox were read; `all`: until the end, or until there were enough. */
+/* Notes up to which seq the messages of a mailbox were read. `all`: they were read to the end, or
+ * until the part was full. */
 static void note_read(const pawl_run *run, inbox_box *b, const part *p, int all)
 {
     if (all && !is_full(p))
@@ -134,7 +135,7 @@ static void note_read(const pawl_run *run, inbox_box *b, const part *p, int all)
         b->read = b->last->seq;
 }
 
-/* A further mailbox, whose messages were not read with the rest. */
+/* Reads a further mailbox, whose messages were not read with the rest. */
 static pawl_code read_box(db_conn *c, const pawl_run *run, inbox_box *b, error *err)
 {
     int64_t ignored = 0;

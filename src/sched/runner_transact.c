@@ -24,7 +24,7 @@ int runner_transact(runner *r, pawl_run *run)
     pawl_code rc = committers_apply(s->options.committers, run->draft.unit);
     atomic_store(&r->busy, 0);
     if (rc == PAWL_UNDECIDED)
-        return 0; /* by now the run may be in other hands */
+        return 0; /* another thread may have the run by now */
     t->here = 0;
     if (transact_has_failed(run)) {
         run_move(run, PLACE_IN_HAND);

@@ -42,7 +42,8 @@ static int listen_pipe(sched *s)
 
 /* ---- The thread that runs the node loop ---- */
 
-/* Wait for the pipe, at most until a moment of the monotonic clock. */
+/* Waits until a byte is in the pipe, or a process has closed the liveness file; until `deadline_ns`
+ * at most, and no longer than a second. */
 static void wait_pipe(sched *s, int64_t deadline_ns)
 {
     int64_t left = deadline_ns - s->host->mono_ns(s->host);

@@ -20,14 +20,13 @@ enum { OWN_TRIES = 5 };
  * with the lock of the scheduler held. */
 struct kept {
     pawl_code code;
-    int tries;                     /* that failed for an unknown reason, while the probe after each
-                                      was committed */
-    int told;                      /* {runs}.trouble tells of the failure */
-    int released;                  /* the hold is over: the unit is to be tried again */
-    int unheld;                    /* it was logged that record and hold were refused */
-    int64_t seen;                  /* in which round of the node loop the hold was found */
-    arena *unit_arena;             /* the memory of `unit` */
-    unit *unit;                    /* the small unit that asks, tells or holds for this run */
+    int tries;         /* number of such failures so far (OWN_TRIES) */
+    int told;          /* {runs}.trouble tells of the failure */
+    int released;      /* the hold is over: the unit is to be tried again */
+    int unheld;        /* it was logged that record and hold were refused */
+    int64_t seen;      /* the last look that found the run held; below 0: not found yet */
+    arena *unit_arena; /* the memory of `unit` */
+    unit *unit;        /* a small unit beside: the probe, words in the row, the hold */
     char what[PAWL_MAX_NAME + 64]; /* what is not recorded: "step charge (op 7)" */
     char words[256];               /* the message of the database */
 };
@@ -72,8 +71,8 @@ static void name_it(struct kept *k, const unit *u)
         buf_printf(&b, "op %lld", (long long)(e.op ? e.op : e.seq));
 }
 
-/* Remembers why. If memory is out the unit is kept all the same, without words. 1: it is the first
- * failure of this unit. */
+/* Remembers why the unit has failed. If memory is out the unit is kept all the same, without words.
+ * 1: it is the first failure of this unit. */
 static int remember_failure(pawl_run *run, pawl_code code)
 {
     sched *s = run->host->sched;
@@ -225,8 +224,7 @@ static void probe_storage(pawl_run *run)
     submit_small_unit(run, KEPT_ASKS);
 }
 
-/* The row of the run tells other processes of the trouble. If that is not committed either, it is
- * left for the next try. */
+/* The row of the run tells other processes of the trouble; if not now, with the next try. */
 static void tell_trouble(pawl_run *run)
 {
     const struct kept *k = run->slot->failure;
@@ -245,13 +243,14 @@ static void tell_trouble(pawl_run *run)
         wait_for_retry(run, 1);
 }
 
-static void is_told(pawl_run *run)
+static void after_telling(pawl_run *run)
 {
     run->slot->failure->told = run->slot->failure->unit->answer == UNIT_COMMITTED;
     wait_for_retry(run, 1);
 }
 
-static void is_asked(pawl_run *run)
+/* The probe has its answer: if it was committed, the trouble is the run's own. */
+static void after_probe(pawl_run *run)
 {
     sched *s = run->host->sched;
     struct kept *k = run->slot->failure;
@@ -360,7 +359,7 @@ static void rest(pawl_run *run)
         try_again(run);
 }
 
-static void is_held(pawl_run *run)
+static void after_hold(pawl_run *run)
 {
     sched *s = run->host->sched;
     LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
@@ -373,7 +372,7 @@ static void is_held(pawl_run *run)
     rest(run);
 }
 
-static void is_not_held(pawl_run *run)
+static void after_refused_hold(pawl_run *run)
 {
     struct kept *k = run->slot->failure;
     const unit *u = k->unit;
@@ -419,15 +418,15 @@ const unit *unit_retry_go_on(pawl_run *run)
     if (run->slot->keeps != KEPT_HELD && k->unit->answer == UNIT_REFUSED)
         return k->unit;
     if (run->slot->keeps == KEPT_ASKS)
-        is_asked(run);
+        after_probe(run);
     else if (run->slot->keeps == KEPT_TELLS)
-        is_told(run);
+        after_telling(run);
     else if (run->slot->keeps == KEPT_HELD)
         rest(run);
     else if (k->unit->answer == UNIT_COMMITTED)
-        is_held(run);
+        after_hold(run);
     else
-        is_not_held(run);
+        after_refused_hold(run);
     return NULL;
 }
 
@@ -476,7 +475,7 @@ static const db_sql HELD = {
     " ORDER BY run LIMIT 256",
     "ii"};
 
-/* Marks the runs that are still held as seen. 0: they could not be read. */
+/* Marks the runs whose rows say that they are held. 0: the rows could not be read. */
 static int see_held(sched *s, int64_t look)
 {
     db_stmt *stmt;
@@ -504,7 +503,7 @@ static int see_held(sched *s, int64_t look)
     return step == DB_DONE;
 }
 
-/* Marks the runs that were held before this look. With the lock held. */
+/* Marks the runs that were held before this look, for see_held(). With the lock held. */
 static int mark_held(sched *s, int64_t look)
 {
     size_t cursor = 0;
