@@ -19,8 +19,9 @@ typedef struct fault_conn {
     db_conn base;
     db_conn *inner;
     int64_t unknown; /* how many more times settle() does not know */
-    int late;        /* the commit whose answer we lost is still under way */
-    db_fate fate;    /* of a commit whose answer we lost; UNKNOWN: none of ours */
+    int late;        /* 1: the commit whose answer was lost is not carried out yet (lose_late) */
+    db_fate fate;    /* of the commit whose answer was lost; UNKNOWN: no answer was lost on
+                        purpose */
 } fault_conn;
 
 typedef struct fault_stmt {
@@ -40,7 +41,7 @@ static db_fault *plan_of(db_conn *c)
 
 /* ---- Striking ---- */
 
-/* Count the call; PAWL_OK to go on, or the code it fails with. */
+/* Counts the call. PAWL_OK: it goes on; any other code: it fails with that. */
 static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err)
 {
     db_fault *plan = plan_of(c);

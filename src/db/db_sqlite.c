@@ -30,8 +30,8 @@ typedef struct sqlite_db {
     sqlite_look look; /* how a handle that only looks reads it; otherwise empty */
     liveness_file *nodes;
     db_world world;
-    sqlite_ring ring;      /* of a file */
-    atomic_int committers; /* connections that use it */
+    sqlite_ring ring;      /* of a file: the row by which a rewind is noticed */
+    atomic_int committers; /* number of connections that use `ring` */
     sqlite3 *memory;
     pthread_mutex_t lock; /* memory: held during a transaction; file: guards nodes */
 } sqlite_db;
@@ -44,13 +44,14 @@ typedef struct sqlite_conn {
     sqlite3_stmt *rollback;
     turnstile *turn;
     _Atomic(wal_checkpointer *) checkpointer; /* figures are asked for by any thread */
-    sqlite_watch watch;  /* of a writer: are the files still the ones it opened? */
-    sqlite_notify *wake; /* of a notifier's connection: all it has; NULL in memory */
-    int locked;          /* memory: we hold the mutex */
+    sqlite_watch watch;  /* of a writer: are the files still those that it opened? */
+    sqlite_notify *wake; /* of a notifier's connection, which has nothing else; NULL in memory */
+    int locked;          /* memory: this connection holds the mutex */
     int borrowed;        /* the handle is the application's */
-    int rings;           /* it checks by the ring that the file was not rewound: */
-    int before;          /* rows changed on this handle when the transaction began */
-    sqlite_mark mark;    /* what it proves */
+    int rings;           /* 1: each transaction checks that the file was not rewound
+                            (sqlite_ring.h) */
+    int before;          /* number of rows changed on this handle when the transaction began */
+    sqlite_mark mark;    /* with `rings`: what the commit of the transaction leaves behind */
 } sqlite_conn;
 
 enum { PARAMETERS = 32 };
@@ -221,7 +222,7 @@ static int step_once(sqlite3_stmt *s)
     return rc == SQLITE_DONE ? SQLITE_OK : reset;
 }
 
-/* 0: not yet, come back. */
+/* Waits for the turn to write. 0 (by hand only): it has not come yet. */
 static int enter(sqlite_conn *c)
 {
     if (c->turn)
@@ -326,7 +327,8 @@ static const db_sql SETTLE = {"INSERT INTO {meta} (name, number) VALUES ('settle
                               "RETURNING 1",
                               ""};
 
-/* Commit something else: its frames take the place of those that are in doubt. */
+/* Commits something else: its frames in the log overwrite those of the undecided commit, which then
+ * is lost for good. */
 static db_fate settle(db_conn *base, error *err) /* RULE A5-a-failed-commit-is-undecided */
 {
     int64_t one;
@@ -345,8 +347,8 @@ static db_fate settle(db_conn *base, error *err) /* RULE A5-a-failed-commit-is-u
 
 /* ---- Housekeeping ---- */
 
-/* Made at the first batch: a connection that writes once needs none. Without a connection for the
- * copying thread the writer does it all. */
+/* The checkpointer is made at the first batch: a connection that writes once needs none. Without a
+ * connection for the copying thread the writer makes all checkpoints. */
 static wal_checkpointer *checkpointer_of(sqlite_conn *c)
 {
     sqlite_db *d = db_of(&c->base);

@@ -44,19 +44,20 @@ struct notifier {
     notifier_options options;
     pid_t pid;
     int bell;
-    int set; /* epoll: the bell, and the ear if there is one */
+    int set; /* epoll: the bell, and `ear` if there is one */
 
     /* Used only by the notifier's thread, or by the thread that polls by hand. */
     db_conn *conn; /* NULL: lost */
-    int ear; /* our copy of its descriptor; -1: there is nothing to hear. Changed with the lock */
-    int missed;       /* on_heard has to be called, whatever is heard */
-    int locked;       /* the connection has the lock of the node */
+    int ear;       /* a copy of the connection's descriptor, which is readable when a notification
+                arrives; -1: there is none. Changed with the lock held */
+    int missed;    /* 1: on_heard is to be called even if nothing is heard, after a reconnect */
+    int locked;    /* the connection has the lock of the node */
     forks_fd held[2]; /* while `locked`: `ear` and the connection's own descriptor, which a child of
                          fork() closes, so that the server sees when this process ends */
     int failed;       /* the log says that notifications are refused */
     int unlocked;     /* the log says that the node has no lock */
     int64_t retry_ns;
-    int64_t retry_ms; /* kept until a new connection has been good for something */
+    int64_t retry_ms; /* the back-off; 0 again when a connection has sent or heard something */
 
     pthread_mutex_t lock; /* guards all below */
     target targets[TARGETS];
@@ -334,7 +335,7 @@ static void send_due(notifier *w, int64_t until)
     }
 }
 
-/* 1: on_heard has to be called. */
+/* Consumes the notifications that have arrived. 1: there were some. */
 static int hear(notifier *w)
 {
     if (!w->conn || w->ear < 0)

@@ -118,7 +118,7 @@ pawl_code db_open(db **out, const db_options *given, error *err)
         options.random = random_system();
     if (options.busy_ms <= 0)
         options.busy_ms = BUSY_MS;
-    if (options.busy_ms > BUSY_MS_MAX) /* drivers have less room for it than we do */
+    if (options.busy_ms > BUSY_MS_MAX) /* for databases it is a number of 32 bits */
         options.busy_ms = BUSY_MS_MAX;
     if (options.claim_ms <= 0)
         options.claim_ms = CLAIM_MS;

@@ -24,14 +24,14 @@ struct wal_checkpointer {
     int64_t bound;
     int64_t frame_bytes;
     int busy_ms;        /* the writer's own busy timeout, to restore */
-    int64_t frames;     /* in the log, as the writer knows from its commits */
-    int64_t not_before; /* size of the log, in bytes, at which a restart is tried */
+    int64_t frames;     /* number of frames in the log, as the writer's last commit has told */
+    int64_t not_before; /* size of the log, in bytes, from which on a restart is tried */
 
     pthread_mutex_t copying; /* held during a checkpoint, by the thread or the writer */
     pthread_mutex_t lock;    /* guards all below */
     pthread_cond_t wake;
-    int64_t tried; /* frames that were there when the thread last copied */
-    int64_t seen;  /* frames that the thread knows of */
+    int64_t tried; /* `seen` when the thread last copied */
+    int64_t seen;  /* `frames`, as the writer has passed it to the thread */
     int stop;
     int thread_runs;
     pthread_t thread;

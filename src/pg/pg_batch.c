@@ -34,7 +34,7 @@ enum { DEADLOCKS_MAX = 3, LOCK_MS = 250, SEARCH_MS = 20 };
 
 typedef enum {
     PASS_DONE,
-    PASS_LATER,     /* nothing happened; come back */
+    PASS_LATER,     /* nothing happened: another writer is in the way, or the server is gone */
     PASS_CUT,       /* rolled back; the units before `cut` are to be tried without it */
     PASS_SPLIT,     /* rolled back; one at a time */
     PASS_UNDECIDED, /* the answer of the commit is lost */
@@ -223,7 +223,7 @@ static pass_end take_end(pass *p)
     return PASS_UNDECIDED;
 }
 
-/* A unit whose rows did not fit into its memory. 0: there is one, p->cut. */
+/* Did the rows of all units fit into their memory? 0: those of p->cut did not. */
 static int all_fit(pass *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -269,7 +269,8 @@ static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
     return rc == PAWL_UNREACHABLE ? leave_undecided(p) : fail_pass(p, rc);
 }
 
-/* Such a unit is durable, but its rows are lost: the caller has to read them again. */
+/* A unit whose rows did not fit is durable, and its rows are lost: the caller has to read them
+ * again. */
 static pass_end fail_without_rows(pass *p, pass_end end)
 {
     for (size_t i = 0; end == PASS_DONE && i < p->count; i++) {
@@ -353,7 +354,8 @@ static void gather_writes(pass *p, pg_ops *ops)
     pg_ops_seal(ops);
 }
 
-/* Begin, guards; then, knowing their rows, writes and commit. */
+/* The first trip begins and runs the guards; the second one, knowing their rows, writes and
+ * commits. */
 static pass_end run_two_trips(pass *p)
 {
     pg_ops guards, plain;
@@ -448,7 +450,7 @@ static pass_end run_pass(pass *p)
 
 /* ---- All of them ---- */
 
-/* One transaction each. Stops where one has to wait, or is undecided. */
+/* Applies the units in one transaction each. Stops where one has to wait, or is undecided. */
 static void one_by_one(pg_conn *c, unit **units, size_t count, uint64_t *passes, error *err,
                        batch_result *r)
 {

@@ -209,7 +209,8 @@ pawl_code pg_ring_need(pg_conn *c, error *err)
     return rc;
 }
 
-/* A clean end. What a crash leaves behind goes after a day. */
+/* Deletes the ring of a connection that is closed. The ring of a process that died is deleted by
+ * others after a day. */
 void pg_ring_drop(pg_conn *c)
 {
     if (!c->ring || c->doubtful || !c->native ||

@@ -146,7 +146,7 @@ pawl_code pg_take_commit(pg_conn *c, error *err)
     if (pg_ok(r)) {
         int committed = strcmp(PQcmdStatus(r), "COMMIT") == 0;
         PQclear(r);
-        pg_skip(c, NULL); /* whatever comes now, it is durable */
+        pg_skip(c, NULL); /* what comes now does not change that */
         return committed ? PAWL_OK : error_set(err, PAWL_DATA, "the transaction had failed before");
     }
     int decided = PQresultStatus(r) != PGRES_PIPELINE_ABORTED && !pg_is_fatal(r) && c->native &&

@@ -20,8 +20,8 @@
 
 enum {
     AGAIN_MS = 1000,
-    STARVED_MS = 60000, /* between two tries of a run for which there was no memory, at most */
-    STARVED_MAX = 10,   /* tries in a row, after which the run is held */
+    STARVED_MS = 60000, /* the longest pause before the next try of a run that got no memory */
+    STARVED_MAX = 10,   /* after so many of these tries in a row the run is held */
 };
 
 /* ---- Handing in ---- */
@@ -80,7 +80,7 @@ int runner_hand_in(pawl_run *run)
             runner_starve(run, "what the run says about itself");
         return 0;
     }
-    unit_guards_first(u); /* a unit of a run has one guard at most */
+    unit_guards_first(u); /* the unit has one guard at most, so no two change places */
     if (run->journal.page && replay_left(run->journal.replay) == 0) {
         arena_free(run->journal.page); /* all of it was replayed, and the run may wait for long */
         run->journal.page = NULL;
