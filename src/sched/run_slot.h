@@ -62,6 +62,8 @@ typedef struct run_slot {
     int guarded;          /* the unit begins with the guard of run_try_again() */
     struct kept *failure; /* why the unit is kept; NULL: it is not kept, or memory was out */
 
+    int undone; /* the log says that a turn came to nothing and is made again (runner_unit.c) */
+
     /* Memory (runner_unit.c). */
     int starved; /* how often in a row memory was out for the run */
     int starves; /* the submitted unit has only what was recorded before memory was out, and words

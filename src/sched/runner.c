@@ -408,6 +408,7 @@ static int after_commit(pawl_run *run)
     run_tell_lines(run);
     unit_retry_committed(run);
     runner_was_unread(run);
+    runner_was_undone(run);
     run->slot->noted = run->slot->starves;
     run->slot->backoff_ms = 0;
     cross_run_committed(run, 1);

@@ -54,6 +54,13 @@ static void set_aside(unit *u, void *arg)
     at_risk_answered(arg); /* RULE L4-a-locked-row-does-not-fill-the-bound-of-work-at-risk */
 }
 
+/* Is the unit that of a transactional step? Then the functions of the step are part of the
+ * transaction, and undone with it. */
+static int is_transaction(const pawl_run *run)
+{
+    return run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
+}
+
 /* Submits the unit of the run to its committer; or, for a transactional step, applies it here. 0:
  * the caller must not touch the run any more, which is submitted, or was put off since memory is
  * out. 1: the transactional step has failed, and the caller still has the run in hand, to go on
@@ -89,7 +96,7 @@ int runner_hand_in(pawl_run *run)
     at_risk_hand_in(run);
     work_limit_pass(s, run);
     run_move(run, PLACE_COMMITS);
-    if (run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES)
+    if (is_transaction(run))
         return runner_transact(&s->runners[run->slot->runner], run);
     committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
     return 0;
@@ -145,11 +152,83 @@ void runner_put_off(pawl_run *run)
     put_off(run, AGAIN_MS);
 }
 
+/* ---- Turns that come to nothing ---- */
+
+static void tell_lost(const pawl_run *run, pawl_code code, const char *why)
+{
+    LOG(&run->host->sched->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+        LOG_TEXT("code", pawl_code_name(code)), LOG_TEXT("why", why));
+}
+
+/* Has the unit asked for the row that its guard has refused? The guard of a second try has not
+ * (run_try_again()), nor have those with which a generation ends. */
+static int has_asked(const pawl_run *run, const unit *u)
+{
+    int asks = 0;
+    for (const unit_stmt *s = u->first; s; s = s->next)
+        asks |= s->kind == UNIT_FOUND;
+    return asks && !(run->slot->guarded && u == run->draft.unit);
+}
+
+static const char *why_refused(const pawl_run *run, const unit *u)
+{
+    pawl_code rc = unit_shut_out(u, u->code);
+    if (rc == PAWL_FENCED)
+        return "this node was closed by another one";
+    if (rc == PAWL_REWOUND)
+        return "the database is in an earlier state";
+    if (!u->found) /* RULE L6-a-turn-that-is-lost-says-why */
+        return has_asked(run, u) ? "the run was deleted"
+                                 : "another node has the run, or it was deleted";
+    int64_t owner = u->found->values[0].i, phase = u->found->values[2].i;
+    if (phase != PHASE_LIVE && phase != PHASE_FAILING)
+        return "the run has ended on another node";
+    return owner == run->lease.owner ? "the run was claimed anew"
+           : owner != 0              ? "another node has the run"
+                                     : "the run was taken from this node";
+}
+
+/* What was not committed is lost, and read anew from the journal, if it is there. */
+static const char *why_failed(const unit *u)
+{
+    switch (u->code) {
+    case PAWL_UNDECIDED:
+        return "it is not known whether the unit is durable";
+    case PAWL_CLOSED:
+        return "the node ends";
+    case PAWL_FENCED:
+        return "this node was closed by another one";
+    case PAWL_REWOUND:
+        return "the database is in an earlier state";
+    default:
+        return pawl_code_text(u->code);
+    }
+}
+
+/* Nothing that stays was done, and the run is tried again: its mark of quarantine was not written,
+ * or the transaction of its step was rolled back with what the step has done. Told once until the
+ * run has got further. */
+static void tell_undone(pawl_run *run, const unit *u)
+{
+    const char *what = run->slot->marks ? "its mark of quarantine was not written"
+                                        : "the transaction of its step was rolled back";
+    if (!run->slot->undone) /* RULE L6-a-turn-that-is-undone-is-told-once */
+        LOG(&run->host->sched->log, LOG_WARNING, "turn-undone", LOG_TEXT("run", run->id),
+            LOG_TEXT("code", pawl_code_name(u->code)), LOG_TEXT("why", what));
+    run->slot->undone = 1;
+}
+
+void runner_was_undone(pawl_run *run)
+{
+    if (run->slot->undone)
+        LOG(&run->host->sched->log, LOG_INFO, "turn-undone-ended", LOG_TEXT("run", run->id));
+    run->slot->undone = 0;
+}
+
 void runner_lost(pawl_run *run, const unit *u)
 {
     sched *s = run->host->sched;
-    LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
-        LOG_TEXT("code", pawl_code_name(u->code)));
+    tell_lost(run, u->code, why_refused(run, u));
     if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&s->fenced, 1))
         sched_call(s);
     cross_run_committed(run, 0);
@@ -163,7 +242,6 @@ void runner_lost(pawl_run *run, const unit *u)
  * cannot be, the run is read anew from the journal. */
 void runner_not_committed(pawl_run *run)
 {
-    sched *s = run->host->sched;
     const unit *u = run->draft.unit;
     /* RULE L5-what-was-done-is-kept-over-a-failed-commit, L5-the-same-over-sessions-that-end */
     /* RULE L5-the-simulator-sees-what-failing-storage-loses */
@@ -176,8 +254,10 @@ void runner_not_committed(pawl_run *run)
         runner_lost(run, u);
         return;
     }
-    LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
-        LOG_TEXT("code", pawl_code_name(u->code)));
+    if (run->slot->marks || is_transaction(run))
+        tell_undone(run, u);
+    else
+        tell_lost(run, u->code, why_failed(u));
     cross_run_committed(run, 0);
     run->slot->marks = run->slot->is_returning = 0;
     runner_put_off_for(run, 1);

@@ -15,7 +15,7 @@
 #include "rows/run_units.h"
 #include "support/engine_fixture.h"
 
-enum { BEGUN, ENDED, HELD, RELEASED, EVENTS, SECONDS = 10 };
+enum { BEGUN, ENDED, HELD, RELEASED, LOST, UNDONE, REDONE, EVENTS, SECONDS = 10 };
 
 /* An engine that is driven by hand, on a database whose calls are counted, and fail. */
 typedef struct failing_fixture {
@@ -45,8 +45,13 @@ static void hear(int level, const char *event, const char *fields, void *arg)
     static const char *const NAMES[EVENTS][2] = {{"claim-failed", "run-unread"},
                                                  {"claim-failed-ended", "run-unread-ended"},
                                                  {"run-held", "run-held"},
-                                                 {"run-released", "run-released"}};
+                                                 {"run-released", "run-released"},
+                                                 {"turn-lost", "turn-lost"},
+                                                 {"turn-undone", "turn-undone"},
+                                                 {"turn-undone-ended", "turn-undone-ended"}};
     (void)level;
+    if (strcmp(event, "turn-lost") == 0 || strcmp(event, "turn-undone") == 0)
+        fixture_note(arg, "%s", strstr(fields, "why="));
     for (int i = 0; i < EVENTS; i++)
         if ((strcmp(event, NAMES[i][0]) == 0 || strcmp(event, NAMES[i][1]) == 0) &&
             strstr(fields, "run=victim"))
@@ -290,6 +295,84 @@ static void a_disk_that_cannot_be_read(conf *c)
     end_unread(f, 1);
 }
 
+/* ---- Turns that come to nothing ---- */
+
+static const char *sleeping(pawl_run *run, const char *input)
+{
+    pawl_sleep(run, PAWL_SECONDS(5));
+    return input;
+}
+
+static failing_fixture *open_asleep(conf *c)
+{
+    failing_fixture *f = open_failing(c, NULL);
+    FIXTURE_REGISTER(f->fixture, f->p, sleeping);
+    fixture_start(f->fixture, f->client, "sleeping", "victim", "1");
+    drive_for(f, 2000);
+    return f;
+}
+
+static void a_run_that_another_node_takes(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_asleep(c);
+    conf_change(c, "UPDATE pawl_runs SET fence = fence + 1, owner = owner + 1000",
+                "UPDATE pawl.runs SET fence = fence + 1, owner = owner + 1000");
+    drive_for(f, SECONDS * 1000);
+    FIXTURE_NOTES(f->fixture, "why=\"another node has the run\"");
+    assert_int_equal(heard(f, LOST), 1);
+    close_failing(f);
+}
+
+static void a_run_that_is_deleted(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_asleep(c);
+    FIXTURE_CODE(f->fixture, f->client, pawl_delete(f->client, "victim", 1), PAWL_OK);
+    drive_for(f, SECONDS * 1000);
+    FIXTURE_NOTES(f->fixture, "why=\"the run was deleted\"");
+    assert_int_equal(heard(f, LOST), 1);
+    close_failing(f);
+}
+
+static const char *in_transaction(pawl_work *work, void *native, const char *input)
+{
+    (void)work, (void)native;
+    return input;
+}
+
+static const char *transacting(pawl_run *run, const char *input)
+{
+    return pawl_transact(run, "order", in_transaction, input, NULL);
+}
+
+/* Nothing that was done stays, so no turn is lost: told once, however often it is tried. */
+static void a_transaction_that_is_rolled_back(conf *c)
+{
+    FIXTURE_BY_HAND();
+    failing_fixture *f = open_failing(c, NULL);
+    FIXTURE_REGISTER(f->fixture, f->p, transacting);
+    conf_change(c,
+                "CREATE TRIGGER keep BEFORE INSERT ON pawl_journal WHEN NEW.name = 'order'"
+                " BEGIN SELECT abs(-9223372036854775807 - 1); END",
+                "CREATE FUNCTION public.overflow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.name = 'order' THEN RAISE EXCEPTION 'overflow' USING ERRCODE = 'Z0001';"
+                " END IF; RETURN NEW; END $$; CREATE TRIGGER keep BEFORE INSERT ON pawl.journal"
+                " FOR EACH ROW EXECUTE FUNCTION public.overflow()");
+    fixture_start(f->fixture, f->client, "transacting", "victim", "1");
+    drive_for(f, SECONDS * 1000);
+    FIXTURE_NOTES(f->fixture, "why=\"the transaction of its step was rolled back\"");
+    assert_int_equal(heard(f, UNDONE), 1);
+    assert_int_equal(heard(f, REDONE), 0);
+    conf_change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.journal");
+    FIXTURE_UNTIL(f->fixture, f->p,
+                  fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
+    assert_int_equal(heard(f, UNDONE), 1);
+    assert_int_equal(heard(f, REDONE), 1);
+    assert_int_equal(heard(f, LOST), 0);
+    close_failing(f);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -299,6 +382,9 @@ int main(void)
         {"a hold that is not committed", a_hold_that_is_not_committed, DB_DURABLE},
         {"a journal that is damaged", a_journal_that_is_damaged, DB_DURABLE},
         {"a disk that cannot be read", a_disk_that_cannot_be_read, DB_DURABLE},
+        {"a run that another node takes", a_run_that_another_node_takes, DB_DURABLE},
+        {"a run that is deleted", a_run_that_is_deleted, DB_DURABLE},
+        {"a transaction that is rolled back", a_transaction_that_is_rolled_back, DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }
