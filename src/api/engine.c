@@ -387,14 +387,16 @@ static pawl_code check_may_close(pawl *p, error *err)
     if (handle_is_guest())
         return handle_refuse_guest(err);
     /* RULE a-handle-that-is-being-closed-is-not-closed-again */
-    if (!atomic_load(&engine_of(p)->is_closing) && sched_may_close(p->sched))
+    const char *why =
+        atomic_load(&engine_of(p)->is_closing) ? "it is being closed" : sched_in_use(p->sched);
+    if (!why)
         return PAWL_OK;
     error_set(err, PAWL_MISUSE,
               "the engine cannot be closed while it is being driven, nor from a "
               "function that it has called");
     error_hint(err, "let pawl_serve(), pawl_poll() or pawl_finish() return first (pawl_stop() "
                     "asks them to), then close it from the thread that called them");
-    LOG(sched_log(p->sched), LOG_ERROR, "close-refused", LOG_TEXT("why", "it is being driven"));
+    LOG(sched_log(p->sched), LOG_ERROR, "close-refused", LOG_TEXT("why", why));
     return PAWL_MISUSE;
 }
 

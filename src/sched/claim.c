@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "sched/quarantine.h"
 #include "sched/sched_internal.h"
 
@@ -217,16 +218,21 @@ static void hand_in(claim *c)
     committer_submit(committers_of(s->options.committers, (uint64_t)c->found.run), c->unit);
 }
 
-/* Logs that there is no memory for a claim, once, and that there is memory again. */
+/* Logs that there is no memory for a claim, once, and that there is memory again: of the same run,
+ * whichever is claimed now. */
 static void tell_memory(const claim *c, int is_out)
 {
     sched *s = c->sched;
-    if (is_out && !s->node_ready.starves)
-        LOG(&s->log, LOG_WARNING, "memory-out", LOG_TEXT("run", c->facts.id.at),
+    char *starved = s->node_ready.starved;
+    if (is_out && !starved[0]) {
+        text_clip(starved, sizeof s->node_ready.starved, c->facts.id);
+        LOG(&s->log, LOG_WARNING, "memory-out", LOG_TEXT("run", starved),
             LOG_TEXT("why", "a claim; the run is left to other nodes"));
-    else if (!is_out && s->node_ready.starves)
-        LOG(&s->log, LOG_INFO, "memory-again", LOG_TEXT("run", c->facts.id.at));
-    s->node_ready.starves = is_out;
+    } else if (!is_out && starved[0]) {
+        /* RULE L6-memory-is-there-again-for-the-run-that-lacked-it */
+        LOG(&s->log, LOG_INFO, "memory-again", LOG_TEXT("run", starved));
+        starved[0] = '\0';
+    }
 }
 
 pawl_run *claim_make_run(const claim *c)

@@ -10,6 +10,7 @@
  * held when they have been due for a while, which takes them out of the list. */
 #include <string.h>
 
+#include "base/text.h"
 #include "db/inflight_file.h"
 #include "db/world.h"
 #include "sched/arrival.h"
@@ -393,8 +394,11 @@ static void close_silent_nodes(sched *s)
     node_list silent = {0};
     error err = {0};
     s->node_ready.look_code = node_find_silent(&s->node, s->looks, &silent, &err);
-    if (s->node_ready.look_code != PAWL_OK)
+    if (s->node_ready.look_code != PAWL_OK) {
+        text_clip(s->node_ready.look_why, sizeof s->node_ready.look_why,
+                  slice_of(err.detail[0] ? err.detail : err.message));
         return;
+    }
     committer *k = committers_at(s->options.committers, 0);
     for (size_t i = 0; i < silent.count; i++) {
         if (node_close_silent(&s->node, k, silent.at[i], &err) == PAWL_OK)

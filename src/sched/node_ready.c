@@ -73,19 +73,22 @@ static pawl_code try_reading(sched *s, error *err)
 int node_ready_look(sched *s)
 {
     error err = {0};
-    const char *what = "look for work";
+    const char *what = "look for work", *why = s->node_ready.look_why;
     pawl_code rc = s->node_ready.look_code == PAWL_UNREACHABLE ? PAWL_UNREACHABLE : PAWL_OK;
     if (rc == PAWL_OK) {
         what = "read journals";
         rc = try_reading(s, &err);
+        why = err.detail[0] ? err.detail : err.message;
     }
     if (rc == PAWL_OK) {
         what = "commit";
         rc = committers_trouble(s->options.committers);
+        why = ""; /* the committer keeps the code alone */
     }
     if (rc != PAWL_OK && !s->node_ready.unable) /* RULE L6-a-node-that-cannot-execute-says-so */
         LOG(&s->log, LOG_WARNING, "node-unable", LOG_NUM("node", s->node.id), LOG_TEXT("to", what),
-            LOG_TEXT("code", pawl_code_name(rc)), LOG_TEXT("why", err.detail),
+            LOG_TEXT("code", pawl_code_name(rc)),
+            LOG_TEXT("why", why[0] ? why : pawl_code_text(rc)),
             LOG_TEXT("so", "it claims nothing meanwhile"));
     else if (rc == PAWL_OK && s->node_ready.unable)
         LOG(&s->log, LOG_INFO, "node-able", LOG_NUM("node", s->node.id));

@@ -22,9 +22,11 @@ typedef struct node_ready {
     _Atomic int64_t unread_ns; /* since when runs cannot be read; 0: they can be */
 
     /* Used by the node loop only. */
-    pawl_code look_code; /* the last answer of the node loop's own connection */
-    int unable;          /* the node cannot execute runs, and that was logged */
-    int starves;         /* there was no memory for the last claim, and that was logged */
+    pawl_code look_code;           /* the last answer of the node loop's own connection */
+    char look_why[512];            /* with words, if it is a failure */
+    int unable;                    /* the node cannot execute runs, and that was logged */
+    char starved[PAWL_MAX_ID + 1]; /* the run for whose claim there was no memory, as was logged;
+                                      empty: there is some */
 } node_ready;
 
 /* Take the connections that a node needs. After an error none is kept. */

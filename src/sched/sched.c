@@ -247,15 +247,6 @@ void sched_drive_only(sched *s, const char *id)
     sched_unlock(s);
 }
 
-int sched_may_close(sched *s)
-{
-    sched_lock(s);
-    /* RULE a-driven-engine-is-not-closed */
-    int may = s->driven == DRIVEN_NOT && !workers_is_member(s);
-    sched_unlock(s);
-    return may;
-}
-
 void sched_add_chore(sched *s, const chore *c)
 {
     chores_add(&s->chores, c);

@@ -50,8 +50,9 @@ typedef struct sched_options {
 pawl_code sched_open(sched **out, const sched_options *options, error *err);
 void sched_close(sched *s);
 
-/* 0: a thread drives the engine, or the caller is one of the engine's own threads. */
-int sched_may_close(sched *s);
+/* Why the engine cannot be closed: a thread drives it, or the caller is one of its own threads.
+ * NULL: it can be. */
+const char *sched_in_use(sched *s);
 
 /* Registers a chore of the node loop. Before the engine is driven. */
 void sched_add_chore(sched *s, const chore *c);

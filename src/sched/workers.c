@@ -363,6 +363,20 @@ int workers_is_member(sched *s)
     return 0;
 }
 
+const char *sched_in_use(sched *s)
+{
+    const char *why = NULL;
+    sched_lock(s);
+    int is_driven = s->driven != DRIVEN_NOT;
+    /* RULE a-driven-engine-is-not-closed */
+    if (workers_is_member(s) || (is_driven && pthread_equal(s->driver, pthread_self())))
+        why = "it was called from a function that the engine has called";
+    else if (is_driven) /* RULE a-driven-engine-is-not-closed */
+        why = "another thread drives the engine";
+    sched_unlock(s);
+    return why;
+}
+
 /* ---- Checking the workers ---- */
 
 int workers_is_working(sched *s)

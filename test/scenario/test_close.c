@@ -28,6 +28,18 @@ static owner open_owner(conf *c, const pawl_options *options)
     return o;
 }
 
+/* The reasons for which the log says that closing was refused, as bits of a number. */
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    static const char *const WHY[] = {"the engine has called", "another thread", "being closed"};
+    (void)level;
+    for (int i = 0; strcmp(event, "close-refused") == 0 && i < 3; i++)
+        if (strstr(fields, WHY[i]))
+            atomic_fetch_or((_Atomic int64_t *)arg, 1 << i);
+}
+
+enum { FROM_INSIDE = 1, BY_ANOTHER = 2, TWICE = 4 };
+
 static void add(owner *o, const char *name, pawl_workflow_fn *fn)
 {
     FIXTURE_CODE(o->fixture, o->p, pawl_register_workflow(o->p, name, fn, PAWL_WORKFLOW(.arg = o)),
@@ -101,12 +113,14 @@ static const char *honest(pawl_run *run, const char *input)
 
 static void closing_from_inside_is_refused(conf *c)
 {
-    owner o = open_owner(c, NULL);
+    _Atomic int64_t why = 0;
+    owner o = open_owner(c, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = (void *)&why));
     add(&o, "closing", closing);
     add(&o, "honest", honest);
     fixture_start(o.fixture, o.p, "closing", "run", "1");
     FIXTURE_DONE(o.fixture, o.p, "run", "1");
     assert_true(atomic_load(fixture_number(o.fixture, CLOSES)) >= 3);
+    assert_int_equal(atomic_load(&why), FROM_INSIDE);
     fixture_start(o.fixture, o.p, "honest", "beside", "1");
     FIXTURE_DONE(o.fixture, o.p, "beside", "1");
     close_for_good(&o);
@@ -114,12 +128,14 @@ static void closing_from_inside_is_refused(conf *c)
 
 static void closing_while_it_is_closed_is_refused(conf *c)
 {
-    owner o = open_owner(c, NULL);
+    _Atomic int64_t why = 0;
+    owner o = open_owner(c, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = (void *)&why));
     add(&o, "sleeping", sleeping);
     fixture_start(o.fixture, o.p, "sleeping", "run", "1");
     fixture_poll(o.fixture, o.p);
     assert_int_equal(pawl_close(o.p), PAWL_OK);
     assert_int_equal(atomic_load(fixture_number(o.fixture, CLOSES)), 1);
+    assert_int_equal(atomic_load(&why), fixture_serves() ? FROM_INSIDE : TWICE);
     fixture_free(o.fixture);
 }
 
@@ -127,7 +143,9 @@ static void threads_of_the_engine_do_not_close_it(conf *c)
 {
     pthread_t thread;
     void *failed;
-    owner o = open_owner(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1));
+    _Atomic int64_t why = 0;
+    owner o = open_owner(
+        c, PAWL_OPTIONS(.threads = 2, .drain_ms = 1, .log = hear, .log_arg = (void *)&why));
     fixture_run_clock(o.fixture);
     add(&o, "closing", closing);
     add(&o, "late", late);
@@ -142,6 +160,7 @@ static void threads_of_the_engine_do_not_close_it(conf *c)
     assert_null(failed);
     atomic_store(fixture_number(o.fixture, LET_GO), 1);
     close_for_good(&o);
+    assert_int_equal(atomic_load(&why) & ~TWICE, FROM_INSIDE | BY_ANOTHER);
 }
 
 static const conf_case CASES[] = {

@@ -34,8 +34,9 @@ typedef struct heard {
 static void listen(int level, const char *event, const char *fields, void *arg)
 {
     (void)level;
-    (void)fields;
     heard *h = arg;
+    if (strcmp(event, "node-unable") == 0) /* it says why */
+        assert_null(strstr(fields, "why=\"\""));
     atomic_fetch_add(&h->unable, strcmp(event, "node-unable") == 0);
     atomic_fetch_add(&h->able, strcmp(event, "node-able") == 0);
     atomic_fetch_add(&h->given_back, strcmp(event, "run-given-back") == 0);

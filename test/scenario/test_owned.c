@@ -38,11 +38,12 @@ char *strndup(const char *text, size_t size)
 static void hear(int level, const char *event, const char *fields, void *arg)
 {
     (void)level;
-    (void)fields;
     if (strcmp(event, "memory-out") == 0)
         atomic_fetch_add(fixture_number(arg, OUT), 1);
-    if (strcmp(event, "memory-again") == 0)
+    if (strcmp(event, "memory-again") == 0) {
         atomic_fetch_add(fixture_number(arg, AGAIN), 1);
+        FIXTURE_CHECK(arg, strcmp(fields, "run=a") == 0 || strcmp(fields, "run=b") == 0);
+    }
 }
 
 static const char *plain(pawl_run *run, const char *input)
