@@ -353,7 +353,7 @@ int engine_test_is_idle(pawl *p, int calls, int64_t *looks)
 {
     int64_t next_ns = committers_next_ns(p->committers);
     if (next_ns != INT64_MAX && next_ns > sched_mono_ns(p->sched))
-        committers_drive(p->committers); /* its time would come, if the clock moved */
+        committers_drive(p->committers); /* the next attempt is due only when the clock moves */
     int idle = run_queue_is_idle(p->sched, calls, looks);
     return next_ns == INT64_MAX ? idle : 0;
 }

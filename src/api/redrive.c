@@ -142,8 +142,8 @@ typedef struct redrive_plan {
     map by_seq;
     int64_t cut; /* rows with a smaller seq are kept */
     unsigned char scope[DIGEST_SIZE];
-    int given; /* the idempotency key was used before */
-    int same;  /* it was used for a redrive with the same scope */
+    int given; /* 1: the idempotency key was used before */
+    int same;  /* 1: that was for a redrive with the same scope */
     int64_t given_kind;
 } redrive_plan;
 

@@ -31,9 +31,9 @@ typedef struct waiter {
 } waiter;
 
 struct clock_fake {
-    clock_source source; /* first: a source is the fake it belongs to */
+    clock_source source; /* the first member, so that a pointer to it is one to the fake clock */
     pthread_mutex_t mutex;
-    pthread_cond_t told; /* a record is no longer TELLING */
+    pthread_cond_t told; /* signalled when a waiter is no longer TELLING */
     int64_t now_ms;
     int64_t mono_ns;
     waiter *waiters;

@@ -20,12 +20,12 @@
 
 typedef struct record {
     error last;
-    char text[sizeof(error)]; /* all of it in one */
+    char text[sizeof(error)]; /* what error_store_text() gives: message, detail and hint */
 } record;
 
 struct error_store {
     pthread_mutex_t mutex;
-    map records; /* of record, by thread */
+    map records; /* thread -> record */
 };
 
 /* The largest size up to `size` that does not end inside a character. */

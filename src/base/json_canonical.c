@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct sink {
-    digest *digest; /* takes the pieces; NULL: buf does */
+    digest *digest; /* takes the pieces of text; NULL: `buf` takes them */
     buf *buf;
 } sink;
 
@@ -34,7 +34,7 @@ static void put_string(const sink *s, slice part)
     char piece[32], bytes[4];
     size_t size;
     slice rest = {part.at + 1, part.size >= 2 ? part.size - 2 : 0};
-    if (rest.size == 0 || !memchr(rest.at, '\\', rest.size)) { /* it has one form only */
+    if (rest.size == 0 || !memchr(rest.at, '\\', rest.size)) { /* it is in canonical form already */
         put_piece(s, part);
         return;
     }

@@ -10,10 +10,10 @@
 
 typedef struct writer {
     buf *out;
-    const char *at; /* in the format */
-    int quoted;     /* inside a string */
+    const char *at; /* the position in the format */
+    int quoted;     /* 1: that is inside a string */
     va_list args;
-    const char *wrong; /* what is, in words */
+    const char *wrong; /* what is wrong, in words; NULL: nothing */
 } writer;
 
 static pawl_code is_wrong(writer *w, const char *what)

@@ -17,7 +17,7 @@ typedef struct line {
     size_t size;
 } line;
 
-/* Add all of it if `keep` bytes stay free behind it. 1 if it was added. */
+/* Adds the text if `keep` bytes stay free behind it. 1: it was added; 0: nothing of it was. */
 static int add(line *l, slice s, size_t keep)
 {
     if (l->size + s.size + keep > LINE_ROOM - 1)
@@ -72,7 +72,7 @@ static size_t escape(char out[16], slice c)
     return size;
 }
 
-/* Add the value, or what fits of it. 1 if that is all of it. */
+/* Adds the value of a field, or what fits of it. 1: all of it was added. */
 static int add_text(line *l, slice s)
 {
     int quoted = needs_quotes(s);
@@ -87,7 +87,7 @@ static int add_text(line *l, slice s)
         s = (slice){s.at + c.size, s.size - c.size};
     }
     if (quoted)
-        add(l, SLICE_LIT("\""), 0); /* its byte was kept free */
+        add(l, SLICE_LIT("\""), 0); /* a byte was kept free for the closing quote */
     return fits;
 }
 

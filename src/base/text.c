@@ -107,14 +107,14 @@ void text_clip(char *out, size_t room, slice s)
         size_t taken = size ? size : 1;
         if (used + taken >= room)
             break;
-        memmove(out + used, size && s.at[0] ? s.at : "?", taken); /* may be the same place */
+        memmove(out + used, size && s.at[0] ? s.at : "?", taken); /* the two may overlap */
         used += taken;
         s = (slice){s.at + taken, s.size - taken};
     }
     out[used] = '\0';
 }
 
-/* Without the beginning of a character whose end was cut off. */
+/* Returns the size without the beginning of a last character whose end was cut off. */
 static size_t without_part(const char *at, size_t size)
 {
     size_t last = size;

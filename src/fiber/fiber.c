@@ -39,9 +39,9 @@ typedef enum fiber_state { FRESH, RUNNING, OUTSIDE, PARKED, DONE } fiber_state;
 struct fiber_pool {
     size_t max;
     pthread_mutex_t lock;
-    stack *warm; /* free, with first pages; used last, first in the list: maybe in the caches */
+    stack *warm; /* free stacks that keep their first pages, the one that was used last first */
     size_t warm_count;
-    stack *cold; /* free, without memory */
+    stack *cold; /* free stacks whose pages were given back to the system */
     size_t live;
 };
 

@@ -17,7 +17,8 @@ struct read_pool {
     db_conn *idle[CONNECTIONS];
     int idle_count;
     int made;           /* number of connections, idle or taken */
-    int64_t refused_ns; /* no connection is requested until then; 0: the server refused none */
+    int64_t refused_ns; /* since the server refused a connection, none is requested before this
+                           moment; 0: it refused none */
     int is_told;        /* the log says that the connections are few */
 };
 

@@ -20,7 +20,7 @@
 static const int64_t ASKED_MS = 600000;  /* how long the feed is written after a reader has asked
                                             for it */
 static const int64_t KEEP_MS = 3600000;  /* rows younger than this are kept */
-static const int64_t KEEP_ROWS = 100000; /* and this many of the newest rows */
+static const int64_t KEEP_ROWS = 100000; /* so many of the newest rows are kept too */
 
 enum {
     PAGE = 256,        /* rows that are read at once; more if one transaction has more */

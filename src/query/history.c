@@ -54,8 +54,7 @@ typedef struct history {
     int started; /* 1: the page has the row with which the generation began */
     int ended;
 
-    int64_t last_seq; /* seq of the last row of the page, so chosen that the page keeps its
-                         bounds */
+    int64_t last_seq; /* seq of the last row that fits into the bounds of the page */
     int64_t bytes;
     int64_t rows;
 

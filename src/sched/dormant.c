@@ -490,8 +490,7 @@ static int has_few_ready(sched *s)
 static void bring_back_due(sched *s)
 {
     sched_lock(s);
-    if (unit_retry_waits(s)) /* while units wait for the storage to work again, no run is brought
-                                back */
+    if (unit_retry_waits(s)) /* while commits fail no run that is due is brought back */
         s->dormant.look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
     sched_unlock(s);
     bring_called(s);

@@ -22,7 +22,7 @@ enum {
     CLAIMS_MAX = 256,
     LOOKUPS_MAX = 16, /* pages that are read in one round of the node loop */
     OVER_MAX = 64,
-    TRIED_MAX = 768, /* bytes */
+    TRIED_MAX = 768, /* bytes of the list of builds in {runs}.held_for */
 };
 static const int64_t AGAIN_MS = 10000;
 

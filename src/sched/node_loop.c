@@ -158,7 +158,7 @@ static int is_alike(const claim *a, const claim *b)
            slice_equal(a->version, b->version);
 }
 
-/* Keeps in the list only the runs that can be claimed, and those that are to be held. */
+/* Keeps in the list only the runs that this node can drive, and those that are to be held. */
 static void sort_out(sched *s, due *list)
 {
     size_t kept = 0;

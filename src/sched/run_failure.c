@@ -17,8 +17,8 @@ struct run_failure {
     pawl_code code;
     int count;    /* failures in a row */
     int is_told;  /* the log has a line of it */
-    int64_t ms;   /* the back-off after the last one */
-    int64_t ns;   /* when that is over, as mono_ns */
+    int64_t ms;   /* the back-off after the last failure */
+    int64_t ns;   /* when that back-off is over, as mono_ns */
     int64_t seen; /* sched.commits at the last failure */
     char words[256];
 };

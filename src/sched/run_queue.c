@@ -7,9 +7,9 @@
 #include "sched/work_threads.h"
 
 enum {
-    FIRE_MAX = 2048,     /* while more runs are ready, no timers are fired */
+    FIRE_MAX = 2048,     /* while so many runs are ready, no timers are fired */
     COLD_EVERY = 8,      /* one choice in so many takes a cold run although warm ones are ready */
-    READY_ENOUGH = 1024, /* while so many runs are ready, no others are brought into memory */
+    READY_ENOUGH = 1024, /* while so many runs are ready, none is claimed or, being due, read */
     LITTLE = 64,         /* when a runner has only so many ready runs, more come into memory */
 };
 

@@ -201,8 +201,9 @@ int run_queue_has_room(sched *s);                            /* reserves room fo
 int run_queue_knows(const sched *s, int64_t key); /* the run is in memory, or about to come there */
 int64_t run_queue_ready_count(const sched *s);
 
-/* run_queue_has_enough(): so many runs are ready that no others are brought into memory.
- * run_queue_may_claim(): the node loop may claim runs; if not, it is called when few are ready. */
+/* run_queue_has_enough(): so many runs are ready that none is claimed, and no dormant run that is
+ * due is brought back. run_queue_may_claim(): the node loop may claim runs; if not, it is called
+ * when few are ready. */
 int run_queue_has_enough(sched *s);
 int run_queue_may_claim(sched *s);
 
