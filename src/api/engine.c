@@ -23,6 +23,7 @@
 #include "handle/handle_internal.h"
 #include "query/change_feed.h"
 #include "run/registry.h"
+#include "sched/look_failure.h"
 #include "sched/run_failure.h"
 #include "sched/sched.h"
 #include "sched/unit_retry.h"
@@ -55,9 +56,10 @@ static engine *engine_of(pawl *p)
 
 /* ---- What the handle asks of the scheduler ---- */
 
-static int tell_trouble(struct sched *s, int64_t run, char *out, size_t size)
+static int tell_trouble(struct sched *s, int64_t run, int64_t owner, char *out, size_t size)
 {
-    return unit_retry_words(s, run, out, size) || run_failure_words(s, run, out, size);
+    return unit_retry_words(s, run, out, size) || run_failure_words(s, run, out, size) ||
+           (owner >= 0 && look_failure_words(s, run, owner, out, size));
 }
 
 static const handle_upcalls UPCALLS = {sched_open_node, sched_wake, tell_trouble};

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "db/batch.h"
@@ -41,6 +42,20 @@ static db_fault *plan_of(db_conn *c)
 
 /* ---- Striking ---- */
 
+/* Let the call fail. Gives the code. */
+static pawl_code fail(db_conn *c, fault_call call, int64_t number, error *err)
+{
+    const db_fault *plan = plan_of(c);
+    pawl_code code = plan->fail_code ? plan->fail_code : PAWL_STORAGE;
+    error_set(err, code, "a fault on purpose: %s", pawl_code_text(code));
+    error_detail(err, "call %lld", (long long)number);
+    if (plan->fail_ends && call != FAULT_CALL_BEGIN) {
+        db_conn *inner = conn_of(c)->inner;
+        inner->driver->rollback(inner);
+    }
+    return code;
+}
+
 /* Counts the call. PAWL_OK: it goes on; any other code: it fails with that. */
 static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err)
 {
@@ -50,16 +65,7 @@ static pawl_code strike(db_conn *c, fault_call call, const char *sql, error *err
         plan->before(plan->before_arg, number, call, sql);
     if (plan->dead)
         return error_set(err, PAWL_CORRUPT, "a fault on purpose: the process counts as dead");
-    if (number != plan->fail_call)
-        return PAWL_OK;
-    pawl_code code = plan->fail_code ? plan->fail_code : PAWL_STORAGE;
-    error_set(err, code, "a fault on purpose: %s", pawl_code_text(code));
-    error_detail(err, "call %lld", (long long)number);
-    if (plan->fail_ends && call != FAULT_CALL_BEGIN) {
-        db_conn *inner = conn_of(c)->inner;
-        inner->driver->rollback(inner);
-    }
-    return code;
+    return number == plan->fail_call ? fail(c, call, number, err) : PAWL_OK;
 }
 
 static void die(void)
@@ -250,7 +256,15 @@ static db_step next(db_stmt *s, error *err)
 {
     if (strike(s->conn, FAULT_CALL_NEXT, s->sql->text, err) != PAWL_OK)
         return DB_FAILED;
-    return db_next(inner_of(s), err);
+    const db_fault *plan = plan_of(s->conn);
+    db_stmt *inner = inner_of(s);
+    db_step step = db_next(inner, err);
+    if (step != DB_ROW || !plan->bad_rows || !strstr(s->sql->text, plan->bad_rows) ||
+        db_column(inner, 0).i != plan->bad_run)
+        return step;
+    db_reset(inner);
+    (void)fail(s->conn, FAULT_CALL_NEXT, plan->calls, err);
+    return DB_FAILED;
 }
 
 static int columns(db_stmt *s)

@@ -25,6 +25,8 @@ typedef struct db_fault {
     int64_t fail_call;   /* the call with this number fails with fail_code */
     pawl_code fail_code; /* PAWL_STORAGE unless told */
     int fail_ends; /* 1: the call that fails ends the transaction, as SQLite does on some errors */
+    int64_t bad_run;      /* a row whose first column is this key of a run cannot be read, … */
+    const char *bad_rows; /* … by statements with this in their SQL, which fail with fail_code */
     int64_t die_before;  /* the process kills itself (SIGKILL) before the commit with this number */
     int64_t die_after;   /* the process kills itself after the commit with this number */
     int64_t lose_commit; /* the answer of the commit with this number is lost */

@@ -164,9 +164,9 @@ void handle_wake(pawl *p)
     p->upcalls->wake(p->sched);
 }
 
-int handle_unrecorded(pawl *p, int64_t run, char *out, size_t size)
+int handle_unrecorded(pawl *p, int64_t run, int64_t owner, char *out, size_t size)
 {
-    return p->upcalls->unrecorded(p->sched, run, out, size);
+    return p->upcalls->unrecorded(p->sched, run, owner, out, size);
 }
 
 int handle_may_stop(pawl *p)

@@ -72,15 +72,16 @@ pawl_code handle_up_time(pawl *p, int64_t *up_ms, error *err);
  * drives. */
 void handle_wake(pawl *p);
 
-/* Tells whether the run is stuck in this process: the storage refuses a result, or a claim or a
- * read fails. Returns 1 and the reason in `out`, in words; otherwise 0. */
-int handle_unrecorded(pawl *p, int64_t run, char *out, size_t size);
+/* Tells whether the run is stuck in this process: the storage refuses a result, or a claim, a read
+ * or a look for what is due fails. `owner`: the owner of the run, if it is live; -1: it is not.
+ * Returns 1 and the reason in `out`, in words; otherwise 0. */
+int handle_unrecorded(pawl *p, int64_t run, int64_t owner, char *out, size_t size);
 
 /* How the handle calls its scheduler, which is in a higher folder; set by api/engine.c. */
 typedef struct handle_upcalls {
     int64_t (*node)(struct sched *s);
     void (*wake)(struct sched *s);
-    int (*unrecorded)(struct sched *s, int64_t run, char *out, size_t size);
+    int (*unrecorded)(struct sched *s, int64_t run, int64_t owner, char *out, size_t size);
 } handle_upcalls;
 
 /* Returns 1 if pawl_stop() can stop this engine: its open has come as far as a scheduler, and the

@@ -58,7 +58,7 @@ typedef struct why {
     const char *trouble;  /* trouble that is not a hold, in words; "": none */
     int64_t trouble_ms;
     char kept[512]; /* what the memory of this process has of the run's trouble: a result that is
-                       not recorded, a claim or a read that fails; "": nothing */
+                       not recorded, a claim, a read or a look that fails; "": nothing */
     const char *workflow;
     const char *version;
     const char *error_name; /* set if the run has failed */

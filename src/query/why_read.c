@@ -444,8 +444,9 @@ pawl_code why_read(pawl *p, slice id, arena *memory, why *out, error *err)
         return rc;
     rc = read_all(&r, err);
     read_pool_end(handle_read_pool(p), r.conn);
+    int64_t owner = out->phase == PAWL_RUN_LIVE ? out->owner : -1;
     if (rc == PAWL_OK)
-        handle_unrecorded(p, out->run, out->kept, sizeof out->kept);
+        handle_unrecorded(p, out->run, owner, out->kept, sizeof out->kept);
     map_free(&r.answered);
     map_free(&r.attempts);
     map_free(&r.node_ready);

@@ -3,15 +3,18 @@
  * this node that are due, and whose `mail` is more than the run has seen. */
 #include "sched/arrival.h"
 
+#include "sched/row_reads.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum { HEAR_MAX = 1000 };
 
-static const db_sql HEAR = {"SELECT run, mail, cancel_at, wake_at FROM {runs} WHERE owner = $1"
-                            " AND wake_at <= $2 AND mail > 0 AND (wake_at, run) > ($4, $5)"
-                            " ORDER BY wake_at, run LIMIT $3",
+#define ROW "SELECT run, mail, cancel_at, wake_at FROM {runs} WHERE owner = $1"
+
+static const db_sql HEAR = {ROW " AND wake_at <= $2 AND mail > 0 AND (wake_at, run) > ($4, $5)"
+                                " ORDER BY wake_at, run LIMIT $3",
                             "iiiii"};
+static const db_sql HEAR_ONE = {ROW " AND mail > 0 AND run = $2", "ii"};
 
 /* ---- From this process ---- */
 
@@ -78,33 +81,95 @@ static void tell_run(sched *s, int64_t key, int64_t mail, int cancel)
         wake_for_arrival(s, key);
 }
 
-/* Reads one page of runs, behind (*wake_ms, *key). 0: it was the last page. */
-static int hear_page(sched *s, int64_t *wake_ms, int64_t *key, error *err)
+static void take_row(void *arg, db_stmt *row)
+{
+    tell_run(arg, db_column(row, 0).i, db_column(row, 1).i, db_column(row, 2).type != DB_NULL);
+}
+
+/* Reads one page of runs, behind the position. Sets *rows to how many they are. */
+static pawl_code hear_page(sched *s, due_keys *at, int *rows, error *err)
 {
     db_stmt *stmt;
-    int rows = 0;
     const db_value values[] = {db_int(s->node.id), db_int(sched_now_ms(s)), db_int(HEAR_MAX),
-                               db_int(*wake_ms), db_int(*key)};
-    if (db_prepare(s->looks, &HEAR, &stmt, err) != PAWL_OK)
-        return 0;
-    int bound = db_bind_all(stmt, values, DB_COUNT(values), err) == PAWL_OK;
-    while (bound && db_next(stmt, err) == DB_ROW) {
-        *key = db_column(stmt, 0).i;
-        *wake_ms = db_column(stmt, 3).i;
-        tell_run(s, *key, db_column(stmt, 1).i, db_column(stmt, 2).type != DB_NULL);
-        rows++;
+                               db_int(at->last_ms), db_int(at->last_run)};
+    *rows = 0;
+    pawl_code rc = db_prepare(s->looks, &HEAR, &stmt, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && (step = db_next(stmt, err)) == DB_ROW) {
+        at->last_run = db_column(stmt, 0).i;
+        at->last_ms = db_column(stmt, 3).i;
+        take_row(s, stmt);
+        ++*rows;
     }
+    if (step == DB_FAILED)
+        rc = err->code;
     db_reset(stmt);
-    return rows == HEAR_MAX;
+    return rc;
+}
+
+static pawl_code hear_all(sched *s, due_keys *at, error *err)
+{
+    int rows = 0;
+    pawl_code rc = db_begin(s->looks, err);
+    if (rc != PAWL_OK)
+        return rc;
+    do
+        rc = hear_page(s, at, &rows, err);
+    while (rc == PAWL_OK && rows == HEAR_MAX);
+    db_rollback(s->looks);
+    return rc;
+}
+
+/* Does the row of this run have to be read, to know whether something has arrived? The row of a run
+ * that is dormant is found by the next look for those. */
+static int is_here(sched *s, int64_t key)
+{
+    sched_lock(s);
+    int here = map_get(&s->runs, (uint64_t)key) != NULL;
+    if (!here && s->dormant.count > 0 && !run_queue_knows(s, key))
+        dormant_anew(s);
+    sched_unlock(s);
+    return here;
+}
+
+/* Reads the rest, of which some row could not be read: each row by itself. What has arrived for the
+ * run of that row is heard when the row can be read. */
+static pawl_code hear_each(sched *s, due_keys *at, error *err)
+{
+    unread_rows unread = {.count = 0};
+    int64_t now_ms = sched_now_ms(s);
+    pawl_code rc = PAWL_OK;
+    do {
+        rc = row_reads_due(s, s->node.id, now_ms, ROW_READS_PAGE, at, err);
+        unread.count = 0;
+        for (size_t i = 0; rc == PAWL_OK && i < at->count; i++) {
+            const db_value values[] = {db_int(s->node.id), db_int(at->at[i])};
+            if (!is_here(s, at->at[i]))
+                continue;
+            rc = row_reads_one(s, &HEAR_ONE, values, DB_COUNT(values), take_row, s, err);
+            unread.read += rc == PAWL_OK;
+            if (rc != PAWL_OK && row_reads_add(&unread, at->at[i], err))
+                rc = PAWL_OK;
+        }
+        if (rc == PAWL_OK && !row_reads_are_single(&unread, err))
+            rc = err->code;
+    } while (rc == PAWL_OK && at->count == ROW_READS_PAGE);
+    return rc;
 }
 
 void arrival_look(sched *s)
 {
     error err = {0};
-    int64_t wake_ms = INT64_MIN, key = 0;
-    if (db_begin(s->looks, &err) != PAWL_OK)
-        return;
-    while (hear_page(s, &wake_ms, &key, &err))
-        continue;
-    db_rollback(s->looks);
+    due_keys at = {.last_ms = INT64_MIN};
+    pawl_code rc = hear_all(s, &at, &err);
+    /* RULE L4-a-run-that-cannot-be-read-keeps-no-other-from-hearing */
+    if (rc != PAWL_OK && row_reads_may_be_of_row(rc))
+        rc = hear_each(s, &at, &err);
+    if (rc == PAWL_OK)
+        look_failure_end(s, LOOK_ARRIVALS);
+    else
+        look_failure_note(s, LOOK_ARRIVALS, &err);
 }

@@ -7,12 +7,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "sched/claim.h"
+#include "sched/dormant_read.h"
+#include "sched/row_reads.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum {
-    PAGE = 256,
     AT_ONCE = 16,       /* called runs that are brought back together … */
     FEW_READY = 16,     /* … by a runner with fewer ready runs than this */
     CALLED_MAX = 65536, /* keys of called runs that are remembered; if there are more, the next look
@@ -22,23 +22,8 @@ enum {
     ANEW_MS = 10000,
 };
 
-/* Reads only columns that the index has. */
-static const db_sql DUE_OF_NODE = {
-    "SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
-    " AND (wake_at, run) > ($3, $4) ORDER BY wake_at, run LIMIT $5",
-    "iiiii"};
-
 static const db_sql NEXT_OF_NODE = {
     "SELECT min(wake_at) FROM {runs} WHERE owner = $1 AND wake_at > $2", "ii"};
-
-#define ROW CLAIM_COLUMNS ", r.fence, r.mail FROM {runs} r WHERE r.owner = $1 AND r.run "
-#define LIVE " AND r.phase IN ({LIVE}, {FAILING})"
-
-static const db_sql ONE_ROW = {"SELECT " ROW "= $2" LIVE, "ii"};
-static const db_sql ROWS = {"SELECT " ROW "IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                            " $14, $15, $16, $17)" LIVE,
-                            "iiiiiiiiiiiiiiiii"};
-enum { ROW_FENCE = CLAIM_COLUMN_COUNT, ROW_MAIL };
 
 void dormant_forget(sched *s)
 {
@@ -185,90 +170,35 @@ void dormant_need_more(sched *s)
         call_node_loop(s);
 }
 
-/* Keeps in the list only the keys of runs that are not in memory, nor about to be, and reserves
- * them for the caller, so that no other thread brings the same runs back. Gives the number of the
- * keys left. */
+/* If the row of the run could not be read, a look begins at the first row when it is to be tried
+ * again. 1: that is not yet. With the lock held. */
+static int look_again_for(sched *s, int64_t run)
+{
+    if (!run_failure_waits(s, run))
+        return 0;
+    int64_t until_ns = run_failure_until_ns(s, run);
+    /* RULE L2-a-dormant-run-that-was-passed-over-is-looked-for */
+    s->dormant.anew_ns = until_ns < s->dormant.anew_ns ? until_ns : s->dormant.anew_ns;
+    return 1;
+}
+
+/* Keeps in the list only the keys of runs that are not in memory, nor about to be, and are not to
+ * be passed over, and reserves them for the caller, so that no other thread brings the same runs
+ * back. Gives the number of the keys left. */
 static size_t reserve_keys(sched *s, int64_t *list, size_t count)
 {
     size_t kept = 0;
     sched_lock(s);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        /* RULE L7-a-dormant-run-that-cannot-be-read-has-a-back-off */
+        if (look_again_for(s, list[i]))
+            continue;
         /* RULE A1-a-dormant-run-is-brought-back-once */
         if (!run_queue_knows(s, list[i]) && map_put(&s->coming, (uint64_t)list[i], s) == 0)
             list[kept++] = list[i];
+    }
     sched_unlock(s);
     return kept;
-}
-
-/* Makes the run from its row. NULL with *failed set: memory is out. NULL otherwise: this node does
- * not own the run any more. */
-static pawl_run *make_run(sched *s, db_stmt *row, int *failed)
-{
-    claim *c = claim_read(s, row);
-    pawl_run *run = NULL;
-    if (c && claim_is_for_us(c)) {
-        c->facts.lease.owner = c->found.owner;
-        c->facts.lease.fence = db_column(row, ROW_FENCE).i;
-        c->facts.generation = c->found.generation;
-        c->facts.mail = db_column(row, ROW_MAIL).i;
-        run = claim_make_run(c);
-    }
-    *failed |= !c || (claim_is_for_us(c) && !run);
-    if (run) {
-        run->slot->noted = c->noted;
-        /* RULE A2-a-dormant-run-is-given-back-when-it-is-held */
-        atomic_store(&run->hold_requested, c->found.held != 0);
-        run->slot->claims = 1;
-        run->slot->claimed_seq = c->found.seq;
-    }
-    if (c)
-        claim_free(c);
-    return run;
-}
-
-/* Reads the runs with these keys, and puts them where their keys are. */
-static void read_some(sched *s, db_conn *c, const int64_t *list, size_t count,
-                      pawl_run *runs[AT_ONCE], int *failed)
-{
-    db_stmt *stmt;
-    error err = {0};
-    db_value values[1 + AT_ONCE] = {db_int(s->node.id)};
-    int room = count == 1 ? 1 : AT_ONCE;
-    for (int i = 0; i < room; i++)
-        values[1 + i] = db_int((size_t)i < count ? list[i] : 0); /* no run has the key 0 */
-    if (db_prepare(c, count == 1 ? &ONE_ROW : &ROWS, &stmt, &err) != PAWL_OK) {
-        *failed = 1;
-        return;
-    }
-    db_step step = DB_FAILED;
-    if (db_bind_all(stmt, values, 1 + room, &err) == PAWL_OK)
-        while (!*failed && (step = db_next(stmt, &err)) == DB_ROW) {
-            int64_t key = db_column(stmt, 0).i;
-            for (size_t i = 0; i < count; i++)
-                if (list[i] == key && !runs[i])
-                    runs[i] = make_run(s, stmt, failed);
-        }
-    *failed |= step == DB_FAILED;
-    db_reset(stmt);
-}
-
-/* Reads the runs with these keys that this node still owns, and gives them as a list, in the order
- * of the keys. */
-static pawl_run *read_runs(sched *s, db_conn *c, const int64_t *list, size_t count, int *failed)
-{
-    pawl_run *first = NULL, **last = &first;
-    for (size_t at = 0; !*failed && at < count; at += AT_ONCE) {
-        pawl_run *runs[AT_ONCE] = {NULL};
-        size_t some = count - at < AT_ONCE ? count - at : AT_ONCE;
-        read_some(s, c, list + at, some, runs, failed);
-        for (size_t i = 0; i < some; i++) {
-            if (!runs[i])
-                continue;
-            *last = runs[i];
-            last = &runs[i]->slot->next;
-        }
-    }
-    return first;
 }
 
 /* Was the run called while its row was being read? The key is not reserved any more. */
@@ -278,9 +208,10 @@ static int end_reservation(sched *s, int64_t key)
 }
 
 /* Brings the runs of the list into memory, to this runner, or to any one (NULL). If the node stops,
- * all of them are freed. *failed: memory is out. With the lock held. */
-static void enter_runs(sched *s, runner *r, pawl_run *list, int *failed)
+ * all of them are freed. 0: memory is out. With the lock held. */
+static int enter_runs(sched *s, runner *r, pawl_run *list)
 {
+    int is_out = 0;
     while (list) {
         pawl_run *run = list;
         list = run->slot->next;
@@ -288,7 +219,7 @@ static void enter_runs(sched *s, runner *r, pawl_run *list, int *failed)
         int again = end_reservation(s, run->lease.run);
         int may_enter = !again && !atomic_load(&s->stopping);
         int has_room = may_enter && run_queue_has_room(s);
-        *failed |= may_enter && !has_room;
+        is_out |= may_enter && !has_room;
         if (again) /* the row may be older than the call */
             dormant_call(s, run->lease.run);
         if (!has_room) {
@@ -299,75 +230,56 @@ static void enter_runs(sched *s, runner *r, pawl_run *list, int *failed)
         forget_one(&s->dormant, run->lease.run);
         run_queue_enter_on(s, r, run);
     }
-}
-
-/* A runner reads with a connection of the read pool, the node loop with its own. */
-static pawl_code begin_reading(sched *s, const runner *r, db_conn **out, error *err)
-{
-    if (r)
-        return read_pool_begin(s->options.read_pool, out, err);
-    *out = s->looks;
-    return db_begin(*out, err);
-}
-
-static void end_reading(sched *s, const runner *r, db_conn *c)
-{
-    if (r)
-        read_pool_end(s->options.read_pool, c);
-    else
-        db_rollback(c);
+    return !is_out;
 }
 
 /* Brings the runs with these keys back, to this runner; NULL: the calling thread is that of the
- * node loop. */
-static void bring_back(sched *s, runner *r, int64_t *list, size_t count, int *failed)
+ * node loop. Runs whose rows cannot be read are passed over. */
+static pawl_code bring_back(sched *s, runner *r, int64_t *list, size_t count, error *err)
 {
-    error err = {0};
-    db_conn *c;
     pawl_run *runs = NULL;
     count = reserve_keys(s, list, count);
     if (count == 0)
-        return;
-    if (begin_reading(s, r, &c, &err) == PAWL_OK) {
-        runs = read_runs(s, c, list, count, failed);
-        end_reading(s, r, c);
-    } else {
-        *failed = 1;
-    }
+        return PAWL_OK;
+    pawl_code rc = dormant_read(s, r, list, count, &runs, err);
     sched_lock(s);
-    enter_runs(s, r, runs, failed);
-    for (size_t i = 0; i < count; i++) /* those that were not found, or could not be read */
+    int has_room = enter_runs(s, r, runs);
+    for (size_t i = 0; i < count; i++) { /* those that were not found, or could not be read */
         (void)end_reservation(s, list[i]);
+        look_again_for(s, list[i]);
+    }
     sched_unlock(s);
+    return rc == PAWL_OK && !has_room ? error_nomem(err) : rc;
 }
 
 /* ---- Called ones ---- */
 
-/* Brings some of the called runs back. Gives the number of their keys. */
-static size_t bring_some_called(sched *s, runner *r, int *failed)
+/* Brings some of the called runs back. Gives the number of their keys; 0: there are none, or they
+ * could not be read. */
+static size_t bring_some_called(sched *s, runner *r)
 {
     int64_t list[AT_ONCE];
+    error err = {0};
     dormant *all = &s->dormant;
     sched_lock(s);
     size_t count = all->called_count < AT_ONCE ? all->called_count : AT_ONCE;
     for (size_t i = 0; i < count; i++)
         list[i] = all->called[--all->called_count];
     sched_unlock(s);
-    bring_back(s, r, list, count, failed);
-    if (!*failed)
+    if (bring_back(s, r, list, count, &err) == PAWL_OK)
         return count;
+    look_failure_note(s, LOOK_DORMANT, &err);
     sched_lock(s);
     all->anew = 1; /* the rows of these runs are due, so the next look finds them */
     all->look_ns = clock_deadline(s->host->mono_ns(s->host), FAILED_MS);
     call_node_loop(s);
     sched_unlock(s);
-    return count;
+    return 0;
 }
 
 static void bring_called(sched *s)
 {
-    int failed = 0;
-    while (!failed && bring_some_called(s, NULL, &failed) > 0)
+    while (bring_some_called(s, NULL) > 0)
         continue;
 }
 
@@ -385,64 +297,30 @@ void dormant_pass_on(sched *s)
 
 void dormant_bring_to(runner *r)
 {
-    int failed = 0;
-    (void)bring_some_called(r->sched, r, &failed);
+    (void)bring_some_called(r->sched, r);
 }
 
 /* ---- Due ones ---- */
 
-typedef struct due_page {
-    int64_t list[PAGE]; /* keys of runs */
-    size_t count;
-    int64_t last_ms;
-    int64_t last_run;
-} due_page;
-
-static pawl_code read_page(sched *s, due_page *p, int64_t now_ms, error *err)
-{
-    db_stmt *stmt;
-    const db_value values[] = {db_int(s->node.id), db_int(now_ms), db_int(p->last_ms),
-                               db_int(p->last_run), db_int(PAGE)};
-    pawl_code rc = db_begin(s->looks, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = db_prepare(s->looks, &DUE_OF_NODE, &stmt, err);
-    if (rc == PAWL_OK)
-        rc = db_bind_all(stmt, values, DB_COUNT(values), err);
-    db_step step = DB_DONE;
-    while (rc == PAWL_OK && p->count < PAGE && (step = db_next(stmt, err)) == DB_ROW) {
-        p->list[p->count++] = p->last_run = db_column(stmt, 0).i;
-        p->last_ms = db_column(stmt, 1).i;
-    }
-    if (step == DB_FAILED)
-        rc = err->code;
-    if (rc == PAWL_OK || step != DB_DONE)
-        db_reset(stmt);
-    db_rollback(s->looks);
-    return rc;
-}
-
 /* Gives the time when the first run behind the last row that was read is due. */
-static int64_t read_next_of_node(sched *s, int64_t now_ms)
+static pawl_code read_next_of_node(sched *s, int64_t now_ms, int64_t *out, error *err)
 {
-    error err = {0};
     int64_t next = 0;
     int found = 0;
     const db_value values[] = {db_int(s->node.id), db_int(now_ms)};
-    if (db_begin(s->looks, &err) != PAWL_OK)
-        return now_ms;
-    pawl_code rc =
-        db_number(s->looks, &NEXT_OF_NODE, values, DB_COUNT(values), &next, &found, &err);
-    db_rollback(s->looks);
+    pawl_code rc = db_begin(s->looks, err);
     if (rc != PAWL_OK)
-        return now_ms;
+        return rc;
+    rc = db_number(s->looks, &NEXT_OF_NODE, values, DB_COUNT(values), &next, &found, err);
+    db_rollback(s->looks);
     /* min() of no rows is one row with NULL, which reads as 0. */
     int is_there = found && next > now_ms; /* RULE L6-an-idle-node-does-not-look-for-ever */
-    return is_there ? next : INT64_MAX;
+    *out = is_there ? next : INT64_MAX;
+    return rc;
 }
 
 /* Notes how far the look reads, and where it begins. 0: nothing is due. */
-static int begin_look(sched *s, due_page *p, int64_t now_ms)
+static int begin_look(sched *s, due_keys *p, int64_t now_ms)
 {
     dormant *all = &s->dormant;
     int64_t now_ns = s->host->mono_ns(s->host);
@@ -465,7 +343,7 @@ static int begin_look(sched *s, due_page *p, int64_t now_ms)
     return due;
 }
 
-static void end_look(sched *s, const due_page *p, int64_t next_ms, int64_t pause_ms)
+static void end_look(sched *s, const due_keys *p, int64_t next_ms, int64_t pause_ms)
 {
     dormant *all = &s->dormant;
     sched_lock(s);
@@ -487,6 +365,40 @@ static int has_few_ready(sched *s)
     return few;
 }
 
+/* Reads the pages that are due, and when the first run behind them is. */
+static pawl_code read_pages(sched *s, due_keys *page, int64_t now_ms, int64_t *next_ms, error *err)
+{
+    pawl_code rc = PAWL_OK;
+    while (rc == PAWL_OK && page->count == ROW_READS_PAGE && has_few_ready(s)) {
+        rc = row_reads_due(s, s->node.id, now_ms, ROW_READS_PAGE, page, err);
+        if (rc == PAWL_OK)
+            rc = bring_back(s, NULL, page->at, page->count, err);
+    }
+    if (rc == PAWL_OK && page->count < ROW_READS_PAGE)
+        rc = read_next_of_node(s, now_ms, next_ms, err);
+    return rc;
+}
+
+static void look_for_due(sched *s, due_keys *page, int64_t now_ms)
+{
+    const due_keys begun = *page;
+    error err = {0};
+    int64_t next_ms = now_ms;
+    if (read_pages(s, page, now_ms, &next_ms, &err) != PAWL_OK) {
+        look_failure_note(s, LOOK_DORMANT, &err);
+        end_look(s, &begun, now_ms, FAILED_MS);
+        return;
+    }
+    if (page->count == ROW_READS_PAGE) { /* a full page: there may be more rows */
+        end_look(s, page, now_ms, 0);
+        return;
+    }
+    look_failure_end(s, LOOK_DORMANT);
+    page->last_ms = now_ms;
+    page->last_run = INT64_MAX;
+    end_look(s, page, next_ms, LOOK_MS);
+}
+
 static void bring_back_due(sched *s)
 {
     sched_lock(s);
@@ -495,29 +407,9 @@ static void bring_back_due(sched *s)
     sched_unlock(s);
     bring_called(s);
     int64_t now_ms = sched_now_ms(s);
-    due_page page = {.count = PAGE};
-    error err = {0};
-    int failed = 0;
-    if (unit_retry_waits(s) || !begin_look(s, &page, now_ms))
-        return;
-    const due_page begun = page;
-    while (page.count == PAGE && !failed && has_few_ready(s)) {
-        page.count = 0;
-        failed = read_page(s, &page, now_ms, &err) != PAWL_OK;
-        if (!failed)
-            bring_back(s, NULL, page.list, page.count, &failed);
-    }
-    if (failed) {
-        end_look(s, &begun, now_ms, FAILED_MS);
-        return;
-    }
-    if (page.count == PAGE) { /* a full page: there may be more rows */
-        end_look(s, &page, now_ms, 0);
-        return;
-    }
-    page.last_ms = now_ms;
-    page.last_run = INT64_MAX;
-    end_look(s, &page, read_next_of_node(s, now_ms), LOOK_MS);
+    due_keys page = {.count = ROW_READS_PAGE};
+    if (!unit_retry_waits(s) && begin_look(s, &page, now_ms))
+        look_for_due(s, &page, now_ms);
 }
 
 int64_t dormant_turn(sched *s)

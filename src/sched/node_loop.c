@@ -15,12 +15,12 @@
 #include "db/world.h"
 #include "sched/arrival.h"
 #include "sched/claim.h"
+#include "sched/due_page.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 
 enum {
     CLAIMS_MAX = 512,
-    LIST_MAX = 256,
     PAGES_MAX = 16, /* pages that a round reads; the next round goes on behind them */
     SWEEPS_MAX = 16,
     LOOK_MS_MIN = 20,
@@ -28,15 +28,6 @@ enum {
 };
 
 static const int64_t HEAR_NS = 900000000;
-
-/* A run that is held because its record was refused is held as long as its owner lives, which has
- * the result in its memory. When the owner is closed, the run is due as any other. */
-static const db_sql DUE = {
-    "SELECT " CLAIM_COLUMNS " FROM {runs} r WHERE r.owner = $1 AND r.wake_at <= $2"
-    " AND r.tenant = $3 AND (r.held = 0 OR (r.held = {HELD_RECORD} AND r.owner <> 0))"
-    " AND (r.wake_at, r.run) > ($4, $5)"
-    " ORDER BY r.wake_at, r.run LIMIT $6",
-    "iitiii"};
 
 /* When the first run becomes due that this node may claim then: one without an owner, or one that a
  * closed node has left and that is not swept up yet. */
@@ -75,47 +66,6 @@ static int was_executed(const fate *f, const claim *c)
         /* RULE B8-only-what-was-being-executed-is-counted */
         return inflight_has(&f->list, c->found.run);
     return c->claims < QUARANTINE_MARK_FROM;
-}
-
-/* A page of runs that are due, with the cursor behind it. */
-typedef struct due {
-    claim *at[LIST_MAX];
-    size_t count;
-    size_t rows;
-    int backs_off; /* a run was passed over, since its claim has failed a moment ago */
-    int failed;    /* there may be more runs, which could not be read or not be claimed */
-    int64_t last_ms;
-    int64_t last_run;
-} due;
-
-static pawl_code read_rows(sched *s, int64_t owner, due *list, error *err)
-{
-    db_stmt *stmt;
-    const db_value values[] = {
-        db_int(owner),         db_int(sched_now_ms(s)), db_text(slice_of(s->options.tenant)),
-        db_int(list->last_ms), db_int(list->last_run),  db_int(LIST_MAX)};
-    pawl_code rc = db_prepare(s->looks, &DUE, &stmt, err);
-    if (rc != PAWL_OK)
-        return rc;
-    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
-    db_step step = DB_DONE;
-    while (rc == PAWL_OK && (step = db_next(stmt, err)) == DB_ROW) {
-        list->rows++;
-        list->last_run = db_column(stmt, 0).i;
-        list->last_ms = db_column(stmt, 7).i;
-        /* RULE L2-the-simulator-sees-what-is-due-and-not-claimed */
-        int waits = claim_waits(s, list->last_run);
-        claim *c = waits ? NULL : claim_read(s, stmt);
-        list->backs_off |= waits == CLAIM_BACKS_OFF;
-        if (c && !claim_is_meant(s, c))
-            claim_free(c);
-        else if (c)
-            list->at[list->count++] = c;
-    }
-    if (step == DB_FAILED)
-        rc = err->code;
-    db_reset(stmt);
-    return rc;
 }
 
 /* The next round is at this time at the latest. */
@@ -159,10 +109,10 @@ static int is_alike(const claim *a, const claim *b)
 }
 
 /* Keeps in the list only the runs that this node can drive, and those that are to be held. */
-static void sort_out(sched *s, due *list)
+static void sort_out(sched *s, due_page *list)
 {
     size_t kept = 0;
-    char keeps[LIST_MAX];
+    char keeps[ROW_READS_PAGE];
     int64_t late_ms = sched_now_ms(s) - HOLD_DUE_MS;
     for (size_t i = 0; i < list->count; i++) { /* the runs that are due longest come first */
         const claim *c = list->at[i];
@@ -182,20 +132,28 @@ static void sort_out(sched *s, due *list)
 
 /* Reads a page of due runs and then, when the snapshot has ended, claims them. Gives the number of
  * claims. */
-static int64_t claim_page(sched *s, const fate *from, due *list)
+static int64_t claim_page(sched *s, const fate *from, due_page *list)
 {
     int64_t claims = 0;
     error err = {0};
+    look_kind what = from->node ? LOOK_LEFT : LOOK_DUE;
     list->count = list->rows = 0;
-    list->backs_off = 0;
+    list->backs_off = list->starves = 0;
     list->failed = 1;
-    if (db_begin(s->looks, &err) != PAWL_OK)
+    if (db_begin(s->looks, &err) != PAWL_OK) {
+        look_failure_note(s, what, &err);
         return 0;
-    list->failed = read_rows(s, from->node, list, &err) != PAWL_OK || list->backs_off;
+    }
+    pawl_code rc = due_page_read(s, from->node, list, &err);
+    list->failed = rc != PAWL_OK || list->backs_off || list->starves;
     sort_out(s, list); /* rows that were read before an error are good */
-    if (from->node == 0 && list->rows < LIST_MAX)
+    if (from->node == 0 && list->rows < ROW_READS_PAGE)
         read_next(s);
     db_rollback(s->looks);
+    if (rc == PAWL_OK)
+        look_failure_end(s, what);
+    else
+        look_failure_note(s, what, &err);
     for (size_t i = 0; i < list->count; i++) {
         claim *c = list->at[i];
         if (!claim_is_for_us(c)) {
@@ -213,7 +171,7 @@ static int64_t claim_page(sched *s, const fate *from, due *list)
 /* Claims the due runs of one owner. *failed: some runs could not be read, or not be claimed. */
 static int64_t claim_due(sched *s, const fate *from, int *failed)
 {
-    due list = {.last_ms = INT64_MIN, .last_run = 0};
+    due_page list = {.last_ms = INT64_MIN, .last_run = 0};
     int64_t claims = 0;
     if (from->node == 0 && s->due_run) {
         list.last_ms = s->due_ms;
@@ -224,7 +182,7 @@ static int64_t claim_due(sched *s, const fate *from, int *failed)
         claims += claim_page(s, from, &list);
         *failed |= list.failed;
         /* RULE B4-a-workflow-that-no-node-has-is-not-in-the-way */
-        if (list.rows < LIST_MAX || claims >= LIST_MAX)
+        if (list.rows < ROW_READS_PAGE || claims >= ROW_READS_PAGE)
             return claims;
     }
     if (from->node == 0) {
@@ -334,7 +292,7 @@ static void call_own_family(sched *s)
     db_reset(stmt);
 }
 
-static void note_member(sched *s, due *list, db_stmt *stmt)
+static void note_member(sched *s, due_page *list, db_stmt *stmt)
 {
     claim *c = claim_waits(s, db_column(stmt, 0).i) ? NULL : claim_read(s, stmt);
     if (c && claim_is_for_us(c))
@@ -343,23 +301,23 @@ static void note_member(sched *s, due *list, db_stmt *stmt)
         claim_free(c);
 }
 
-static void read_family(sched *s, due *list)
+static void read_family(sched *s, due_page *list)
 {
     db_stmt *stmt;
     error err = {0};
     const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
-                               db_int(s->node.id), db_int(LIST_MAX)};
+                               db_int(s->node.id), db_int(ROW_READS_PAGE)};
     if (db_prepare(s->looks, &FAMILY, &stmt, &err) != PAWL_OK)
         return;
     if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
-        while (list->count < LIST_MAX && db_next(stmt, &err) == DB_ROW)
+        while (list->count < ROW_READS_PAGE && db_next(stmt, &err) == DB_ROW)
             note_member(s, list, stmt);
     db_reset(stmt);
 }
 
 static int64_t claim_family(sched *s)
 {
-    due list = {.count = 0};
+    due_page list = {.count = 0};
     error err = {0};
     int64_t claims = 0, submitted = 0, now_ns = s->host->mono_ns(s->host);
     if (now_ns < s->family_ns || db_begin(s->looks, &err) != PAWL_OK)

@@ -3,13 +3,14 @@
 #include "sched/run_failure.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "sched/sched_internal.h"
 
 /* TOLD_MAX: when the storage fails for all, each run that is due would have its line in the log.
- * STALE_MS: a claim that was not tried again for so long after its back-off is that of a run which
- * another node has, or which was deleted. */
+ * STALE_MS: a run that was not tried again for so long after its back-off is another node's by now,
+ * or was deleted. */
 enum { FIRST_MS = 1000, LAST_MS = 30000, TOLD_MAX = 16, MANY = 1024, STALE_MS = 60000 };
 
 struct run_failure {
@@ -20,25 +21,39 @@ struct run_failure {
     int64_t ms;   /* the back-off after the last failure */
     int64_t ns;   /* when that back-off is over, as mono_ns */
     int64_t seen; /* sched.commits at the last failure */
+    char *id;     /* of the run; NULL: memory was out */
     char words[256];
 };
 
-static const char *const BEGINS[] = {"claim-failed", "run-unread"};
-static const char *const ENDS[] = {"claim-failed-ended", "run-unread-ended"};
+static const char *const BEGINS[] = {"claim-failed", "run-unread", "run-unread"};
+static const char *const ENDS[] = {"claim-failed-ended", "run-unread-ended", "run-unread-ended"};
+static const char *const WORDS[] = {
+    "the run could not be claimed",
+    "the rows of the run could not be read",
+    "the row of the run could not be read, to bring it back into memory,",
+};
 
-static void drop(sched *s, int64_t run)
+static void free_entry(struct run_failure *f)
+{
+    if (f)
+        free(f->id);
+    free(f);
+}
+
+/* NULL: there is none. */
+static struct run_failure *take_out(sched *s, int64_t run)
 {
     struct run_failure *f = map_take(&s->failures.by_run, (uint64_t)run);
     if (!f)
-        return;
+        return NULL;
     s->failures.told -= f->is_told;
     atomic_fetch_sub(&s->failures.count, 1);
-    free(f);
+    return f;
 }
 
 static int is_stale(const struct run_failure *f, int64_t now_ns)
 {
-    return f->kind == FAILURE_CLAIM && clock_deadline(f->ns, STALE_MS) <= now_ns;
+    return f->kind != FAILURE_READ && clock_deadline(f->ns, STALE_MS) <= now_ns;
 }
 
 /* Drops an entry of a run that this node has not met for long. */
@@ -50,12 +65,12 @@ static void drop_stale(sched *s, int64_t now_ns)
     while (map_next(&s->failures.by_run, &cursor, &key, &at)) {
         if (!is_stale(at, now_ns))
             continue;
-        drop(s, (int64_t)key);
+        free_entry(take_out(s, (int64_t)key));
         return; /* the map has changed */
     }
 }
 
-static struct run_failure *entry_of(sched *s, int64_t run, int64_t now_ns)
+static struct run_failure *entry_of(sched *s, int64_t run, const char *id, int64_t now_ns)
 {
     struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
     if (f)
@@ -67,6 +82,7 @@ static struct run_failure *entry_of(sched *s, int64_t run, int64_t now_ns)
         free(f);
         return NULL;
     }
+    f->id = strdup(id);
     atomic_fetch_add(&s->failures.count, 1);
     return f;
 }
@@ -90,7 +106,7 @@ int run_failure_note(sched *s, int64_t run, const char *id, run_failure_kind kin
         return 0;
     int64_t now_ns = s->host->mono_ns(s->host);
     sched_lock(s);
-    struct run_failure *f = entry_of(s, run, now_ns);
+    struct run_failure *f = entry_of(s, run, id, now_ns);
     int tells = f && !f->is_told && s->failures.told < TOLD_MAX, count = f ? ++f->count : 0;
     if (f) {
         f->kind = kind;
@@ -108,24 +124,30 @@ int run_failure_note(sched *s, int64_t run, const char *id, run_failure_kind kin
     return count;
 }
 
-void run_failure_end(sched *s, int64_t run, const char *id)
+void run_failure_end(sched *s, int64_t run, int tells)
 {
     if (atomic_load(&s->failures.count) == 0)
         return;
     sched_lock(s);
-    const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
-    const char *event = id && f && f->is_told ? ENDS[f->kind] : NULL;
-    drop(s, run);
+    struct run_failure *f = take_out(s, run);
     sched_unlock(s);
-    if (event)
-        LOG(&s->log, LOG_INFO, event, LOG_TEXT("run", id));
+    if (tells && f && f->is_told)
+        LOG(&s->log, LOG_INFO, ENDS[f->kind], LOG_TEXT("run", f->id ? f->id : ""));
+    free_entry(f);
+}
+
+int64_t run_failure_until_ns(const sched *s, int64_t run)
+{
+    sched_assert_locked(s);
+    if (atomic_load(&s->failures.count) == 0)
+        return 0;
+    const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
+    return f && f->kind != FAILURE_READ ? f->ns : 0;
 }
 
 int run_failure_waits(sched *s, int64_t run)
 {
-    sched_assert_locked(s);
-    const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
-    return f && f->kind == FAILURE_CLAIM && f->ns > s->host->mono_ns(s->host);
+    return run_failure_until_ns(s, run) > s->host->mono_ns(s->host);
 }
 
 void run_failure_forget_all(sched *s)
@@ -134,7 +156,7 @@ void run_failure_forget_all(sched *s)
     uint64_t key;
     void *at;
     while (map_next(&s->failures.by_run, &cursor, &key, &at))
-        free(at);
+        free_entry(at);
     map_free(&s->failures.by_run);
     s->failures.told = 0;
     atomic_store(&s->failures.count, 0);
@@ -148,10 +170,8 @@ int run_failure_words(sched *s, int64_t run, char *out, size_t size)
     const struct run_failure *f = map_get(&s->failures.by_run, (uint64_t)run);
     int found = f && !is_stale(f, s->host->mono_ns(s->host));
     if (found)
-        buf_printf(&b, "%s here, %d times in a row: %s: %s",
-                   f->kind == FAILURE_CLAIM ? "the run could not be claimed"
-                                            : "the rows of the run could not be read",
-                   f->count, pawl_code_name(f->code), f->words);
+        buf_printf(&b, "%s here, %d times in a row: %s: %s", WORDS[f->kind], f->count,
+                   pawl_code_name(f->code), f->words);
     sched_unlock(s);
     return found;
 }

@@ -239,5 +239,5 @@ void runner_was_unread(pawl_run *run)
         return;
     run->slot->unread = 0;
     /* RULE L6-a-run-that-is-held-is-not-called-read */
-    run_failure_end(run->host->sched, run->lease.run, runner_is_to_be_held(run) ? NULL : run->id);
+    run_failure_end(run->host->sched, run->lease.run, !runner_is_to_be_held(run));
 }

@@ -452,6 +452,7 @@ static pawl_run *clear_places(sched *s)
     s->backoff_ms = s->backoff_until_ms = 0;
     s->unit_retry_held = 0;
     run_failure_forget_all(s);
+    look_failure_forget_all(s);
     atomic_store(&s->doubts, 0);
     s->quarantine =
         (quarantine){.running = s->quarantine.running, .unmarking = s->quarantine.unmarking};

@@ -23,6 +23,7 @@
 #include "sched/dormant.h"
 #include "sched/heartbeat.h"
 #include "sched/hold.h"
+#include "sched/look_failure.h"
 #include "sched/node_ready.h"
 #include "sched/orphan_notes.h"
 #include "sched/quarantine.h"
@@ -128,8 +129,9 @@ struct sched {
     pthread_cond_t undriven;    /* signalled when `driven` becomes DRIVEN_NOT */
     pthread_cond_t ended;       /* signalled when a worker thread has ended */
 
-    run_failures failures; /* what this node cannot do for single runs */
-    node_ready node_ready; /* can the node execute what it claims? */
+    run_failures failures;       /* what this node cannot do for single runs */
+    look_failures look_failures; /* looks that fail as a whole */
+    node_ready node_ready;       /* can the node execute what it claims? */
 
     _Atomic int64_t open_node; /* the node that takes new runs; 0: none, or the engine leaves */
     int64_t starting;          /* starts under way whose run this node is to own */
