@@ -47,11 +47,13 @@ static void take_answer(unit *u, void *arg)
     atomic_fetch_add(&s->doubts, 1);
 }
 
-/* The unit waits for a row lock of a foreign transaction, perhaps for long. */
+/* The unit waits for a row lock of a foreign transaction, perhaps for long. If it has failed
+ * before, the storage works by now: others need not wait for this unit. */
 static void set_aside(unit *u, void *arg)
 {
     (void)u;
-    at_risk_answered(arg); /* RULE L4-a-locked-row-does-not-fill-the-bound-of-work-at-risk */
+    at_risk_answered(arg);    /* RULE L4-a-locked-row-does-not-fill-the-bound-of-work-at-risk */
+    unit_retry_count(arg, 0); /* RULE L4-a-record-that-waits-for-a-lock-is-no-storage-trouble */
 }
 
 /* Is the unit that of a transactional step? Then the functions of the step are part of the

@@ -99,7 +99,7 @@ static void log_failure(const pawl_run *run)
         LOG_TEXT("why", k->words));
 }
 
-static void count(pawl_run *run, int counted)
+void unit_retry_count(pawl_run *run, int counted)
 {
     atomic_fetch_add(&run->host->sched->failing, counted - run->slot->retry_counted);
     run->slot->retry_counted = counted;
@@ -124,7 +124,7 @@ static void wait_for_retry(pawl_run *run, int is_own)
     work_limit_pass(s, run);
     sched_lock(s);
     quarantine_put_back(s, run);
-    count(run, !is_own);
+    unit_retry_count(run, !is_own);
     run->slot->put_off = 1;
     set_state(run, KEPT_WAITS);
     if (is_own)
@@ -202,7 +202,7 @@ static void begin_nothing(pawl_run *run)
 {
     if (!asks_storage(run))
         return;
-    count(run, 1);
+    unit_retry_count(run, 1);
     sched_lock(run->host->sched);
     storage_backoff_asks(run->host->sched); /* RULE L5-nothing-is-begun-before-the-probe-answers */
     sched_unlock(run->host->sched);
@@ -261,6 +261,7 @@ static void after_probe(pawl_run *run)
     /* RULE L7-what-passes-does-not-hold */
     if (unit_verdict_of(k->code) != VERDICT_PASSES)
         k->tries++;
+    unit_retry_count(run, 0); /* the words for the row may meet a lock of a foreign transaction */
     sched_lock(s);
     storage_backoff_committed(s);
     sched_unlock(s);
@@ -331,7 +332,7 @@ static int build_hold(pawl_run *run)
 static void hold(pawl_run *run)
 {
     const struct kept *k = run->slot->failure;
-    count(run, 0);
+    unit_retry_count(run, 0);
     if (!build_hold(run)) {
         wait_for_retry(run, 1);
         return;
@@ -436,7 +437,7 @@ void unit_retry_forget(pawl_run *run)
     struct kept *k = run->slot->failure;
     run->slot->guarded = 0;
     if (run->slot->retry_counted)
-        count(run, 0);
+        unit_retry_count(run, 0);
     if (!k) {
         run->slot->keeps = KEPT_NOT;
         return;

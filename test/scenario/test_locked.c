@@ -151,6 +151,60 @@ static void a_run_that_is_to_be_claimed(conf *c)
     served_end(&v);
 }
 
+/* Records and probes fail for a reason that pawl does not know, as of the storage. */
+static void break_storage(app *a)
+{
+    app_do(a, "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+              " RAISE EXCEPTION 'broken' USING ERRCODE = 'XX000'; END $$");
+    app_do(a, "CREATE TRIGGER broken BEFORE INSERT ON pawl.journal"
+              " FOR EACH ROW EXECUTE FUNCTION public.broken()");
+    app_do(a, "CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON pawl.meta"
+              " FOR EACH ROW WHEN (NEW.name = 'probe') EXECUTE FUNCTION public.broken()");
+}
+
+static void mend_storage(app *a)
+{
+    app_do(a, "DROP TRIGGER broken ON pawl.journal");
+    app_do(a, "DROP TRIGGER broken ON pawl.meta");
+}
+
+static void drive_for(engine_fixture *s, pawl *p, int64_t ms)
+{
+    for (int64_t past = 0; past < ms; past += 100) {
+        FIXTURE_CODE(s, p, pawl_poll(p, NULL), PAWL_OK);
+        fixture_advance(s, 100);
+    }
+}
+
+/* The storage has failed, and works again; but the record that is handed in again then meets the
+ * lock. That says nothing of the storage: others are claimed, and go on. */
+static void a_record_that_has_failed_before(conf *c)
+{
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL), *client = fixture_open(s, NULL);
+    app *storage = app_open(c);
+    FIXTURE_REGISTER(s, p, walk);
+    atomic_store(fixture_number(s, GO), 1);
+    break_storage(storage);
+    fixture_start(s, p, "walk", "victim", "\"victim\"");
+    drive_for(s, p, 2000);
+    assert_int_equal(fixture_count(s, "{\"of\":\"victim\",\"step\":0}"), 1);
+    app *a = lock_victim(c);
+    mend_storage(storage);
+    start_others(s, client);
+    drive_for(s, p, 20000);
+    assert_true(others_are_done(s, client));
+    assert_int_equal(fixture_phase(s, client, "victim"), PAWL_RUN_LIVE);
+    unlock(a);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, client, "victim") == PAWL_RUN_DONE);
+    expect_once(s);
+    app_close(storage);
+    pawl_close(client);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* A client's message to the run is told BUSY; one to another run is not held up. */
 static void messages_to_it_and_to_others(conf *c)
 {
@@ -340,6 +394,7 @@ int main(void)
     static const conf_case CASES[] = {
         {"a run that is being executed", a_run_that_is_being_executed, 0},
         {"a run that is to be claimed", a_run_that_is_to_be_claimed, 0},
+        {"a record that has failed before", a_record_that_has_failed_before, 0},
         {"messages to it and to others", messages_to_it_and_to_others, 0},
         {"stopping while it is locked", stopping_while_it_is_locked, 0},
         {"why tells of it", why_tells_of_it, 0},
