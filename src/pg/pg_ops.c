@@ -175,6 +175,7 @@ static uint32_t kept_values(const pg_ops *ops, const unit_stmt *s)
 
 static pg_stmt *form_of(const pg_ops *ops, const pg_op *op, uint32_t kept)
 {
+    assert(op->first); /* an op is made with its first member */
     if (op->how == PG_OP_MUST && op->first->stmt == ops->keeper)
         return pg_stmt_keep(op->stmt, ops->keeper_column);
     if (op->how == PG_OP_MUST)

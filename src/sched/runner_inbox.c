@@ -1,5 +1,6 @@
 /* Reading the inbox of a run, on the stack of the runner's thread: messages for the mailboxes that
  * futures wait at, and everything else that has arrived. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,7 @@ static pawl_code read_parts(db_conn *c, const db_sql *sql, const db_value *value
             *mail = db_column(s, 1).i;
             continue;
         }
+        assert(which >= 0 && which < PART_COUNT && parts[which].first);
         rc = note_row(s, &parts[which], err);
         enough = parts[which].bytes >= MESSAGES_BYTES;
     }

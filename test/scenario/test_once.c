@@ -373,7 +373,8 @@ static void map_side(once_fixture *s)
 
 static void open_by_hand(once_fixture *s)
 {
-    s->v.p = fixture_open_fault(s->v.fixture, PAWL_OPTIONS(.threads = -1), &s->plan);
+    s->v.p = fixture_open_fault(s->v.fixture,
+                                PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s), &s->plan);
 }
 
 static void register_mixed(once_fixture *s)
@@ -463,9 +464,8 @@ static void holds_stops_and_finishes(conf *c)
     once_free(s);
 }
 
-/* Before chance has its way, once for sure: a unit that is not committed, and is kept. On SQLite it
- * is undecided first, as long as the disk is full. A few executions at a time may return, so that
- * some return while it is, however late this thread comes. */
+/* Once for sure: a unit that is not committed, and is kept. On SQLite it is undecided first, as
+ * long as the disk is full. A few executions at a time may return: so some return while it is. */
 static void fill_until_kept(once_fixture *s)
 {
     enum { SOME = 8 };
