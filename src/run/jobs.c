@@ -199,6 +199,35 @@ int jobs_run_leaves(const pawl_run *run)
     return atomic_load(&run->hold_requested) || host_is_leaving(run->host);
 }
 
+/* Is there a row of the unit or of the database for all that the replay knows? If memory was out
+ * for such a row, those behind it would have a gap before them. */
+static int is_journal_whole(const pawl_run *run)
+{
+    int64_t written = run->draft.seq > 0 ? run->draft.seq : run->journal.fed;
+    /* RULE L5-no-row-is-missing-before-what-has-returned */
+    return written == replay_seq(run->journal.replay);
+}
+
+/* Has the replayed function made the future that takes the result, or is none needed? */
+static int has_future(const pawl_run *run, int64_t op)
+{
+    const pawl_future *f = replay_owner_of(run->journal.replay, op);
+    return f ? f->own != NULL : !replay_fits(run->journal.replay, OP_DONE, op);
+}
+
+int jobs_may_be_taken_in(pawl_run *run)
+{
+    size_t cursor = 0;
+    uint64_t op;
+    void *j;
+    int may = replay_may_arrive(run->journal.replay) && is_journal_whole(run);
+    host_lock(run->host);
+    while (may && map_next(&run->jobs.by_op, &cursor, &op, &j))
+        may = has_future(run, (int64_t)op);
+    host_unlock(run->host);
+    return may;
+}
+
 void jobs_leave_if_due(pawl_run *run)
 {
     if (run->jobs.by_op.count > 0 && jobs_run_leaves(run) && jobs_returned(run))

@@ -136,7 +136,6 @@ static void write_row(pawl_run *run, const replay_row *row)
 {
     unit *u = journal_unit(run);
     assert(row->seq > run->draft.seq);
-    run->draft.seq = row->seq;
     run_entry e = {
         .run = run->lease.run,
         .generation = row->generation,
@@ -154,6 +153,7 @@ static void write_row(pawl_run *run, const replay_row *row)
         run_log_line(run, LOG_WARNING, "its journal is long: pawl_continue_as_new() would be wise");
     if (u->broken_build)
         run_nomem(run);
+    run->draft.seq = row->seq;
 }
 
 static replay_row new_row(pawl_run *run, op_kind kind, int64_t op, slice name, slice data)
@@ -179,6 +179,7 @@ void journal_note(pawl_run *run, op_kind kind, slice name, slice data)
     replay_row row = new_row(run, kind, 0, name, data);
     if (replay_append(run->journal.replay, &row) != PAWL_OK)
         leave_for_replay_error(run);
+    run->draft.seq = row.seq;
 }
 
 /* Returns room for one more arrival, in the memory of the draft. That memory stays until all

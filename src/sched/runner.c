@@ -296,7 +296,9 @@ static int serve_want(runner *r, pawl_run *run)
         park(run);
         return 0;
     case WANT_END:
-        runner_starve_inside(run); /* RULE L5-jobs-return-before-a-hold-for-lack-of-memory */
+        /* RULE L5-jobs-return-before-a-hold-for-lack-of-memory */
+        if (runner_starve_inside(run))
+            return 1;
         if (runner_is_to_be_held(run))
             return runner_leave(run);
         runner_end_turn(run);

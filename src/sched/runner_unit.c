@@ -316,19 +316,29 @@ static void end_held(pawl_run *run, const char *what)
     run->slot->noted = 0; /* the words of the hold tell of the trouble */
 }
 
-/* Jobs return before the run is held, and the fiber records their results. That is possible if the
- * function was left behind the last row of the journal. */
-void runner_starve_inside(pawl_run *run)
+/* Jobs return before the run is held, and the fiber records their results. A node that leaves has
+ * the fiber record them at once, and holds nothing. */
+int runner_starve_inside(pawl_run *run)
 {
     int starves = run->code.end.phase == PHASE_LIVE && run->code.end.trouble == PAWL_NOMEM;
-    int further = run->draft.unit && run->draft.kept > 0;
+    int further = run->draft.unit && run->draft.kept > 0, leaves = host_is_leaving(run->host);
     /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = starves && !further && run->slot->starved + 1 >= STARVED_MAX;
-    if (!gives_up || run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first ||
-        !replay_may_arrive(run->journal.replay))
-        return;
-    run->slot->starved++;
-    end_held(run, run->code.end.note);
+    /* RULE L7-a-node-that-leaves-holds-nothing-for-memory */
+    gives_up = gives_up && !leaves;
+    /* RULE L5-what-has-returned-is-recorded-though-the-function-starves */
+    int collects = leaves && starves && jobs_returned(run);
+    if (!collects && !gives_up)
+        return 0;
+    if (run->attempt.is_called || run->attempt.saved || run->jobs.in_hand.first ||
+        !jobs_may_be_taken_in(run))
+        return 0;
+    if (gives_up) {
+        run->slot->starved++;
+        end_held(run, run->code.end.note);
+    }
+    run->code.collects = collects;
+    return collects;
 }
 
 /* Adds the hold to the unit. 0: there is not even the memory for that. */
@@ -369,21 +379,25 @@ static void count_starved(pawl_run *run, const char *what)
 }
 
 /* What the run has done is committed first, with words about the trouble or a hold; then the run is
- * put off. If there is no memory for the words, only what the run has done is committed. */
+ * put off. If there is no memory for the words, only what the run has done is committed. A node
+ * that leaves tries every few ms (drain.c), which says nothing about the memory: it neither tells
+ * nor holds. */
 void runner_starve(pawl_run *run, const char *what)
 {
-    int again = run->slot->starves, added = 0;
+    int again = run->slot->starves, leaves = host_is_leaving(run->host), added = 0;
     runner_cut(run);
     if (!again)
         count_starved(run, what);
     run->slot->starves = 1;
     /* RULE L7-a-run-that-never-gets-memory-is-held */
     int gives_up = !again && run->slot->starved >= STARVED_MAX;
+    /* RULE L7-a-node-that-leaves-holds-nothing-for-memory */
+    gives_up = gives_up && !leaves;
     /* RULE L5-results-are-not-lost-for-lack-of-memory */
     if (gives_up && !runner_has_unrecorded(run)) {
         run->slot->starves = 0;
         added = hold_starved(run, what);
-    } else if (!again) {
+    } else if (!again && !leaves) {
         added = note_starved(run, what);
     }
     if (!added) {

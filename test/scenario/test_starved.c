@@ -305,6 +305,52 @@ static void results_that_a_hold_drops_are_told(conf *c)
     fixture_free(s);
 }
 
+/* A node that leaves tries every few ms. Its tries say nothing about the memory: what has returned
+ * is recorded, and the next owner has the run, and ten tries. */
+static void a_close_holds_nothing(conf *c)
+{
+    enum { ALL_BUT_ONE = 9 };
+    FIXTURE_BY_HAND();
+    if (!FIXTURE_WARM)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_with(s, -1, 2);
+    atomic_store(fixture_number(s, LACKING), INT64_MAX);
+    fixture_start(s, p, "hungry_beside", "run", "1");
+    MOVE_UNTIL(s, p, fixture_count(s, "beside") == 1 && number(s, ASKED) == ALL_BUT_ONE);
+    atomic_store(fixture_number(s, GATE), 1);
+    pawl_close(p);
+    assert_true(number(s, ASKED) > ALL_BUT_ONE);
+    p = open_with(s, -1, 2);
+    assert_int_equal(fixture_phase(s, p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_HISTORY(s, p, "run", "step-later:beside step:first done");
+    atomic_store(fixture_number(s, LACKING), 0);
+    MOVE_UNTIL(s, p, fixture_phase(s, p, "run") == PAWL_RUN_DONE);
+    assert_int_equal(fixture_count(s, "beside"), 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
+static void a_stop_records_what_has_returned(conf *c)
+{
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = open_hungry(s, 3);
+    atomic_store(fixture_number(s, LACKING), INT64_MAX);
+    served_begin(&v);
+    fixture_start(s, v.p, "hungry_beside", "run", "1");
+    TMP_AWAIT(number(s, OUT) >= 1 && fixture_count(s, "beside") == 1);
+    served_stop_and_set(&v, GATE);
+    assert_int_equal(fixture_phase(s, v.p, "run"), PAWL_RUN_LIVE);
+    FIXTURE_HISTORY(s, v.p, "run", "step-later:beside step:first done");
+    atomic_store(fixture_number(s, LACKING), 0);
+    served_begin(&v);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(fixture_count(s, "beside"), 1);
+    served_end(&v);
+}
+
 static void with_threads(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
@@ -328,6 +374,8 @@ int main(void)
         {"no stack", no_stack, 0},
         {"a stack is missing for a result", a_stack_is_missing_for_a_result, 0},
         {"results that a hold drops are told", results_that_a_hold_drops_are_told, 0},
+        {"a close holds nothing", a_close_holds_nothing, DB_DURABLE},
+        {"a stop records what has returned", a_stop_records_what_has_returned, DB_DURABLE},
         {"with threads", with_threads, DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -174,6 +174,16 @@ static const char *large_beside(pawl_run *run, const char *input)
     return FIXTURE_ECHO(run, "after", input);
 }
 
+/* Memory is out for a row that has no result, while a later step is under way. */
+static const char *large_row(pawl_run *run, const char *input)
+{
+    engine_fixture *s = pawl_arg(run);
+    pawl_future *f = pawl_step_later(run, "beside", wait_at_gate, input, PAWL_CALL(.arg = s));
+    FIXTURE_ECHO(run, "before", input);
+    pawl_undo(run, "undo", large_value);
+    return pawl_await(run, f);
+}
+
 static const char *undo_large(pawl_work *work, const char *input)
 {
     engine_fixture *s = pawl_work_arg(work);
@@ -193,6 +203,7 @@ static pawl *open_with(engine_fixture *s, int64_t work_threads)
     FIXTURE_REGISTER(s, p, large_undo);
     FIXTURE_REGISTER(s, p, large_beside);
     FIXTURE_REGISTER(s, p, large_cancelled);
+    FIXTURE_REGISTER(s, p, large_row);
     fixture_register_work(s, p, "static", give_static);
     fixture_register_work(s, p, "undo", undo_large);
     memset(large_value, '1', LARGE);
@@ -361,6 +372,38 @@ static void a_close_tries_again_and_again(conf *c)
     fixture_free(s);
 }
 
+/* The row for which memory is out comes before what has returned meanwhile. */
+static void a_close_records_no_row_without_the_one_before(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    pawl *p = open_with(s, 2);
+    int n = 0, left;
+    do {
+        char id[32];
+        snprintf(id, sizeof id, "run %d", ++n);
+        int64_t out = number(s, OUT);
+        atomic_store(&large_is_out, 1);
+        fixture_start(s, p, "large_row", id, "1");
+        MOVE_UNTIL(s, p, number(s, OUT) > out && fixture_count(s, "beside") == n);
+        atomic_store(&large_left, n);
+        atomic_store(&large_is_out, 0);
+        atomic_store(fixture_number(s, GATE), 1);
+        pawl_close(p);
+        atomic_store(fixture_number(s, GATE), 0);
+        left = atomic_exchange(&large_left, 0);
+        p = open_with(s, 2);
+        MOVE_UNTIL(s, p, fixture_phase(s, p, id) != PAWL_RUN_LIVE);
+        assert_int_equal(fixture_phase(s, p, id), PAWL_RUN_DONE);
+        assert_int_equal(fixture_count(s, "beside"), n);
+    } while (left <= 0);
+    assert_true(n > 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* A hold has the run leave where it waits, once the result of the job is recorded; but what is kept
  * comes first. */
 static void a_hold_beside_a_job(conf *c)
@@ -472,6 +515,8 @@ int main(void)
         {"a cancel waits for the row", a_cancel_waits_for_the_row, 0},
         {"a close records the result", a_close_records_the_result, DB_DURABLE},
         {"a close tries again and again", a_close_tries_again_and_again, DB_DURABLE},
+        {"no row without the one before", a_close_records_no_row_without_the_one_before,
+         DB_DURABLE},
         {"a hold beside a job", a_hold_beside_a_job, DB_DURABLE},
         {"no memory stops no other", no_memory_stops_no_other, DB_DURABLE},
     };
