@@ -582,8 +582,11 @@ PAWL_API pawl_code pawl_register_work(pawl *p, const char *name, pawl_work_fn *f
  *
  * 1. No run is claimed and no function is begun any more.
  * 2. Functions that are running have drain_ms to return. Their results are recorded, for which the
- *    database has another drain_ms, but at least a second.
- * 3. The other claimed runs are given back to other nodes, and pawl_serve() returns PAWL_OK.
+ *    database has another drain_ms, but at least a second. A try that the database keeps waiting is
+ *    not broken off, and is followed by up to three more. What is not recorded then is in the log
+ *    (record-lost, stop-left), and is executed again.
+ * 3. The other claimed runs are given back to other nodes, and pawl_serve() returns PAWL_OK. If the
+ *    database stays locked all that time, that is up to some five busy_ms later.
  *
  * A function that does not return within drain_ms is abandoned, also a workflow function that makes
  * no call of pawl. A line of the log names it, its result is dropped, the next owner of the run

@@ -338,9 +338,11 @@ void committer_give_up_runs(committer *k)
     k->leader = pthread_self();
     unit *undecided = queue_pick(&k->undecided, UNIT_OF_RUN);
     k->unsettled |= undecided != NULL;
-    fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, "given up");
+    const char *why = k->trouble != PAWL_OK ? pawl_code_text(k->trouble) : "there was no more time";
+    fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, why);
     /* RULE L4-units-that-wait-for-locks-can-be-given-up */
-    fail_all(k, aside_take_class(&k->aside, UNIT_OF_RUN), PAWL_CLOSED, "given up");
+    fail_all(k, aside_take_class(&k->aside, UNIT_OF_RUN), PAWL_CLOSED,
+             "another transaction keeps a row locked that it needs");
     fail_all(k, undecided, PAWL_UNDECIDED, "given up; it is not known if this was written");
     k->leading = 0;
     k->led++;

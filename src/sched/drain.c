@@ -9,6 +9,8 @@
  * thread that stops the engine executes the runs, one after the other. Each run records the results
  * that its jobs have returned and leaves its function there (jobs_leave()), so that no code of the
  * user goes on. */
+#include <string.h>
+
 #include "run/jobs.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
@@ -121,6 +123,34 @@ static void tell_what_is_left(sched *s)
         if (is_unrecorded(run) || (run->jobs.by_op.count > 0 && jobs_have_returned(run)))
             LOG(&s->log, LOG_WARNING, "stop-left", LOG_TEXT("run", run->id),
                 LOG_TEXT("why", "results could not be recorded; what gave them is called again"));
+    }
+    sched_unlock(s);
+}
+
+static void tell_lost(sched *s, const pawl_run *run, const unit *u)
+{
+    char what[UNIT_RETRY_NAME_SIZE];
+    if (u->answer == UNIT_REFUSED && strcmp(u->refused, "prefix") != 0) {
+        LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
+            LOG_TEXT("code", pawl_code_name(u->code)));
+        return;
+    }
+    unit_retry_name(what, u);
+    LOG(&s->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id), LOG_TEXT("what", what),
+        LOG_TEXT("code", pawl_code_name(u->code)), LOG_TEXT("why", u->message ? u->message : ""));
+}
+
+void sched_tell_lost(sched *s)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    sched_lock(s);
+    while (map_next(&s->runs, &cursor, &key, &at)) {
+        const pawl_run *run = at;
+        const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
+        if (u && u->answer != UNIT_COMMITTED) /* RULE L6-every-unit-that-a-stop-loses-is-told */
+            tell_lost(s, run, u);
     }
     sched_unlock(s);
 }

@@ -14,7 +14,6 @@
 #include "sched/dispatch.h"
 #include "sched/node_ready.h"
 #include "sched/rejoin.h"
-#include "sched/unit_retry.h"
 #include "sched/work_limit.h"
 #include "sched/work_threads.h"
 
@@ -535,7 +534,7 @@ void sched_leave(sched *s)
     quarantine_leave(s);
     if (!sched_drain(s)) /* RULE 2-finish-records-what-has-returned */
         committers_give_up_runs(s->options.committers);
-    unit_retry_tell_lost(s);
+    sched_tell_lost(s);
     sched_lock(s);
     int count = list_runs(s, runs);
     sched_unlock(s);

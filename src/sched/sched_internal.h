@@ -180,6 +180,9 @@ void sched_end_forked(const sched *s);
  * drives. */
 int sched_drain(sched *s);
 
+/* Logs each unit of a run that was handed in and is not committed, when all have their answers. */
+void sched_tell_lost(sched *s);
+
 /* The time between two rounds of the node loop: a second, or less if heartbeats have to be given
  * more often. */
 int64_t sched_look_ns(const sched *s);

@@ -27,8 +27,8 @@ struct kept {
     int64_t seen;      /* the last look that found the run held; below 0: not found yet */
     arena *unit_arena; /* the memory of `unit` */
     unit *unit;        /* a small unit beside: the probe, words in the row, the hold */
-    char what[PAWL_MAX_NAME + 64]; /* what is not recorded: "step charge (op 7)" */
-    char words[256];               /* the message of the database */
+    char what[UNIT_RETRY_NAME_SIZE]; /* what is not recorded */
+    char words[256];                 /* the message of the database */
 };
 
 /* ---- May the unit be kept? ---- */
@@ -54,11 +54,11 @@ int unit_retry_waits(const sched *s)
 
 /* ---- What is known of a failure ---- */
 
-static void name_it(struct kept *k, const unit *u)
+void unit_retry_name(char what[UNIT_RETRY_NAME_SIZE], const unit *u)
 {
     buf b;
     run_entry e = {0};
-    buf_init_fixed(&b, k->what, sizeof k->what);
+    buf_init_fixed(&b, what, UNIT_RETRY_NAME_SIZE);
     if (!run_find_deed(u, &e)) {
         buf_text(&b, "how the run goes on");
         return;
@@ -86,7 +86,7 @@ static int remember_failure(pawl_run *run, pawl_code code)
     k->code = code;
     text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
     if (first)
-        name_it(k, u);
+        unit_retry_name(k->what, u);
     sched_unlock(s);
     return first;
 }
@@ -566,23 +566,6 @@ void unit_retry_release_all(sched *s)
     sched_lock(s);
     while (s->unit_retry_held > 0 && map_next(&s->runs, &cursor, &key, &at))
         unit_retry_release(s, at);
-    sched_unlock(s);
-}
-
-void unit_retry_tell_lost(sched *s)
-{
-    size_t cursor = 0;
-    uint64_t key;
-    void *at;
-    sched_lock(s);
-    while (map_next(&s->runs, &cursor, &key, &at)) {
-        const pawl_run *run = at;
-        const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
-        if (u && u->answer == UNIT_FAILED && run->slot->failure)
-            LOG(&s->log, LOG_ERROR, "record-lost", LOG_TEXT("run", run->id),
-                LOG_TEXT("what", run->slot->failure->what),
-                LOG_TEXT("code", pawl_code_name(u->code)));
-    }
     sched_unlock(s);
 }
 

@@ -98,10 +98,13 @@ void unit_retry_look(struct sched *s);
 
 /* For a node that leaves. unit_retry_release_all(): units that were refused are tried once more.
  * unit_retry_wants_try(): 1 if the drain (drain.c) has to take this run in hand, because its kept
- * unit is to be tried. unit_retry_tell_lost(): logs each unit that was not recorded in the end. */
+ * unit is to be tried. */
 void unit_retry_release_all(struct sched *s);  /* without the lock */
 int unit_retry_wants_try(const pawl_run *run); /* with the lock held */
-void unit_retry_tell_lost(struct sched *s);    /* without the lock */
+
+/* Names what the unit records: "step charge (op 7)". */
+enum { UNIT_RETRY_NAME_SIZE = PAWL_MAX_NAME + 64 };
+void unit_retry_name(char what[UNIT_RETRY_NAME_SIZE], const unit *u);
 
 /* What is not recorded of a run, in words, if this process has some of it. 0: it has nothing.
  * Without the lock. */

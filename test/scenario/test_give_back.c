@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/app.h"
 #include "support/served_fixture.h"
 
-enum { INSIDE, MOST, LET_GO, LET_FIRST_GO };
+/* Numbers of the fixture; LOST: lines of the log about the step that a stop has lost. */
+enum { INSIDE, MOST, LET_GO, LET_FIRST_GO, LOST };
 
 static int64_t number(engine_fixture *s, int which)
 {
@@ -459,6 +461,69 @@ static void a_stop_leaves_a_function_that_spins(conf *c)
     served_end(&v);
 }
 
+static const char *one_step(pawl_run *run, const char *input)
+{
+    return pawl_step(run, "f", stand_first, input, ARG);
+}
+
+static const char *marker(pawl_run *run, const char *input)
+{
+    fixture_note(pawl_arg(run), "marker");
+    return input;
+}
+
+static void hear_lost(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    if (strcmp(event, "record-lost") == 0 && strstr(fields, "run=run what=\"step f (op 2)\""))
+        atomic_fetch_add(fixture_number(arg, LOST), 1);
+}
+
+static app *lock_journal(const conf *c)
+{
+    app *a = app_open(c);
+    app_do(a, c->server ? "BEGIN" : "BEGIN IMMEDIATE");
+    if (c->server)
+        app_do(a, "LOCK TABLE pawl.journal IN EXCLUSIVE MODE");
+    return a;
+}
+
+static pawl *open_one_step(engine_fixture *s, int64_t busy_ms)
+{
+    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .threads_max = 1, .drain_ms = 1,
+                                           .busy_ms = busy_ms, .log = hear_lost, .log_arg = s));
+    FIXTURE_REGISTER(s, p, one_step);
+    FIXTURE_REGISTER(s, p, marker);
+    return p;
+}
+
+/* The database is locked from before the step returns until the stop is over. There is one thread,
+ * and when it executes the marker the result of the step is handed in. */
+static void what_a_stop_cannot_record_is_told(conf *c)
+{
+    served_fixture v = {.fixture = fixture_new(c)};
+    engine_fixture *s = v.fixture;
+    fixture_run_clock(s);
+    v.p = open_one_step(s, 1000);
+    served_begin(&v);
+    fixture_start(s, v.p, "one_step", "run", "7");
+    TMP_AWAIT(fixture_count(s, "f") == 1);
+    fixture_start(s, v.p, "marker", "marker", "7");
+    app *a = lock_journal(c);
+    atomic_store(fixture_number(s, LET_FIRST_GO), 1);
+    TMP_AWAIT(fixture_count(s, "marker") == 1);
+    served_stop(&v);
+    assert_int_equal(number(s, LOST), 1);
+    app_do(a, "ROLLBACK");
+    app_close(a);
+    pawl_close(v.p);
+    v.p = open_one_step(s, 0);
+    served_begin(&v);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    assert_int_equal(fixture_count(s, "f"), 2);
+    served_end(&v);
+}
+
 static const conf_case CASES[] = {
     {"finish records what has returned", finish_records_what_has_returned, 0},
     {"a release waits for jobs", a_release_waits_for_jobs, 0},
@@ -471,6 +536,7 @@ static const conf_case CASES[] = {
     {"a stop records what has returned", a_stop_records_what_has_returned, 0},
     {"a stop that leaves something", a_stop_that_leaves_something, 0},
     {"a stop leaves a function that spins", a_stop_leaves_a_function_that_spins, 0},
+    {"what a stop cannot record is told", what_a_stop_cannot_record_is_told, DB_DURABLE},
 };
 
 int main(void)

@@ -36,6 +36,8 @@ typedef struct storage_fixture {
     atomic_int closes; /* this thread closes the engine … */
     pthread_t closer;
     int64_t naps_ms; /* … and stands still for so long wherever it waits */
+    int lost;        /* lines of the log about the record of the first step, which was lost … */
+    char why[256];   /* … and what the last of them says */
     int late;        /* executions after that */
     int looks;       /* executions of the same step at all */
     pawl *p;
@@ -123,10 +125,21 @@ static const char *says_something(pawl_run *run, const char *input)
     return pawl_step(run, "second", count, input, PAWL_CALL(.arg = &g->second));
 }
 
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    storage_fixture *g = arg;
+    (void)level;
+    if (strcmp(event, "record-lost") != 0 || !strstr(fields, "what=\"step look (op 2)\""))
+        return;
+    g->lost++;
+    snprintf(g->why, sizeof g->why, "%s", fields);
+}
+
 static void open_engine(storage_fixture *g, const conf *c)
 {
     engine_test test = {.arg = g, .wrap = wrap, .clock = &g->source};
-    const pawl_options *o = PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS);
+    const pawl_options *o =
+        PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS, .log = hear, .log_arg = g);
     assert_int_equal(engine_test_open(&g->p, c->url, o, &test), PAWL_OK);
     assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
                      PAWL_OK);
@@ -361,14 +374,19 @@ static void a_drain_that_is_interrupted(conf *c)
     close_fixture(&g);
 }
 
+static void poll_until_executed(storage_fixture *g)
+{
+    for (int i = 0; i < 100 && g->looks == 0; i++)
+        assert_int_equal(pawl_poll(g->p, NULL), PAWL_OK);
+    assert_int_equal(g->looks, 1);
+}
+
 static void stall_in_a_close(conf *c, int times)
 {
     storage_fixture g;
     open_fixture(&g, c, 0);
     g.stalls = 1;
-    for (int i = 0; i < 100 && g.looks == 0; i++)
-        assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
-    assert_int_equal(g.looks, 1);
+    poll_until_executed(&g);
     g.stalls = times + 1;
     g.plan.unknown_times = times;
     close_while_time_goes_on(&g);
@@ -377,6 +395,52 @@ static void stall_in_a_close(conf *c, int times)
     live(&g, 20);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
+    close_fixture(&g);
+}
+
+static void expect_told(storage_fixture *g, const char *words)
+{
+    assert_int_equal(g->lost, 1);
+    if (!strstr(g->why, words))
+        fail_msg("\"%s\" is not in: %s", words, g->why);
+}
+
+/* The database is locked while an engine is closed, and as long as the close tries: no commit has
+ * failed, but what was executed is lost. */
+static void what_a_close_cannot_record_is_told(conf *c)
+{
+    storage_fixture g;
+    open_fixture(&g, c, 0);
+    g.plan.fail_code = PAWL_BUSY;
+    g.breaks = "INSERT INTO {journal}";
+    g.times = 1000000;
+    poll_until_executed(&g);
+    close_while_time_goes_on(&g);
+    expect_told(&g, "locked by another process");
+    g.times = 0;
+    open_engine(&g, c);
+    live(&g, 20);
+    assert_true(has_ended(&g));
+    assert_int_equal(g.looks, 2);
+    close_fixture(&g);
+}
+
+/* Nor is it known in the end whether a commit has happened. */
+static void what_stays_undecided_is_told(conf *c)
+{
+    storage_fixture g;
+    open_fixture(&g, c, 0);
+    g.stalls = 1;
+    g.breaks = "SETTLE";
+    g.times = 1000000;
+    poll_until_executed(&g);
+    close_while_time_goes_on(&g);
+    expect_told(&g, "PAWL_UNDECIDED");
+    g.times = 0;
+    g.stalls = 0;
+    open_engine(&g, c);
+    live(&g, 20);
+    assert_true(has_ended(&g));
     close_fixture(&g);
 }
 
@@ -488,6 +552,8 @@ int main(void)
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_TURNS},
         {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
         {"a storage that stalls twice", a_storage_that_stalls_twice_gets_one_more_try, DB_FILE},
+        {"what a close cannot record is told", what_a_close_cannot_record_is_told, DB_FILE},
+        {"what stays undecided is told", what_stays_undecided_is_told, DB_FILE},
         {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
         {"a failure of everything holds no run", a_failure_of_everything_holds_no_run, DB_TURNS},
         {"a deadline has the owner try again", a_deadline_has_the_owner_try_again, DB_TURNS},
