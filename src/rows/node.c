@@ -481,9 +481,10 @@ pawl_code node_close_silent(const node *n, committer *k, int64_t id, error *err)
 }
 
 /* Deletes the rows of a node and gives its runs back, in one unit, if these runs are all that it
- * owns. A run whose owner has no row could not be claimed by any node. */
+ * owns. A run whose owner has no row could not be claimed by any node. Sets *locked if another
+ * transaction keeps one of these rows locked. */
 static pawl_code remove_node(committer *k, int64_t id, const int64_t *runs, size_t count,
-                             error *err)
+                             int *locked, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -494,7 +495,9 @@ static pawl_code remove_node(committer *k, int64_t id, const int64_t *runs, size
         node_add_give_back(u, id, runs, count);
         unit_guard(u, &OWNS_NOTHING, "owns", unit_key("nodes", id), which, DB_COUNT(which));
         add_row_deletes(u, id);
+        u->lock_ms = NODE_LOOP_LOCK_MS;
         rc = node_commit(k, u, "leave", err);
+        *locked = u->row_locked;
     }
     arena_free(a);
     return rc;
@@ -502,8 +505,11 @@ static pawl_code remove_node(committer *k, int64_t id, const int64_t *runs, size
 
 pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err)
 {
-    pawl_code rc = runs ? remove_node(k, id, runs, count, err) : PAWL_REFUSED;
-    return rc == PAWL_REFUSED ? close_node(k, id, BY_ITSELF, err) : rc;
+    int locked = 0;
+    pawl_code rc = runs ? remove_node(k, id, runs, count, &locked, err) : PAWL_REFUSED;
+    /* RULE L4-one-locked-run-keeps-no-node-open */
+    int closes = rc == PAWL_REFUSED || locked;
+    return closes ? close_node(k, id, BY_ITSELF, err) : rc;
 }
 
 /* ---- Probing ---- */

@@ -122,7 +122,8 @@ int node_add_close(unit *u, int64_t id);
 
 /* Closes this node itself, when none of its runs is being executed any more. If `runs` are all the
  * runs that the node owns, they get no owner, and the node's rows are deleted. If there are others,
- * or `runs` is NULL, the node is only closed, and other nodes sweep its rows. */
+ * or another transaction keeps one of them locked, or `runs` is NULL, the node is only closed, and
+ * other nodes claim its runs and sweep its rows. */
 pawl_code node_resign(committer *k, int64_t id, const int64_t *runs, size_t count, error *err);
 
 /* ---- Sweeping (node_sweep.c) ---- */

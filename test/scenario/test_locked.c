@@ -223,7 +223,8 @@ static void messages_to_it_and_to_others(conf *c)
     served_end(&v);
 }
 
-/* The lock is there until the stop has returned, so that it is not the lock's end that ends it. */
+/* The lock is there until the stop has returned, so that it is not the lock's end that ends it. The
+ * node is closed all the same: its other runs do not wait until it counts as dead. */
 static void stopping_while_it_is_locked(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .drain_ms = 200));
@@ -236,6 +237,7 @@ static void stopping_while_it_is_locked(conf *c)
     atomic_store(fixture_number(s, GO), 1);
     served_stop(&v);
     assert_int_equal(fixture_phase(s, v.p, "victim"), PAWL_RUN_LIVE);
+    assert_int_equal(app_number(a, "SELECT count(*) FROM pawl.nodes WHERE closed = 0"), 0);
     unlock(a);
     served_begin(&v);
     TMP_AWAIT(fixture_phase(s, v.p, "victim") == PAWL_RUN_DONE);
