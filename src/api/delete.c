@@ -17,6 +17,7 @@
 #include "base/argument.h"
 #include "handle/handle.h"
 #include "rows/delete_units.h"
+#include "rows/node.h"
 #include "rows/run_units.h"
 #include "sched/arrival.h"
 #include "sched/hold.h"
@@ -98,14 +99,16 @@ static pawl_code check(const family *f, int force, error *err)
     return PAWL_OK;
 }
 
-static pawl_code commit(sched *s, unit *u, int64_t run)
+/* `lock_ms`: how long to wait for a row lock; 0: as long as a client waits. */
+static pawl_code commit(sched *s, unit *u, int64_t run, int64_t lock_ms)
 {
     u->class = UNIT_OF_CLIENT;
+    u->lock_ms = lock_ms;
     pawl_code rc = committer_commit(sched_committer_of(s, run), u);
     return unit_shut_out(u, rc);
 }
 
-static pawl_code delete_one(sched *s, int64_t run, int force, error *err)
+static pawl_code delete_one(sched *s, int64_t run, int force, int64_t lock_ms, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -114,7 +117,7 @@ static pawl_code delete_one(sched *s, int64_t run, int force, error *err)
         return error_nomem(err);
     }
     delete_units_run(u, run, force);
-    pawl_code rc = commit(s, u, run);
+    pawl_code rc = commit(s, u, run, lock_ms);
     if (rc == PAWL_REFUSED)
         rc = force ? PAWL_OK : error_set(err, PAWL_REFUSED, "the run has begun anew meanwhile");
     else if (rc != PAWL_OK)
@@ -129,11 +132,11 @@ static pawl_code delete_one(sched *s, int64_t run, int force, error *err)
     return rc;
 }
 
-static pawl_code delete_all(sched *s, const family *f, int force, error *err)
+static pawl_code delete_all(sched *s, const family *f, int force, int64_t lock_ms, error *err)
 {
     pawl_code rc = PAWL_OK;
     for (size_t i = 0; rc == PAWL_OK && i < f->count; i++)
-        rc = delete_one(s, f->at[i].run, force, err);
+        rc = delete_one(s, f->at[i].run, force, lock_ms, err);
     return rc;
 }
 
@@ -164,7 +167,7 @@ static pawl_code delete_orphans(pawl *p, family *f, error *err)
         family more = {0};
         rc = read_orphans(p, f, &more, err);
         if (rc == PAWL_OK)
-            rc = delete_all(handle_sched(p), &more, 1, err);
+            rc = delete_all(handle_sched(p), &more, 1, 0, err);
         free(f->at);
         *f = more;
     }
@@ -180,7 +183,8 @@ static pawl_code delete_rows_of(sched *s, int64_t run, error *err)
         return error_nomem(err);
     }
     delete_units_leftovers(u, run);
-    pawl_code rc = commit(s, u, run);
+    /* RULE L4-leftovers-that-are-locked-do-not-keep-the-node-loop */
+    pawl_code rc = commit(s, u, run, NODE_LOOP_LOCK_MS);
     if (rc != PAWL_OK && rc != PAWL_REFUSED)
         error_set(err, rc, "leftovers of a run were not deleted: %s",
                   u->message ? u->message : pawl_code_text(rc));
@@ -206,7 +210,7 @@ pawl_code delete_leftovers(sched *s, db_conn *c, int64_t run, int *more, error *
         rc = db_number(c, &REMAINS, &key, 1, &remains, &found, err);
     db_rollback(c);
     if (rc == PAWL_OK)
-        rc = delete_all(s, &f, 1, err);
+        rc = delete_all(s, &f, 1, NODE_LOOP_LOCK_MS, err);
     *more = rc == PAWL_OK && remains > 0; /* RULE leftovers-are-deleted-in-bounded-units */
     free(f.at);
     return rc;
@@ -227,7 +231,7 @@ static pawl_code delete_family(pawl *p, slice id, int force, error *err)
     if (rc == PAWL_OK)
         rc = check(&f, force, err);
     if (rc == PAWL_OK)
-        rc = delete_all(handle_sched(p), &f, force, err);
+        rc = delete_all(handle_sched(p), &f, force, 0, err);
     if (rc == PAWL_OK && force)
         rc = delete_orphans(p, &f, err); /* RULE children-started-during-a-deletion-are-deleted */
     free(f.at);

@@ -81,16 +81,26 @@ static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
     return rc;
 }
 
+/* Does another transaction keep a row locked that was to be deleted? */
+static int is_locked(const orphan_rows *l, pawl_code rc)
+{
+    return rc == PAWL_BUSY && !(sched_options_of(l->sched)->db->driver->promises & DB_TURNS);
+}
+
 /* Deletes the rows without a run of one page. A page that failed, or that needs more units, is read
- * again in the next round. Gives 1 if the walk can go on with another page. */
+ * again in the next round. A key of which another transaction keeps a row locked is passed over by
+ * that round, and found by the next walk. Gives 1 if the walk can go on with another page. */
 static int walk_page(orphan_rows *l)
 {
     page p = {0};
     error err = {0};
     int more = 0;
     pawl_code rc = read_page(l, &p, &err);
-    for (int i = 0; rc == PAWL_OK && !more && i < p.gone_count; i++)
+    for (int i = 0; rc == PAWL_OK && !more && i < p.gone_count; i++) {
         rc = delete_of(l, p.gone[i], &more);
+        if (is_locked(l, rc)) /* RULE L4-leftovers-behind-locked-ones-are-deleted */
+            l->after = p.gone[i];
+    }
     if (rc != PAWL_OK || more)
         return 0;
     l->after = p.last;
@@ -132,9 +142,10 @@ int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
     int64_t run;
     int more = 0;
     l->conn = conn;
-    while (!more && (run = orphan_notes_take(l->sched)) != 0)
+    pawl_code rc = PAWL_OK;
+    while (!more && rc != PAWL_BUSY && (run = orphan_notes_take(l->sched)) != 0)
         if (!is_there(l, run))
-            delete_of(l, run, &more);
+            rc = delete_of(l, run, &more);
     if (more)
         orphan_notes_add(l->sched, run);
     if (l->page_ns == 0) /* a new node claims its runs first */

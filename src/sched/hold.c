@@ -22,9 +22,13 @@ enum {
     CLAIMS_MAX = 256,
     LOOKUPS_MAX = 16, /* pages that are read in one round of the node loop */
     OVER_MAX = 64,
+    OVER_LOCK_MS = 20, /* beside the time that the committer waits for a lock in any case */
+    PACE = 4,
     TRIED_MAX = 768, /* bytes of the list of builds in {runs}.held_for */
 };
 static const int64_t AGAIN_MS = 10000;
+static const int64_t OVER_LOST_NS = 500000000; /* how much time a round of the node loop may lose to
+                                                  locks on runs whose deadline has passed */
 
 /* ---- Builds that have tried: "\na\nb\n" ---- */
 
@@ -157,26 +161,32 @@ void hold_rest(sched *s)
 /* ---- Deadlines of what is held ---- */
 
 static const db_sql OVER = {
-    "SELECT run FROM {runs} WHERE deadline_at IS NOT NULL AND held <> 0"
+    "SELECT run, deadline_at FROM {runs} WHERE deadline_at IS NOT NULL AND held <> 0"
     /* RULE A7-a-deadline-has-the-owner-record */
     " AND deadline_at <= $1 AND (owner = 0 OR held = {HELD_RECORD}) AND phase = {LIVE}"
     " AND cancel_at IS NULL"
-    " AND tenant = $2 ORDER BY deadline_at LIMIT $3",
-    "iti"};
+    " AND tenant = $2 AND deadline_at >= $3 AND (deadline_at, run) > ($3, $4)"
+    " ORDER BY deadline_at, run LIMIT $5",
+    "itiii"};
 
-static int read_over(sched *s, int64_t *runs)
+typedef struct over_run {
+    int64_t run;
+    int64_t deadline_ms;
+} over_run;
+
+static int read_over(sched *s, over_run *runs)
 {
     db_stmt *stmt;
     error err = {0};
     int count = 0;
     const db_value values[] = {db_int(sched_now_ms(s)), db_text(slice_of(s->options.tenant)),
-                               db_int(OVER_MAX)};
+                               db_int(s->over.deadline_ms), db_int(s->over.run), db_int(OVER_MAX)};
     if (db_begin(s->looks, &err) != PAWL_OK)
         return 0;
     if (db_prepare(s->looks, &OVER, &stmt, &err) == PAWL_OK) {
         if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
             while (count < OVER_MAX && db_next(stmt, &err) == DB_ROW)
-                runs[count++] = db_column(stmt, 0).i;
+                runs[count++] = (over_run){db_column(stmt, 0).i, db_column(stmt, 1).i};
         db_reset(stmt);
     }
     db_rollback(s->looks);
@@ -184,28 +194,51 @@ static int read_over(sched *s, int64_t *runs)
 }
 
 /* A run may have been released or cancelled since it was read. If it was cancelled, the guard
- * refuses the unit; if it was released, the cancel is right all the same. */
+ * refuses the unit; if it was released, the cancel is right all the same. 0: the unit has failed.
+ */
+static int cancel_over(sched *s, int64_t run)
+{
+    pawl_code rc = PAWL_NOMEM;
+    arena *a = arena_new(0);
+    unit *u = a ? unit_new(a) : NULL;
+    if (u) {
+        run_inbox_row m = {.run = run,
+                           .kind = INBOX_CANCEL,
+                           .name = SLICE_LIT(""),
+                           .by = SLICE_LIT(""),
+                           .at_ms = sched_now_ms(s),
+                           .data = SLICE_LIT("\"its deadline has passed\"")};
+        run_cancel(u, &m);
+        u->class = UNIT_OF_CLIENT;
+        u->lock_ms = OVER_LOCK_MS;
+        rc = committer_commit(committers_of(s->options.committers, (uint64_t)run), u);
+    }
+    arena_free(a);
+    return rc == PAWL_OK || rc == PAWL_REFUSED;
+}
+
+/* Another transaction may keep the row of a run locked for as long as it likes. So a round goes on
+ * behind the last run that was tried, and begins anew when PACE times what was lost has passed. */
 void hold_deadlines(sched *s)
 {
-    int64_t runs[OVER_MAX];
+    over_run runs[OVER_MAX];
+    hold_over *o = &s->over;
+    int64_t lost_ns = 0;
+    /* RULE L4-a-deadline-behind-locked-ones-has-its-turn */
+    if (sched_mono_ns(s) >= o->again_ns)
+        *o = (hold_over){0};
     int count = read_over(s, runs);
-    for (int i = 0; i < count; i++) {
-        arena *a = arena_new(0);
-        unit *u = a ? unit_new(a) : NULL;
-        if (u) {
-            run_inbox_row m = {.run = runs[i],
-                               .kind = INBOX_CANCEL,
-                               .name = SLICE_LIT(""),
-                               .by = SLICE_LIT(""),
-                               .at_ms = sched_now_ms(s),
-                               .data = SLICE_LIT("\"its deadline has passed\"")};
-            run_cancel(u, &m);
-            u->class = UNIT_OF_CLIENT;
-            u->lock_ms = NODE_LOOP_LOCK_MS;
-            committer_commit(committers_of(s->options.committers, (uint64_t)runs[i]), u);
-        }
-        arena_free(a);
+    /* RULE L4-deadlines-of-locked-runs-do-not-keep-a-round */
+    for (int i = 0; i < count && lost_ns <= OVER_LOST_NS; i++) {
+        int64_t began_ns = sched_mono_ns(s);
+        int is_done = cancel_over(s, runs[i].run);
+        lost_ns += is_done ? 0 : sched_mono_ns(s) - began_ns;
+        o->deadline_ms = runs[i].deadline_ms;
+        o->run = runs[i].run;
     }
+    o->lost_ns += lost_ns;
+    if (lost_ns > 0)
+        o->again_ns = sched_mono_ns(s) + o->lost_ns * PACE;
 }
 
 /* ---- The walk ---- */

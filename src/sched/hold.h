@@ -45,6 +45,16 @@ typedef struct hold_walk {
     int64_t again_ns;   /* when the next walk begins */
 } hold_walk;
 
+/* Runs whose deadline has passed while they are held, and whose rows another transaction keeps
+ * locked. Zeroed: none were met, and each round reads the list from its beginning. */
+typedef struct hold_over {
+    int64_t deadline_ms; /* with `run`: the run that was tried last; the next round goes on behind
+                            it … */
+    int64_t run;
+    int64_t again_ns; /* … and from this moment on at the beginning */
+    int64_t lost_ns;  /* time lost to locks since the beginning */
+} hold_over;
+
 /* ---- For the node loop ---- */
 
 /* Writes into {offers} which workflows this node has, if that has changed. */

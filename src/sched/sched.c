@@ -558,6 +558,7 @@ void sched_leave(sched *s)
     dormant_forget(s);
     sched_unlock(s);
     s->walk = (hold_walk){0};
+    s->over = (hold_over){0};
     s->sweep = (node_sweep){0};
     s->sign_looks = (sign_looks){0};
     atomic_store(&s->fenced, 0);

@@ -157,6 +157,7 @@ struct sched {
 
     /* Used by the node loop only. */
     hold_walk walk;
+    hold_over over;
     node_sweep sweep;
     sign_looks sign_looks; /* at the locks of other nodes */
     orphan_notes orphan_notes;

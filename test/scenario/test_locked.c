@@ -244,6 +244,89 @@ static void stopping_while_it_is_locked(conf *c)
     served_end(&v);
 }
 
+/* ---- Chores of the node loop ---- */
+
+static void start_held(engine_fixture *s, pawl *p, const char *id, int64_t deadline_ms)
+{
+    FIXTURE_CODE(s, p,
+                 pawl_start(p, "walk", id, "\"held\"", PAWL_START(.deadline_ms = deadline_ms)),
+                 PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_hold(p, id, "until it is over"), PAWL_OK);
+}
+
+/* Runs that are held, whose deadlines pass, and whose rows are locked. */
+static app *lock_held(const conf *c, engine_fixture *s, pawl *client, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "victim-%d", i);
+        start_held(s, client, id, 1);
+    }
+    app *a = app_open(c);
+    app_do(a, "BEGIN");
+    app_do(a, "SELECT run FROM pawl.runs WHERE id LIKE 'victim-%' FOR UPDATE");
+    return a;
+}
+
+static void a_deadline_behind_locked_ones(conf *c)
+{
+    enum { LOCKED = 4 };
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *client = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, v.p, walk);
+    app *a = lock_held(c, s, client, LOCKED);
+    start_held(s, client, "friend", 2);
+    served_begin(&v);
+    TMP_AWAIT(fixture_phase(s, v.p, "friend") == PAWL_RUN_CANCELLED);
+    assert_int_equal(fixture_phase(s, v.p, "victim-0"), PAWL_RUN_HELD);
+    unlock(a);
+    for (int i = 0; i < LOCKED; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "victim-%d", i);
+        TMP_AWAIT(fixture_phase(s, v.p, id) == PAWL_RUN_CANCELLED);
+    }
+    pawl_close(client);
+    served_end(&v);
+}
+
+/* A round that met all these locks would take some 20 s. */
+static void deadlines_of_locked_runs(conf *c)
+{
+    enum { LOCKED = 64 };
+    static const int64_t LONG_NS = 12000000000;
+    clock_source *clock = clock_system();
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *client = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, v.p, walk);
+    app *a = lock_held(c, s, client, LOCKED);
+    fixture_start(s, client, "walk", "friend", "\"friend\"");
+    int64_t began_ns = clock->mono_ns(clock);
+    served_begin(&v);
+    TMP_AWAIT(fixture_phase(s, v.p, "friend") == PAWL_RUN_DONE);
+    assert_true(clock->mono_ns(clock) - began_ns < LONG_NS);
+    unlock(a);
+    pawl_close(client);
+    served_end(&v);
+}
+
+/* Rows without a run: one is locked for longer than the test takes, the other one is not. */
+static void leftovers_that_are_locked(conf *c)
+{
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .busy_ms = 3600000));
+    app *a = app_open(c), *other = app_open(c);
+    app_do(a, "INSERT INTO pawl.journal (run, generation, seq, kind, name, at)"
+              " VALUES (900000001, 1, 1, 1, '', 0), (900000002, 1, 1, 1, '', 0)");
+    app_do(a, "BEGIN");
+    app_do(a, "SELECT pos FROM pawl.journal WHERE run = 900000001 FOR UPDATE");
+    served_begin(&v);
+    TMP_AWAIT(app_number(other, "SELECT count(*) FROM pawl.journal WHERE run > 900000000") == 1);
+    unlock(a);
+    app_close(other);
+    served_end(&v);
+}
+
 static int why_tells(pawl *p, const char *id)
 {
     char *text;
@@ -399,6 +482,9 @@ int main(void)
         {"a record that has failed before", a_record_that_has_failed_before, 0},
         {"messages to it and to others", messages_to_it_and_to_others, 0},
         {"stopping while it is locked", stopping_while_it_is_locked, 0},
+        {"a deadline behind locked ones", a_deadline_behind_locked_ones, 0},
+        {"deadlines of locked runs", deadlines_of_locked_runs, 0},
+        {"leftovers that are locked", leftovers_that_are_locked, 0},
         {"why tells of it", why_tells_of_it, 0},
         {"a node moves what is for others", a_node_moves_what_is_for_others, 0},
         {"another mover takes them", another_mover_takes_them, 0},
