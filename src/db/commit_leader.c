@@ -199,6 +199,19 @@ static void keep_undecided(committer *k, unit *list, const error *err)
     k->stats.undecided += count;
 }
 
+void commit_leader_tell_unknown(committer *k, const unit *list, const char *why)
+{
+    int64_t count = 0;
+    for (const unit *u = list; u; u = u->next)
+        count++;
+    if (count == 0)
+        return;
+    pthread_mutex_unlock(&k->lock);
+    /* RULE L6-a-commit-that-is-never-decided-has-an-end */
+    LOG(&k->log, LOG_ERROR, "commit-unknown", LOG_NUM("units", count), LOG_TEXT("why", why));
+    pthread_mutex_lock(&k->lock);
+}
+
 /* Gives an undecided unit its final answer, now that the fate of its commit is known, or never will
  * be (DB_FATE_UNKNOWN). */
 static void answer_by_fate(unit *u, db_fate fate)
@@ -234,6 +247,8 @@ static void settle_undecided(committer *k)
     unit *list = k->undecided;
     k->undecided = NULL;
     k->unsettled = 0;
+    if (fate == DB_FATE_UNKNOWN)
+        commit_leader_tell_unknown(k, list, "the database is damaged");
     for (unit *u = list; u; u = u->next)
         answer_by_fate(u, fate);
     commit_leader_deliver(k, list);

@@ -67,6 +67,10 @@ int commit_leader_can(committer *k);
 void commit_leader_one(committer *k);
 void commit_leader_retry_now(committer *k);
 
+/* Logs that it will not be known here whether these undecided units are durable. Releases the lock
+ * meanwhile. */
+void commit_leader_tell_unknown(committer *k, const unit *list, const char *why);
+
 /* Give a unit an answer that the committer has decided on without the database. */
 void commit_leader_set_failed(unit *u, pawl_code code, const char *message);
 void commit_leader_set_busy(committer *k, unit *u);

@@ -338,6 +338,7 @@ void committer_give_up_runs(committer *k)
     k->leader = pthread_self();
     unit *undecided = queue_pick(&k->undecided, UNIT_OF_RUN);
     k->unsettled |= undecided != NULL;
+    commit_leader_tell_unknown(k, undecided, "the node ends");
     const char *why = k->trouble != PAWL_OK ? pawl_code_text(k->trouble) : "there was no more time";
     fail_all(k, queue_take_class(&k->queue, UNIT_OF_RUN), PAWL_CLOSED, why);
     /* RULE L4-units-that-wait-for-locks-can-be-given-up */
@@ -486,6 +487,7 @@ static void answer_rest(committer *k)
 {
     unit *undecided = k->undecided;
     k->undecided = NULL;
+    commit_leader_tell_unknown(k, undecided, "the engine is closed");
     fail_all(k, queue_take_all(&k->queue), PAWL_CLOSED, "the engine was closed first");
     fail_all(k, aside_take_all(&k->aside), PAWL_CLOSED, "the engine was closed first");
     fail_all(k, undecided, PAWL_UNDECIDED, "closed before the storage said whether it is durable");

@@ -127,6 +127,23 @@ static void owe_unmark(struct sched *s, pawl_run *run)
     run_queue_call_node_loop(s);
 }
 
+/* Logs that the run is executed alone, once, and that it is as any other, or not in memory any
+ * more. */
+static void tell_alone(struct sched *s, pawl_run *run)
+{
+    if (!run->slot->alone_told) /* RULE L6-a-quarantine-is-told-once */
+        LOG(&s->log, LOG_WARNING, "quarantined", LOG_TEXT("run", run->id),
+            LOG_NUM("claims", run->slot->claims));
+    run->slot->alone_told = 1;
+}
+
+static void tell_ended(struct sched *s, pawl_run *run)
+{
+    if (run->slot->alone_told) /* RULE L6-the-end-of-a-quarantine-is-told */
+        LOG(&s->log, LOG_INFO, "quarantine-ended", LOG_TEXT("run", run->id));
+    run->slot->alone_told = 0;
+}
+
 /* The time of the run that was let out alone is over, and another run waits. If the run is being
  * executed, it has done no harm so far, and it is cleared: a death from now on does not count for
  * it. If it is not being executed, it waits for its turn once more when it is ready. */
@@ -139,6 +156,7 @@ static void end_turn_of(struct sched *s, pawl_run *run)
         return;
     run->quarantine_level = QUARANTINE_NONE;
     run->slot->cleared = 1;
+    tell_ended(s, run);
     inflight_clear(q->running, run->lease.run); /* RULE B8-a-cleared-run-is-not-counted */
 }
 
@@ -152,8 +170,7 @@ static pawl_run *let_out(struct sched *s, int64_t now)
         return NULL;
     pawl_run *run = q->out = pop(&q->alone);
     q->until_ns = clock_deadline(now, ALONE_MS);
-    LOG(&s->log, LOG_WARNING, "quarantined", LOG_TEXT("run", run->id),
-        LOG_NUM("claims", run->slot->claims));
+    tell_alone(s, run);
     return run;
 }
 
@@ -244,6 +261,7 @@ void quarantine_acquit(struct sched *s, pawl_run *run)
     if (run->quarantine_level == QUARANTINE_NONE)
         return;
     run->quarantine_level = QUARANTINE_NONE;
+    tell_ended(s, run);
     run->slot->marked = 0; /* the claims of a run that gets further are counted from 1 again */
     quarantine_put_back(s, run);
 }

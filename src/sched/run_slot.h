@@ -47,6 +47,7 @@ typedef struct run_slot {
     int64_t quiet_ns;    /* a run that is let out alone is not let out before this time (mono_ns) */
     int marked;          /* the row says that the run is being executed */
     int marks;           /* the submitted unit says so in the row, and nothing else */
+    int alone_told;      /* the log says that the run is executed alone */
     atomic_int cleared;  /* the run was let out alone and did no harm: a death of the process does
                             not count for it */
 

@@ -310,13 +310,23 @@ static void answer_and_submit(unit *u, void *arg)
         committer_submit(a->k, a->next);
 }
 
+static void count_unknown(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    if (strcmp(event, "commit-unknown") == 0 &&
+        strstr(fields, "units=1 why=\"the engine is closed\""))
+        ++*(int *)arg;
+}
+
 /* Rule 2 holds to the end: what a `done` hands in while the committer closes is answered too,
  * whether that one was committed, came too late, or will never be known. */
 static void closing_answers_a_unit_that_is_handed_in_again(conf *c)
 {
     for (int lost = 0; lost <= 1; lost++) {
+        int unknown = 0;
         committer_fixture b;
-        committer_fixture_open_fault(&b, c, (committer_options){.batch_units = 1}, (db_options){0});
+        committer_fixture_open_fault(&b, c, (committer_options){.batch_units = 1},
+                                     (db_options){.log = {count_unknown, &unknown}});
         conf_ticket t[4];
         resubmitter a[2];
         for (int i = 0; i < 4; i++)
@@ -345,6 +355,7 @@ static void closing_answers_a_unit_that_is_handed_in_again(conf *c)
             assert_non_null(t[i].unit->message);
         }
         assert_int_equal(conf_rows(b.db, lost), lost ? 0 : 2);
+        assert_int_equal(unknown, lost);
         conf_tickets_free(t, 4);
         committer_fixture_close(&b);
     }

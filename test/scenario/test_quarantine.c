@@ -20,8 +20,9 @@ enum {
     BACK_OFF_MS = 5000, /* so long suspects wait, for their turn and for each other */
 };
 
-/* Numbers of the fixture: 1: steps that hang end; a process has threads for one run only. */
-enum { LET_GO, ONE_THREAD };
+/* Numbers of the fixture: 1: steps that hang end; a process has threads for one run only; and how
+ * often the log has told of a quarantine, and of its end. */
+enum { LET_GO, ONE_THREAD, TOLD, TOLD_ENDED };
 
 /* Await a condition while time goes by. Processes that live send their heartbeats meanwhile: a
  * third of a claim takes seconds of the system's time. */
@@ -255,6 +256,42 @@ static void by_hand_too(conf *c)
     fixture_free(s);
 }
 
+static void hear(int level, const char *event, const char *fields, void *arg)
+{
+    (void)level;
+    if (strcmp(event, "quarantined") == 0 && strstr(fields, "run=asking-0"))
+        atomic_fetch_add(fixture_number(arg, TOLD), 1);
+    if (strcmp(event, "quarantine-ended") == 0 && strstr(fields, "run=asking-0"))
+        atomic_fetch_add(fixture_number(arg, TOLD_ENDED), 1);
+}
+
+/* However often it is let out alone, the log tells of it once, and once when that is over. */
+static void it_is_told_once(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    register_all(s, p);
+    start_some(s, p, "asking", 1);
+    FIXTURE_UNTIL(s, p, fixture_count(s, "ask") == 1);
+    pawl_close(p);
+    suspect_all(c, QUARANTINE_ALONE_FROM);
+    p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s));
+    register_all(s, p);
+    fixture_advance(s, 3600000);
+    for (int i = 2; i <= 4; i++) {
+        FIXTURE_UNTIL(s, p, fixture_count(s, "ask") >= i);
+        fixture_advance(s, 3600000);
+    }
+    assert_int_equal(atomic_load(fixture_number(s, TOLD)), 1);
+    assert_int_equal(atomic_load(fixture_number(s, TOLD_ENDED)), 0);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "asking-0") == PAWL_RUN_DONE);
+    assert_int_equal(atomic_load(fixture_number(s, TOLD)), 1);
+    assert_int_equal(atomic_load(fixture_number(s, TOLD_ENDED)), 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* A suspect that lives while others wait for their turn is not counted when one of these kills the
  * process; the one that is out is. */
 static void a_run_that_was_watched_is_not_counted(conf *c)
@@ -363,6 +400,7 @@ int main(void)
         {"dx-poison a takeover stops no run", a_takeover_stops_no_run, DB_SHARED},
         {"dx-poison suspects wait for each other only", suspects_wait_for_each_other_only,
          DB_SHARED},
+        {"it is told once", it_is_told_once, DB_SHARED},
         {"by hand too", by_hand_too, DB_SHARED},
         {"a run that was watched is not counted", a_run_that_was_watched_is_not_counted, DB_SHARED},
         {"what is executed is marked", what_is_executed_is_marked, DB_SHARED},
