@@ -76,8 +76,8 @@ _Noreturn void jobs_leave(pawl_run *run);
  * left behind the last row of the journal, no row is missing, and each job has its future. */
 int jobs_may_be_taken_in(pawl_run *run);
 
-/* Returns 1 if no further job of the run may begin: an operator has held the run, or the host gives its
- * runs back. */
+/* Returns 1 if no further job of the run may begin: an operator has held the run, or the host gives
+ * its runs back. */
 int jobs_run_leaves(const pawl_run *run);
 
 /* Calls off the jobs that are queued. Returns 1 if others are being executed. For the runner,

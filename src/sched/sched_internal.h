@@ -332,9 +332,9 @@ void runner_put_off_for(pawl_run *run, int storage);
 /* Memory is out. runner_starve(): for `what`; what the run has done is committed, then the run is
  * put off, each time for longer, and at last held. runner_starved(): that commit has succeeded.
  * runner_cut(): the unit loses what is behind its last deed (draft.kept). runner_starve_cold(): the
- * run has no fiber yet, and gets none. runner_starve_inside(): the function was left because memory was out;
- * if that was once too often, the run is to be held (runner_leave()); 1: the node leaves, and the
- * fiber is to be resumed, to record jobs that have returned. */
+ * run has no fiber yet, and gets none. runner_starve_inside(): the function was left because memory
+ * was out; if that was once too often, the run is to be held (runner_leave()); 1: the node leaves,
+ * and the fiber is to be resumed, to record jobs that have returned. */
 void runner_starve(pawl_run *run, const char *what);
 int runner_starve_inside(pawl_run *run);
 void runner_starve_cold(pawl_run *run);
