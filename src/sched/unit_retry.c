@@ -438,15 +438,14 @@ void unit_retry_forget(pawl_run *run)
     run->slot->guarded = 0;
     if (run->slot->retry_counted)
         unit_retry_count(run, 0);
-    if (!k) {
-        run->slot->keeps = KEPT_NOT;
+    if (!k && run->slot->keeps == KEPT_NOT)
         return;
-    }
-    sched_lock(s); /* another thread may be reading the words */
+    sched_lock(s); /* another thread may be reading the words, or releasing the run */
     set_state(run, KEPT_NOT);
     run->slot->failure = NULL;
     sched_unlock(s);
-    arena_free(k->unit_arena);
+    if (k)
+        arena_free(k->unit_arena);
     free(k);
 }
 
