@@ -470,15 +470,27 @@ static int after_commit(pawl_run *run)
     return 0;
 }
 
+/* Appends in which function the processes have died. That of a failing run is a clean-up, and its
+ * workflow may not be registered here. */
+static void put_deadly(runner *r, pawl_run *run, buf *b)
+{
+    if (run->failing) { /* RULE B8-a-deadly-clean-up-needs-no-workflow */
+        buf_text(b, ", in its clean-up ");
+        runner_put_clean_up(r, run, b);
+    } else {
+        buf_printf(b, ", in the workflow function %.64s or in work that it calls",
+                   run->workflow->name);
+    }
+}
+
 /* Holds a run at which process after process has died. */
-static void hold_poison(pawl_run *run)
+static void hold_poison(runner *r, pawl_run *run)
 {
     run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
     buf b;
     buf_init_fixed(&b, run->code.end.note, sizeof run->code.end.note);
     buf_printf(&b, "%d times in a row the process died while it executed this run", POISON_DEATHS);
-    buf_printf(&b, ", in the workflow function %.64s or in work that it calls",
-               run->workflow->name);
+    put_deadly(r, run, &b);
     /* RULE a-hold-after-deaths-says-where-to-look */
     buf_text(&b, ": a crash, perhaps an overflow of the stack (256 KiB of a workflow function)");
     run->code.want = WANT_END;
@@ -541,7 +553,7 @@ static void take_in_hand(runner *r, pawl_run *run)
         return;
     }
     if (quarantine_is_poison(run->slot->claims))
-        hold_poison(run);
+        hold_poison(r, run);
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
     /* RULE L5-what-a-worker-has-done-is-recorded-before-a-hold */
     else if (atomic_load(&run->hold_requested) && !has_result(run) && !jobs_call_off(run) &&

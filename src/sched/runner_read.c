@@ -1,8 +1,10 @@
 /* What a run wants to know, read on the thread's own stack: the next page of its journal, the names
- * of its attributes, its state, its inbox, what has become of other runs. Each is read in a
- * transaction of its own, on a connection of the read pool. What fails there is noted. */
+ * of its attributes, its state, its inbox, what has become of other runs; and, for a hold, which
+ * clean-up it has begun last. Each is read in a transaction of its own, on a connection of the read
+ * pool. What fails there is noted. */
 #include <string.h>
 
+#include "base/text.h"
 #include "rows/attributes.h"
 #include "run/cross_run.h"
 #include "run/state.h"
@@ -118,6 +120,37 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
     }
     run->journal.is_fresh = 0;
     return PAWL_OK;
+}
+
+/* ---- The clean-ups of a failing run ---- */
+
+static const db_sql CLEAN_UP = {"SELECT name FROM {journal}"
+                                " WHERE run = $1 AND generation = $2 AND kind = $3"
+                                " ORDER BY seq DESC LIMIT 1",
+                                "iii"};
+
+static pawl_code put_name(void *arg, db_stmt *row, error *err)
+{
+    char name[64 + 1];
+    (void)err;
+    text_clip(name, sizeof name, read_pool_text(row, 0));
+    buf_text(arg, name);
+    return PAWL_OK;
+}
+
+/* A clean-up has its row before it is called. */
+void runner_put_clean_up(runner *r, const pawl_run *run, buf *b)
+{
+    error err;
+    const db_value values[] = {db_int(run->lease.run), db_int(run->generation),
+                               db_int(OP_CLEAN_UP)};
+    size_t before = b->size;
+    if (begin_reading(r, &err) == PAWL_OK) {
+        read_pool_rows(r->reader, &CLEAN_UP, values, DB_COUNT(values), put_name, b, &err);
+        end_reading(r);
+    }
+    if (b->size == before)
+        buf_text(b, "functions");
 }
 
 /* ---- Attributes ---- */

@@ -344,6 +344,9 @@ void runner_cut(pawl_run *run);
 /* Reads what the function of the run wants to know (runner_read.c). */
 pawl_code runner_read(runner *r, pawl_run *run, error *err);
 
+/* Appends the name of the clean-up that a failing run has begun last. */
+void runner_put_clean_up(runner *r, const pawl_run *run, buf *b);
+
 /* Reading has failed. runner_note_unread(): 1 if the run is to be held for it, and code.end says
  * so; 0: it is to be put off. runner_was_unread(): the run has got further or leaves, so that this
  * trouble, if there was any, is over. runner_has_unrecorded(): something that was executed for the

@@ -31,6 +31,7 @@ enum {
     HARMLESS, /* 1: the deadly one does no harm any more */
     TRIES,    /* of the one that gets further */
     DEATHS,   /* so many deadly steps are expected */
+    NO_FLOWS, /* 1: processes have work functions only, and no workflow */
 };
 
 /* ---- Workflows ---- */
@@ -59,6 +60,13 @@ static const char *deadly_beside(pawl_run *run, const char *input)
     both[1] = pawl_step_later(run, "kill", kill_yourself, input, with);
     pawl_all(run, both, 2);
     return input;
+}
+
+/* Fails at once; its undo is the deadly one. */
+static const char *deadly_undo(pawl_run *run, const char *input)
+{
+    pawl_undo(run, "kill", input);
+    return pawl_fail(run, "on purpose", "so that it is undone");
 }
 
 /* Down, until its stack is used up. */
@@ -151,6 +159,10 @@ static const char *gets_further(pawl_run *run, const char *input)
 
 static void register_all(engine_fixture *s, pawl *p)
 {
+    fixture_register_work(s, p, "kill", kill_yourself);
+    if (atomic_load(fixture_number(s, NO_FLOWS)))
+        return;
+    FIXTURE_REGISTER(s, p, deadly_undo);
     FIXTURE_REGISTER(s, p, deadly);
     FIXTURE_REGISTER(s, p, bottomless);
     FIXTURE_REGISTER(s, p, deadly_beside);
@@ -317,6 +329,26 @@ static void a_stack_that_overflows(conf *c)
     p = fixture_open(s, NULL);
     FIXTURE_HELD(s, p, "deadly", "5 times in a row the process died");
     FIXTURE_HISTORY(s, p, "deadly", "");
+    pawl_close(p);
+    fixture_free(s);
+}
+
+/* An undo is a work function, and a node that has it needs no workflow. */
+static void an_undo_is_guilty(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, deadly_undo);
+    fixture_start(s, p, "deadly_undo", "deadly", "1");
+    FIXTURE_HELD(s, p, "deadly", "kill"); /* there is no node with the work function yet */
+    pawl_close(p);
+    atomic_store(fixture_number(s, NO_FLOWS), 1);
+    expect_deaths(s, "a", POISON_DEATHS + 1);
+    p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = "a")); /* another one would try it */
+    FIXTURE_HELD(s, p, "deadly",
+                 "5 times in a row the process died while it executed this run, in its clean-up"
+                 " kill");
+    FIXTURE_HISTORY(s, p, "deadly", "undo:kill ending:failed clean-up:kill");
     pawl_close(p);
     fixture_free(s);
 }
@@ -499,6 +531,8 @@ int main(void)
         {"dx-poison only the guilty one is held", only_the_guilty_one_is_held, DB_SHARED},
         {"dx-poison a job is guilty too", a_job_is_guilty_too, DB_SHARED},
         {"dx-poison a stack that overflows", a_stack_that_overflows, DB_SHARED},
+        {"dx-poison an undo is guilty, on a node without the workflow", an_undo_is_guilty,
+         DB_SHARED},
         {"dx-poison a run that gets further is not counted", a_run_that_gets_further_is_not_counted,
          DB_SHARED},
         {"dx-poison it is tried again by others", it_is_tried_again_by_others, DB_SHARED},
