@@ -122,9 +122,15 @@ void sched_end_forked(const sched *s)
         abort(); /* RULE C8-a-child-that-comes-back-is-ended */
 }
 
+/* Whatever drives the engine now: where it serves after a poll, the workers of the poll are still
+ * there, and are stopped before their runs are freed. */
 int work_threads_are_there(const sched *s)
 {
-    return s->options.work_threads > 0 && s->thread_count > 0 && s->driven != DRIVEN_BY_THREADS;
+    /* RULE 2-the-workers-of-a-poll-are-stopped-before-a-serve */
+    for (int i = 0; i < s->thread_count; i++)
+        if (s->runners[i].works && !s->runners[i].lost)
+            return 1;
+    return 0;
 }
 
 /* ---- The lock ---- */

@@ -280,7 +280,6 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Until so many more were executed; where it does not become a node nothing is. */
 static void serve_for(once_fixture *s, int64_t count)
 {
     int64_t until = executed(s) + count;
@@ -292,12 +291,14 @@ static void serve_for(once_fixture *s, int64_t count)
     note(s, "stopped");
 }
 
+/* A poll does not leave the engine: what drives it next finds its runs and its threads. */
 static void finish_some(once_fixture *s, chance *odds)
 {
     for (uint64_t i = below(odds, 4); i > 0; i--) {
         char id[32];
         name_of((int64_t)below(odds, (uint64_t)s->runs), id);
-        pawl_code rc = pawl_finish(s->v.p, id, (int64_t)below(odds, 12), NULL);
+        int64_t ms = (int64_t)below(odds, 16);
+        pawl_code rc = ms < 12 ? pawl_finish(s->v.p, id, ms, NULL) : pawl_poll(s->v.p, NULL);
         note(s, "finished %s: %d", id, (int)rc);
         FIXTURE_CHECK(s->v.fixture,
                       rc == PAWL_OK || rc == PAWL_HELD || passes(rc) ||
@@ -423,8 +424,7 @@ static void once_free(once_fixture *s)
     free(s);
 }
 
-/* A session that was ended before is found out by the next call, which may be that of the node that
- * begins: pawl_serve() then returns, and is called again. */
+/* A session that was ended before may be found out by the node that begins: it serves again. */
 static void *serve_in_peace(void *arg)
 {
     once_fixture *s = arg;

@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "handle/handle.h"
+#include "sched/sched.h"
 #include "support/engine_fixture.h"
 
 enum { RUNS = 6 };
@@ -200,9 +202,9 @@ static int is_done(loop *l, const char *id)
     return fixture_phase(l->fixture, l->p, id) == PAWL_RUN_DONE;
 }
 
-static void start(loop *l, const char *workflow, const char *id)
+static void start(loop *l, const char *flow, const char *id)
 {
-    fixture_start(l->fixture, l->p, workflow, id, "1");
+    fixture_start(l->fixture, l->p, flow, id, "1");
 }
 
 static void open_gate(loop *l)
@@ -388,6 +390,41 @@ static void closed_meanwhile(conf *c)
     close_loop(&l);
 }
 
+/* The serving thread has begun to leave what was driven by hand; or the step was called again. */
+static void *open_it_when_leaving(void *arg)
+{
+    loop *l = arg;
+    TMP_AWAIT(sched_is_leaving(handle_sched(l->p)) || fixture_count(l->fixture, "slow") > 1);
+    tmp_pause(tmp_deadline(), "a moment", __FILE__, __LINE__);
+    open_gate(l);
+    return NULL;
+}
+
+/* A program polls first, and serves later: the worker that is in a work function is waited for, and
+ * the run that waits for a worker is driven on too. */
+static void served_after_a_poll(conf *c)
+{
+    loop l;
+    pthread_t opener, server;
+    void *failed;
+    open_loop(&l, c, PAWL_OPTIONS(.threads = 2, .work_threads = 1, .drain_ms = 60000));
+    start(&l, "slow", "run");
+    start(&l, "slow", "waits");
+    LOOP_UNTIL(&l, is_inside(&l));
+    for (int i = 0; i < 10; i++)
+        turn(&l);
+    assert_int_equal(pthread_create(&opener, NULL, open_it_when_leaving, &l), 0);
+    assert_int_equal(pthread_create(&server, NULL, fixture_serve, l.p), 0);
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    TMP_AWAIT(is_done(&l, "run") && is_done(&l, "waits"));
+    pawl_stop(l.p);
+    assert_int_equal(pthread_join(server, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(fixture_count(l.fixture, "slow"), 2);
+    assert_int_equal(fixture_count(l.fixture, "quick"), 2);
+    close_loop(&l);
+}
+
 static void *drive_on(void *arg)
 {
     loop *l = arg;
@@ -424,6 +461,7 @@ static const conf_case CASES[] = {
     {"at most so many", at_most_so_many, DB_SHARED},
     {"finish runs out of time", finish_runs_out_of_time, DB_SHARED},
     {"closed meanwhile", closed_meanwhile, DB_SHARED},
+    {"served after a poll", served_after_a_poll, DB_SHARED},
     {"another thread drives on", another_thread_drives_on, DB_SHARED},
 };
 
