@@ -677,10 +677,11 @@ PAWL_API pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const
 PAWL_API pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
 
 /* Ask a run to stop. The run is cancelled at its next park, or before it calls its next work
- * function. A work function that is running learns of it by pawl_work_cancelled(), and has drain_ms
- * to return. Then the run's undos and finallys are carried out. Repeating a cancel is harmless.
- * `reason` may be NULL (at most PAWL_MAX_ID bytes). A held run can be cancelled too. Errors:
- * NOTFOUND, ENDED. Durable: the request. */
+ * function, also while it waits for its turn at one (at_most). A work function that is running
+ * learns of it by pawl_work_cancelled(), and has drain_ms to return. Then the run's undos and
+ * finallys are carried out. Repeating a cancel is harmless. `reason` may be NULL (at most
+ * PAWL_MAX_ID bytes). A held run can be cancelled too. Errors: NOTFOUND, ENDED. Durable: the
+ * request. */
 PAWL_API pawl_code pawl_cancel(pawl *p, const char *id, const char *reason);
 
 /* pawl_start() and pawl_send() inside a transaction of your own (a transactional outbox). `native`

@@ -72,6 +72,8 @@ struct pawl_run {
     atomic_int quarantine_level; /* not 0: the run is in quarantine (sched/quarantine.h) */
     atomic_int hold_requested;   /* 1: an operator has held the run, and its node is to give it
                                     back */
+    atomic_int cancel_came;      /* 1: a cancel has come, and no work function of the
+                                    run was about to be called since */
 };
 
 /* ---- Making and dropping (run.c) ---- */

@@ -6,6 +6,7 @@
 #include "sched/row_reads.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
+#include "sched/work_limit.h"
 
 enum { HEAR_MAX = 1000 };
 
@@ -42,6 +43,9 @@ void arrival_cancel(sched *s, int64_t key)
     sched_lock(s);
     pawl_run *run = note_arrival(s, key);
     if (run) {
+        atomic_store(&run->cancel_came, 1);
+        if (!run->failing) /* its clean-ups go on, and keep their places */
+            work_limit_call(s, run);
         workers_ask_to_stop(s, run);
         unit_retry_release(s, run); /* RULE L5-a-cancel-tries-to-record */
     }

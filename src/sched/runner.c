@@ -150,6 +150,29 @@ static int is_expired(const pawl_run *run)
     return run->attempt.expired_op == w->op && run->attempt.expired == w->attempt;
 }
 
+/* Must the function look for a cancel once more? It did before it asked for the work; but one may
+ * have come since, while the run waited for a commit, the storage or a slot. While it waited for a
+ * slot its deadline may have passed as well. */
+static int must_look_again(pawl_run *run)
+{
+    /* RULE A7-a-cancel-is-looked-for-right-before-a-work-function */
+    int cancelled = atomic_load(&run->cancel_came) && atomic_exchange(&run->cancel_came, 0);
+    /* RULE A7-a-deadline-that-passes-in-line-counts */
+    int late = run->slot->asked_in && run->deadline_ms <= sched_now_ms(run->host->sched);
+    return !run->failing && (cancelled || late);
+}
+
+/* The function is replayed, and looks where that ends. All that it has recorded is durable. */
+static int look_again(runner *r, pawl_run *run)
+{
+    work_limit_pass(r->sched, run);
+    run_cool(run);
+    sched_lock(r->sched);
+    run_queue_ready_on(r->sched, r, run);
+    sched_unlock(r->sched);
+    return 0;
+}
+
 /* Calls the work function that the run wants; everything before is durable. 0: the run is not in
  * hand any more. */
 static int do_work(runner *r, pawl_run *run)
@@ -171,6 +194,8 @@ static int do_work(runner *r, pawl_run *run)
     if (!run->draft.unit) /* an attempt that has left nothing to record is not at risk */
         at_risk_forget(run);
     at_risk_leave_jobs(run);
+    if (must_look_again(run))
+        return look_again(r, run);
     if (!work_limit_enter(r->sched, run))
         return 0;
     /* RULE L4-work-is-given-to-the-workers */
@@ -470,33 +495,6 @@ static int after_commit(pawl_run *run)
     return 0;
 }
 
-/* Appends in which function the processes have died. That of a failing run is a clean-up, and its
- * workflow may not be registered here. */
-static void put_deadly(runner *r, pawl_run *run, buf *b)
-{
-    if (run->failing) { /* RULE B8-a-deadly-clean-up-needs-no-workflow */
-        buf_text(b, ", in its clean-up ");
-        runner_put_clean_up(r, run, b);
-    } else {
-        buf_printf(b, ", in the workflow function %.64s or in work that it calls",
-                   run->workflow->name);
-    }
-}
-
-/* Holds a run at which process after process has died. */
-static void hold_poison(runner *r, pawl_run *run)
-{
-    run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
-    buf b;
-    buf_init_fixed(&b, run->code.end.note, sizeof run->code.end.note);
-    buf_printf(&b, "%d times in a row the process died while it executed this run", POISON_DEATHS);
-    put_deadly(r, run, &b);
-    /* RULE a-hold-after-deaths-says-where-to-look */
-    buf_text(&b, ": a crash, perhaps an overflow of the stack (256 KiB of a workflow function)");
-    run->code.want = WANT_END;
-    runner_end_turn(run);
-}
-
 /* A quarantined run is marked before it is executed, since a dead process could not mark it
  * afterwards. */
 static void mark(pawl_run *run)
@@ -552,12 +550,15 @@ static void take_in_hand(runner *r, pawl_run *run)
         runner_starve_cold(run);
         return;
     }
-    if (quarantine_is_poison(run->slot->claims))
-        hold_poison(r, run);
+    if (quarantine_is_poison(run->slot->claims)) {
+        runner_note_poison(r, run);
+        runner_end_turn(run);
+        return;
+    }
     /* RULE a-hold-by-hand-is-heard-before-the-next-step */
     /* RULE L5-what-a-worker-has-done-is-recorded-before-a-hold */
-    else if (atomic_load(&run->hold_requested) && !has_result(run) && !jobs_call_off(run) &&
-             !jobs_returned(run))
+    if (atomic_load(&run->hold_requested) && !has_result(run) && !jobs_call_off(run) &&
+        !jobs_returned(run))
         runner_give_back(run);
     else if (quarantine_needs_mark(r->sched, run))
         mark(run);

@@ -1,6 +1,6 @@
 /* The statements of the unit that ends a function: the run has ended, its clean-ups follow, its
- * next generation begins (continue-as-new), or it is held; and what others are told when that is
- * durable. */
+ * next generation begins (continue-as-new), or it is held; what others are told when that is
+ * durable; and the words of a hold after deaths. */
 #include <string.h>
 
 #include "base/json_write.h"
@@ -99,4 +99,29 @@ void runner_tell_end(const pawl_run *run)
     if (row && run->code.end.phase == PHASE_LIVE && row->values[HOLD_HELD].i)
         LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
             LOG_TEXT("why", run->code.end.note));
+}
+
+/* Appends in which function the processes have died. That of a failing run is a clean-up, and its
+ * workflow may not be registered here. */
+static void put_deadly(runner *r, pawl_run *run, buf *b)
+{
+    if (run->failing) { /* RULE B8-a-deadly-clean-up-needs-no-workflow */
+        buf_text(b, ", in its clean-up ");
+        runner_put_clean_up(r, run, b);
+    } else {
+        buf_printf(b, ", in the workflow function %.64s or in work that it calls",
+                   run->workflow->name);
+    }
+}
+
+void runner_note_poison(runner *r, pawl_run *run)
+{
+    run->code.end = (run_result){.phase = PHASE_LIVE, .trouble = PAWL_HELD, .held = HELD_POISON};
+    buf b;
+    buf_init_fixed(&b, run->code.end.note, sizeof run->code.end.note);
+    buf_printf(&b, "%d times in a row the process died while it executed this run", POISON_DEATHS);
+    put_deadly(r, run, &b);
+    /* RULE a-hold-after-deaths-says-where-to-look */
+    buf_text(&b, ": a crash, perhaps an overflow of the stack (256 KiB of a workflow function)");
+    run->code.want = WANT_END;
 }

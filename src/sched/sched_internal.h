@@ -369,6 +369,9 @@ int runner_add_hold(pawl_run *run);
 int runner_is_to_be_held(const pawl_run *run);
 void runner_tell_end(const pawl_run *run);
 
+/* Notes in code.end that the run is held since process after process has died at it. */
+void runner_note_poison(runner *r, pawl_run *run);
+
 /* Apply the unit of a transactional step, instead of submitting it (runner_transact.c). 1: the
  * function has failed, and the run is still in hand, with what it had recorded. 0: the unit counts
  * as submitted. runner_transact_answered(): the unit has its answer; 1: runner_transact() reads

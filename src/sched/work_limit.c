@@ -97,6 +97,38 @@ void work_limit_pass(struct sched *s, pawl_run *run)
     sched_unlock(s);
 }
 
+/* Takes the run out of the list of this function. 0: it is not there. */
+static int remove_from(work_entry *w, pawl_run *run)
+{
+    pawl_run *before = NULL, *at = w->first;
+    while (at && at != run) {
+        before = at;
+        at = at->slot->next;
+    }
+    if (!at)
+        return 0;
+    if (before)
+        before->slot->next = run->slot->next;
+    else
+        w->first = run->slot->next;
+    if (w->last == run)
+        w->last = before;
+    return 1;
+}
+
+/* The fiber of the run may have been dropped, and what it wants with it: so all lists are looked
+ * through. */
+void work_limit_call(struct sched *s, pawl_run *run)
+{
+    sched_assert_locked(s);
+    if (run->slot->place != PLACE_AT_LIMIT)
+        return;
+    work_entry *w = registry_first_work(s->options.registry);
+    while (w && !remove_from(w, run))
+        w = w->next;
+    run_queue_ready(s, run); /* RULE A7-a-cancel-calls-a-run-from-its-line */
+}
+
 void work_limit_let_go(struct sched *s)
 {
     pawl_run *run;

@@ -211,6 +211,25 @@ static void no_more_than_may_be(conf *c)
     served_end(&v);
 }
 
+/* It waits for a slot, or is about to: its work is not called, and its thread is free. */
+static void cancelled_in_line(conf *c)
+{
+    served_fixture v = serve(c, 2, 4);
+    engine_fixture *s = v.fixture;
+    register_crowd(&v, 1);
+    served_begin(&v);
+    fixture_start(s, v.p, "at_limit", "one", "1");
+    TMP_AWAIT(number(s, INSIDE) == 1);
+    fixture_start(s, v.p, "at_limit", "two", "1");
+    TMP_AWAIT(is_in_line(s, v.p, "two"));
+    FIXTURE_CODE(s, v.p, pawl_cancel(v.p, "two", "enough"), PAWL_OK);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "two", PAWL_FOREVER, NULL), PAWL_CANCELLED);
+    assert_int_equal(number(s, INSIDE), 1);
+    atomic_store(fixture_number(s, LET_GO), 1);
+    FIXTURE_CODE(s, v.p, pawl_wait(v.p, "one", PAWL_FOREVER, NULL), PAWL_OK);
+    served_end(&v);
+}
+
 /* More than can be kept warm: they are dropped while they wait, and replayed. */
 static void a_long_line(conf *c)
 {
@@ -553,6 +572,7 @@ static const conf_case CASES[] = {
     {"there is a limit of threads", there_is_a_limit_of_threads, 0},
     {"more threads than there can be", more_threads_than_there_can_be, DB_DURABLE},
     {"no more than may be", no_more_than_may_be, 0},
+    {"cancelled in line", cancelled_in_line, 0},
     {"a long line", a_long_line, 0},
     {"the next one is asked in", the_next_one_is_asked_in, 0},
     {"a late function keeps its slot", a_late_function_keeps_its_slot, 0},

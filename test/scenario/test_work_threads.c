@@ -135,6 +135,11 @@ static const char *call_flow(pawl_run *run, const char *input)
     return pawl_call(run, "one at a time", input, NULL);
 }
 
+static const char *narrow_flow(pawl_run *run, const char *input)
+{
+    return pawl_call(run, "narrow", input, NULL);
+}
+
 static const char *no_work(pawl_run *run, const char *input)
 {
     (void)run;
@@ -148,9 +153,9 @@ static void register_all(loop *l)
     static const struct {
         const char *name;
         pawl_workflow_fn *fn;
-    } FLOWS[] = {{"quick", quick_flow},   {"slow", slow_flow}, {"limited", limited_flow},
-                 {"polite", polite_flow}, {"meet", meet_flow}, {"call", call_flow},
-                 {"no_work", no_work}};
+    } FLOWS[] = {{"quick", quick_flow},   {"slow", slow_flow},    {"limited", limited_flow},
+                 {"polite", polite_flow}, {"meet", meet_flow},    {"call", call_flow},
+                 {"no_work", no_work},    {"narrow", narrow_flow}};
     for (size_t i = 0; i < sizeof FLOWS / sizeof *FLOWS; i++)
         FIXTURE_CODE(
             l->fixture, l->p,
@@ -162,6 +167,9 @@ static void register_all(loop *l)
         l->fixture, l->p,
         pawl_register_work(l->p, "one at a time", quick, PAWL_WORK(.arg = l, .at_most = 1)),
         PAWL_OK);
+    FIXTURE_CODE(l->fixture, l->p,
+                 pawl_register_work(l->p, "narrow", slow, PAWL_WORK(.arg = l, .at_most = 1)),
+                 PAWL_OK);
 }
 
 static void open_still(loop *l, conf *c, const pawl_options *options)
@@ -346,6 +354,65 @@ static void at_most_so_many(conf *c)
     close_loop(&l);
 }
 
+/* Starts a run, and drives until there is nothing to do: it waits for its slot. */
+static void wait_in_line(loop *l, const char *id, int64_t deadline_ms)
+{
+    int64_t did = 1;
+    FIXTURE_CODE(l->fixture, l->p,
+                 pawl_start(l->p, "narrow", id, "1", PAWL_START(.deadline_ms = deadline_ms)),
+                 PAWL_OK);
+    while (did > 0)
+        FIXTURE_CODE(l->fixture, l->p, pawl_poll(l->p, &did), PAWL_OK);
+    FIXTURE_HISTORY(l->fixture, l->p, id, "call:narrow");
+}
+
+static int is_cancelled(loop *l, const char *id)
+{
+    return fixture_phase(l->fixture, l->p, id) == PAWL_RUN_CANCELLED;
+}
+
+/* It leaves the line at once, from wherever the cancel comes, and its work is never called; those
+ * before and behind it stay. The clock stands still but for the other engine, which this one hears
+ * at its next look. */
+static void cancelled_in_line(conf *c)
+{
+    loop l;
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
+    pawl *other = fixture_open(l.fixture, NULL);
+    start(&l, "narrow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    wait_in_line(&l, "first", 0);
+    wait_in_line(&l, "second", 0);
+    wait_in_line(&l, "third", 0);
+    FIXTURE_CODE(l.fixture, l.p, pawl_cancel(l.p, "second", "enough"), PAWL_OK);
+    LOOP_UNTIL(&l, is_cancelled(&l, "second"));
+    FIXTURE_CODE(l.fixture, other, pawl_cancel(other, "third", "enough"), PAWL_OK);
+    LOOP_UNTIL(&l, (fixture_advance(l.fixture, 1000), is_cancelled(&l, "third")));
+    assert_true(is_inside(&l));
+    open_gate(&l);
+    LOOP_UNTIL(&l, is_done(&l, "run") && is_done(&l, "first"));
+    FIXTURE_NOTES(l.fixture, "slow slow");
+    pawl_close(other);
+    close_loop(&l);
+}
+
+/* It gets its slot, and does not use it; the next one does. */
+static void its_deadline_passes_in_line(conf *c)
+{
+    loop l;
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
+    start(&l, "narrow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    wait_in_line(&l, "late", 1000);
+    wait_in_line(&l, "next", 0);
+    fixture_advance(l.fixture, 1001);
+    open_gate(&l);
+    LOOP_UNTIL(&l, is_cancelled(&l, "late"));
+    LOOP_UNTIL(&l, is_done(&l, "run") && is_done(&l, "next"));
+    FIXTURE_NOTES(l.fixture, "slow slow");
+    close_loop(&l);
+}
+
 static void *open_it_later(void *arg)
 {
     loop *l = arg;
@@ -459,6 +526,8 @@ static const conf_case CASES[] = {
     {"held meanwhile", held_meanwhile, DB_SHARED},
     {"cancelled meanwhile", cancelled_meanwhile, DB_SHARED},
     {"at most so many", at_most_so_many, DB_SHARED},
+    {"cancelled in line", cancelled_in_line, DB_SHARED},
+    {"its deadline passes in line", its_deadline_passes_in_line, DB_SHARED},
     {"finish runs out of time", finish_runs_out_of_time, DB_SHARED},
     {"closed meanwhile", closed_meanwhile, DB_SHARED},
     {"served after a poll", served_after_a_poll, DB_SHARED},

@@ -242,6 +242,33 @@ static void jobs_come_after_the_runs_that_wait(void **state)
     free(second);
 }
 
+static void one_that_is_called_leaves_the_line(void **state)
+{
+    fixture *w = *state;
+    for (int i = 0; i < 6; i++) /* 0 is inside, 1 to 5 wait */
+        assert_int_equal(enter(w, i, w->one), i == 0);
+    sched_lock(w->s);
+    work_limit_call(w->s, w->runs[3]);
+    work_limit_call(w->s, w->runs[1]);
+    work_limit_call(w->s, w->runs[5]);
+    work_limit_call(w->s, w->runs[0]); /* it does not wait */
+    sched_unlock(w->s);
+    assert_int_equal(next_ready(w), 3);
+    assert_int_equal(next_ready(w), 1);
+    assert_int_equal(next_ready(w), 5);
+    assert_int_equal(next_ready(w), -1);
+    assert_int_equal(enter(w, 5, w->one), 0); /* behind all others */
+    for (int i = 2; i < 6; i++) {
+        if (i == 3)
+            continue;
+        work_limit_leave(w->s, w->one);
+        assert_int_equal(next_ready(w), i);
+        assert_int_equal(enter(w, i, w->one), 1);
+    }
+    work_limit_leave(w->s, w->one);
+    assert_int_equal(next_ready(w), -1);
+}
+
 static void a_drain_lets_all_waiters_go(void **state)
 {
     fixture *w = *state;
@@ -391,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_that_calls_another_function_gives_its_slot_away,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(jobs_come_after_the_runs_that_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_is_called_leaves_the_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_drain_lets_all_waiters_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waiters_beyond_the_warm_ones_lose_their_fibers, set_up,
                                         tear_down),
