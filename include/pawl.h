@@ -128,8 +128,9 @@
  * starts these threads: the ones of pawl_serve(); the ones of the option work_threads; on
  * PostgreSQL, while the engine is a node, a heartbeat thread, however the engine is driven (but not
  * where hooks tell the time); and, unless the option threads is -1, a thread that commits, a thread
- * that listens for notifications of other processes, and for a SQLite file a thread that waits for
- * its lock and one that keeps its write-ahead log short.
+ * that listens for notifications of other processes, for a SQLite file a thread that waits for its
+ * lock and one that keeps its write-ahead log short, and, while runs with functions of pawl_defer()
+ * are given back, one that watches these functions.
  *
  * FORK.  A handle does not survive fork(): in the child process every call answers PAWL_FORKED,
  * also pawl_close(), and pawl_stop() does nothing. A SQLite file that the parent had open cannot be
@@ -590,8 +591,10 @@ PAWL_API pawl_code pawl_register_work(pawl *p, const char *name, pawl_work_fn *f
  *
  * A function that does not return within drain_ms is abandoned, also a workflow function that makes
  * no call of pawl. A line of the log names it, its result is dropped, the next owner of the run
- * executes it again, and the next pawl_serve(), or pawl_close(), waits for its thread. Only the
- * function of a pawl_transact() is waited for without limit, since it has locks in the database. */
+ * executes it again, and the next pawl_serve(), or pawl_close(), waits for its thread. Waited for
+ * without limit are only the function of a pawl_transact(), since it has locks in the database, and
+ * functions that were given to pawl_defer(), since they free what this process has; a line of the
+ * log (stop-waits) names the run of such a one that takes longer than drain_ms. */
 PAWL_API pawl_code pawl_serve(pawl *p);
 
 /* Ask pawl_serve(), pawl_finish() and every call that waits on this handle to return (CLOSED). If
@@ -941,8 +944,8 @@ PAWL_API pawl_code pawl_finally(pawl_run *run, const char *work, const char *inp
 
 /* Register a local clean-up: fn(arg) is called whenever pawl leaves the workflow function, for
  * whatever reason (the end, a failure, or a wait for which the function is not kept in memory),
- * last registered first, on a thread's own stack. Not recorded; `fn` must not make durable
- * calls. */
+ * last registered first, on a thread's own stack. Not recorded; `fn` must not make durable calls,
+ * and should return soon: pawl_serve(), pawl_finish() and pawl_close() wait for it. */
 PAWL_API pawl_code pawl_defer(pawl_run *run, void (*fn)(void *arg), void *arg);
 
 /* Fail the run for good, with a name for programs and a message (printf) for people. Leaves. Its

@@ -73,6 +73,10 @@ struct run_host {
     /* Called by run_cool(). If the host has kept a unit of the run to hand it in again, it drops
      * the unit. */
     void (*forget_unit)(const run_host *h, pawl_run *run);
+
+    /* Called by run_cool() before a function that was given to pawl_defer() (`begins` 1), and after
+     * it (0). */
+    void (*deferring)(const run_host *h, pawl_run *run, int begins);
 };
 
 static inline int64_t host_now_ms(const run_host *h)
@@ -143,6 +147,11 @@ static inline void host_sent(const run_host *h, const struct run_sent *s, const 
 static inline void host_forget_unit(const run_host *h, pawl_run *run)
 {
     h->forget_unit(h, run);
+}
+
+static inline void host_deferring(const run_host *h, pawl_run *run, int begins)
+{
+    h->deferring(h, run, begins);
 }
 
 #endif

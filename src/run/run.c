@@ -182,7 +182,9 @@ void run_cool(pawl_run *run)
     while (run->code.defers) {
         run_defer *d = run->code.defers;
         run->code.defers = d->next;
+        host_deferring(run->host, run, 1);
         d->fn(d->arg); /* RULE clean-ups-are-called-when-a-fiber-goes */
+        host_deferring(run->host, run, 0);
         free(d);
     }
     free_values(run);

@@ -88,6 +88,11 @@ static void forget_unit(const run_host *h, pawl_run *run)
     at_risk_forget(run);
 }
 
+static void deferring(const run_host *h, pawl_run *run, int begins)
+{
+    deferred_note(h->sched, run, begins);
+}
+
 void run_host_init(sched *s, random_source *random)
 {
     s->run_host = (run_host){.sched = s,
@@ -111,5 +116,6 @@ void run_host_init(sched *s, random_source *random)
                              .drop_result = drop_result,
                              .own_child = own_child,
                              .sent = sent,
-                             .forget_unit = forget_unit};
+                             .forget_unit = forget_unit,
+                             .deferring = deferring};
 }

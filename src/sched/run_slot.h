@@ -88,6 +88,10 @@ typedef struct run_slot {
     work_entry *asked_in; /* the work function of which a slot is reserved for the run
                              (work_limit.h) */
     int queued_work; /* the run waits for a worker to call its work function (work_threads.h) */
+
+    /* Deferred functions (deferred.h). With the lock held. */
+    pawl_run *deferred_next;
+    int deferred_told; /* the log has told that a stop waits for one */
 } run_slot;
 
 /* Moves the run to this place. Asserted: the table (run_slot.c) has the move. With the lock of the

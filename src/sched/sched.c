@@ -478,6 +478,7 @@ static void drop_runs(sched *s)
     sched_lock(s);
     pawl_run *all = clear_places(s), *run;
     sched_unlock(s);
+    deferred_watch(s, all);
     while ((run = all) != NULL) {
         all = run->slot->next;
         if (was_committed(run)) { /* RULE C4-the-last-log-lines-are-written */
@@ -486,6 +487,7 @@ static void drop_runs(sched *s)
         }
         run_free(run);
     }
+    deferred_watch_end(s);
 }
 
 /* Waits until no start is under way any more, so that this node gets no new run. Runs of this node

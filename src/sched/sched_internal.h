@@ -20,6 +20,7 @@
 #include "rows/node_sign.h"
 #include "run/run.h"
 #include "sched/at_risk.h"
+#include "sched/deferred.h"
 #include "sched/dormant.h"
 #include "sched/heartbeat.h"
 #include "sched/hold.h"
@@ -142,6 +143,7 @@ struct sched {
                                   rejoin_end_of() tells which */
 
     at_risk at_risk;
+    deferred deferred;
     dormant dormant;
     quarantine quarantine;
     int64_t commits;            /* units of runs, claims and probes (unit_retry.h) that were

@@ -275,7 +275,7 @@ static int leave_in_function(sched *s, runner *r)
 
 /* Gives up the threads that are in functions of the user: they end when these functions return, if
  * ever. Threads in transactions are not given up, since only the end of the transaction releases
- * its locks. */
+ * its locks; nor are those in deferred functions (deferred.h). */
 static void give_up(sched *s)
 {
     for (int i = 0; i < s->thread_count; i++) {
@@ -284,6 +284,7 @@ static void give_up(sched *s)
             /* RULE L9-a-stop-does-not-wait-for-a-workflow-function */
             r->lost = leave_in_work(s, r) || leave_in_function(s, r);
     }
+    deferred_tell(s); /* RULE L9-a-stop-tells-what-it-waits-for-on-its-threads */
 }
 
 /* Sends heartbeats while the node waits for its threads, since they execute runs that it still

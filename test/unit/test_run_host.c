@@ -108,6 +108,13 @@ static void forget_unit(const run_host *h, pawl_run *run)
     (void)run;
 }
 
+static void deferring(const run_host *h, pawl_run *run, int begins)
+{
+    (void)h;
+    (void)run;
+    (void)begins;
+}
+
 /* ---- What is recorded ---- */
 
 static slice keep(slice s)
@@ -340,7 +347,8 @@ static void fake_open(fake *f)
                          .unqueue_job = unqueue_job,
                          .own_child = own_child,
                          .sent = sent,
-                         .forget_unit = forget_unit};
+                         .forget_unit = forget_unit,
+                         .deferring = deferring};
     assert_int_equal(fiber_pool_new(&f->pool, 0, &err), PAWL_OK);
     add_work(f, "work", work);
     add_work(f, "refund", work);

@@ -51,6 +51,13 @@ static void forget_unit(const run_host *h, pawl_run *run)
     (void)run;
 }
 
+static void deferring(const run_host *h, pawl_run *run, int begins)
+{
+    (void)h;
+    (void)run;
+    (void)begins;
+}
+
 static work_entry *add_work(registry *r, const char *name, int64_t at_most)
 {
     const work_entry w = {.name = name, .fn = unused, .at_most = at_most};
@@ -84,6 +91,7 @@ static int set_up(void **state)
     assert_non_null(s->options.registry);
     assert_int_equal(fiber_pool_new(&s->pool, 0, NULL), PAWL_OK);
     s->run_host.forget_unit = forget_unit;
+    s->run_host.deferring = deferring;
     w->two = add_work(s->options.registry, "two", 2);
     w->one = add_work(s->options.registry, "one", 1);
     w->open_ = add_work(s->options.registry, "open", 0);
