@@ -236,8 +236,10 @@ static void list_due_call(pawl_future *f)
     if (c->listed)
         return;
     c->listed = 1;
-    /* In quarantine all calls are made in line, since jobs are not marked (sched/quarantine.h). */
-    if (!c->beside || f->run->quarantine_level)
+    /* In quarantine all calls are made in line, since jobs are not marked (sched/quarantine.h). And
+     * so is a call whose result is kept since then, which takes that over. */
+    /* RULE L5-a-result-of-the-quarantine-is-taken-over-behind-it */
+    if (!c->beside || f->run->quarantine_level || work_is_kept(f->run, f->op))
         append_call(&all->in_line, &all->in_line_last, c);
     else
         append_call(&all->beside, &all->beside_last, c);

@@ -188,7 +188,7 @@ static void a_cancel_waits_for_the_record(conf *c)
     /* Whether it is held as before or anew cannot be seen: a hold that comes behind the first
      * release needs another one. */
     TMP_AWAIT((pawl_release(v.p, "run"), pawl_wait(v.p, "run", 0, NULL) == PAWL_CANCELLED));
-    FIXTURE_NOTES(v.fixture, FIXTURE_WARM ? "before charge after refund" : "before charge refund");
+    FIXTURE_NOTES(v.fixture, "before charge refund");
     assert_int_equal(fixture_phase(v.fixture, v.p, "run"), PAWL_RUN_CANCELLED);
     served_end(&v);
 }
@@ -432,7 +432,7 @@ static void cancelled_by_another_process(conf *c)
     allow_charges(c);
     FIXTURE_CODE(v.fixture, v.p, pawl_cancel(v.p, "run", "\"enough\""), PAWL_OK);
     TMP_AWAIT(fixture_phase(v.fixture, v.p, "run") == PAWL_RUN_CANCELLED);
-    FIXTURE_NOTES(v.fixture, FIXTURE_WARM ? "before charge after refund" : "before charge refund");
+    FIXTURE_NOTES(v.fixture, "before charge refund");
     tmp_kill(&owner);
     end_elsewhere(&v);
 }

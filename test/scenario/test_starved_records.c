@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handle/handle.h"
 #include "support/engine_fixture.h"
 
 /* Numbers of the fixture: lines of the log about memory that is out; 1: the work at the gate may
@@ -191,6 +192,18 @@ static const char *undo_large(pawl_work *work, const char *input)
     return "1";
 }
 
+/* Two later steps whose first attempts fail; the next ones are half a minute later. */
+static const char *large_a_minute_later(pawl_run *run, const char *input)
+{
+    pawl_future *all[2];
+    for (int i = 0; i < 2; i++)
+        all[i] = pawl_step_later(
+            run, "inline", fail_first, input,
+            PAWL_CALL(.arg = pawl_arg(run), .backoff_ms = PAWL_SECONDS(30), .no_jitter = 1));
+    pawl_all(run, all, 2);
+    return "1";
+}
+
 static pawl *open_with(engine_fixture *s, int64_t work_threads)
 {
     pawl *p = fixture_open(
@@ -202,6 +215,7 @@ static pawl *open_with(engine_fixture *s, int64_t work_threads)
     FIXTURE_REGISTER(s, p, large_until);
     FIXTURE_REGISTER(s, p, large_undo);
     FIXTURE_REGISTER(s, p, large_beside);
+    FIXTURE_REGISTER(s, p, large_a_minute_later);
     FIXTURE_REGISTER(s, p, large_cancelled);
     FIXTURE_REGISTER(s, p, large_row);
     fixture_register_work(s, p, "static", give_static);
@@ -246,6 +260,37 @@ static void a_result_waits_for_its_row(conf *c)
     } while (atomic_exchange(&large_left, 0) <= 0);
     assert_true(number(s, OUT) >= 4);
     pawl_close(p);
+    fixture_free(s);
+}
+
+/* In quarantine later steps are executed on the run's own thread. When the result of the first one
+ * is committed the run has got further, and is in quarantine no more; then memory is out for that
+ * of the second. */
+static void so_does_that_of_a_quarantined_run(conf *c)
+{
+    FIXTURE_BY_HAND();
+    if (!HAVE_MALLOC)
+        skip();
+    engine_fixture *s = fixture_new(c);
+    char id[32];
+    int n = 0;
+    do {
+        snprintf(id, sizeof id, "run %d", ++n);
+        pawl *p = open_with(s, 0);
+        fixture_start(s, p, "large_a_minute_later", id, "1");
+        MOVE_UNTIL(s, p, fixture_wake_at(s, p, id) > fixture_now(s) + PAWL_SECONDS(10));
+        pawl_close(p);
+        p = open_with(s, 0);
+        conf_script(handle_db(p), "UPDATE {runs} SET claims = 4, claimed_seq = (SELECT max(seq)"
+                                  " FROM {journal} WHERE run = {runs}.run) WHERE phase = 0");
+        atomic_store(&large_next, n);
+        fixture_advance(s, PAWL_MINUTES(1));
+        MOVE_UNTIL(s, p, fixture_phase(s, p, id) == PAWL_RUN_DONE);
+        if (fixture_count(s, "inline") != 2 * n)
+            fail_msg("allocation %d failed, and a later step was executed again", n);
+        pawl_close(p);
+    } while (atomic_exchange(&large_left, 0) <= 0);
+    assert_true(number(s, OUT) >= 3);
     fixture_free(s);
 }
 
@@ -510,6 +555,7 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a result waits for its row", a_result_waits_for_its_row, 0},
+        {"so does that of a quarantined run", so_does_that_of_a_quarantined_run, DB_DURABLE},
         {"an inline result waits for its row", an_inline_result_waits_for_its_row, 0},
         {"a result is not held away", a_result_is_not_held_away, 0},
         {"a cancel waits for the row", a_cancel_waits_for_the_row, 0},
