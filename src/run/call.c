@@ -336,6 +336,12 @@ pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms)
     return f;
 }
 
+call *call_of(const pawl_future *f)
+{
+    /* RULE L8-a-result-is-recorded-for-a-call-only */
+    return f->kind == &CALL_FUTURE ? f->own : NULL;
+}
+
 int call_do(pawl_run *run)
 {
     call *c = call_pop(run, &run->futures.in_line);

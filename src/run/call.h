@@ -42,6 +42,9 @@ typedef struct call {
  * copied. */
 pawl_future *call_new(pawl_run *run, const call *c, int64_t op, int64_t at_ms);
 
+/* Returns the call of a future; NULL: the future is none of a call. */
+call *call_of(const pawl_future *f);
+
 /* Takes the first call in line that is due, makes an attempt, and records the result. Returns 0 if
  * no call is due. */
 int call_do(pawl_run *run);

@@ -138,6 +138,7 @@ int generation_begun(pawl_run *run)
     run->generation++;
     run->failing = 0;
     run->journal.is_fresh = kept != NULL;
+    run->journal.durable = 0;
     run->code.told = (run_spot){0, 0};
     run->attempt.expired_op = run->attempt.expired = 0;
     return 1;

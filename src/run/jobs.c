@@ -134,7 +134,7 @@ static void free_recorded(pawl_run *run)
 static void record_result(pawl_run *run, job *j)
 {
     pawl_future *f = replay_owner_of(run->journal.replay, j->op);
-    call *c = f && !f->over ? f->own : NULL;
+    call *c = f && !f->over ? call_of(f) : NULL;
     if (!c || (c->kind != OP_UNTIL && call_attempt(c) != j->attempt))
         return;
     if (c->is_undone) { /* only a result is recorded, for the undo: the call is not attempted

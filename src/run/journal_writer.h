@@ -14,8 +14,12 @@
 typedef struct run_journal {
     arena *arena; /* the memory of the replay */
     replay *replay;
-    arena *page;  /* memory of the rows that were read last; NULL: none were */
-    int64_t fed;  /* seq of the last row that was read from the database */
+    arena *page;     /* memory of the rows that were read last; NULL: none were */
+    int64_t fed;     /* seq of the last row that was read from the database */
+    int64_t durable; /* the generation is known to have rows up to this seq, also while the function
+                        is not in memory; 0: none is known */
+    int is_owned; /* 1: what was read last, the run's row or a page, says that the lease is valid;
+                        0: the next page has to */
     int fed_all;  /* 1: all rows were read */
     int is_fresh; /* 1: the journal is empty, so that nothing has to be read */
 

@@ -76,7 +76,11 @@ claim *claim_read(sched *s, db_stmt *row)
 pawl_run *claim_make_run(const claim *c)
 {
     pawl_run *run = run_new(&c->sched->run_host, &c->facts);
-    if (!run || !c->held_for.at)
+    if (!run)
+        return NULL;
+    run->journal.is_owned = 1;
+    run->journal.durable = c->found.seq; /* RULE L8-what-a-claim-has-seen-is-missed */
+    if (!c->held_for.at)
         return run;
     run->slot->held_for = (slice){arena_copy(run->own, c->held_for), c->held_for.size};
     if (run->slot->held_for.at)

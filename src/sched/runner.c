@@ -268,6 +268,10 @@ static int read_wanted(runner *r, pawl_run *run)
     error err;
     if (runner_read(r, run, &err) == PAWL_OK)
         return 1;
+    if (err.code == PAWL_REFUSED && run->code.want == WANT_PAGE) {
+        runner_lost(run, NULL);
+        return 0;
+    }
     if (!runner_is_flushed(run))
         return 0;
     /* RULE L3-what-cannot-be-read-is-given-back */
@@ -443,6 +447,8 @@ static int after_commit(pawl_run *run)
         runner_starved(run);
         return 0;
     }
+    if (run->draft.seq > run->journal.durable) /* RULE L8-what-was-committed-is-missed */
+        run->journal.durable = run->draft.seq;
     if (run->slot->starved > 0 && !runner_is_to_be_held(run)) {
         LOG(&s->log, LOG_INFO, "memory-again", LOG_TEXT("run", run->id));
         run->slot->starved = 0;

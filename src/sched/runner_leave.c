@@ -25,14 +25,15 @@ int runner_leaves_here(const pawl_run *run)
     return atomic_load(&run->hold_requested) || atomic_load(&run->host->sched->stopping);
 }
 
-/* A function that was left inside of its journal, because it does not follow that any more, has no
- * place where a result could be recorded: that goes with the hold, and the log tells of it. */
+/* A function that was left inside of its journal, because it does not follow that any more or the
+ * rest is missing, has no place where a result could be recorded: that goes with the hold, and the
+ * log tells of it. */
 static void tell_dropped(pawl_run *run)
 {
     if (jobs_returned(run) || run->attempt.saved) /* RULE L6-results-that-a-hold-drops-are-told */
         LOG(&run->host->sched->log, LOG_WARNING, "results-dropped", LOG_TEXT("run", run->id),
-            LOG_TEXT("why", "the code does not follow the journal, so what has returned could not"
-                            " be recorded; it is executed again"));
+            LOG_TEXT("why", "the code does not follow the journal, or that is damaged, so what has"
+                            " returned could not be recorded; it is executed again"));
 }
 
 /* Jobs of the run that have begun are waited for, the results of those that have returned are

@@ -12,22 +12,38 @@
 
 enum { PAGE_ROWS = 256, UNREAD_MAX = 5 };
 
-static const db_sql PAGE = {"SELECT seq, kind, op, name, at, data FROM {journal}"
-                            " WHERE run = $1 AND generation = $2 AND seq > $3"
-                            " ORDER BY seq LIMIT $4",
-                            "iiii"};
+#define COLUMNS "SELECT seq, kind, op, name, at, data"
+#define ROWS " FROM {journal} WHERE run = $1 AND generation = $2 AND seq > $3 ORDER BY seq LIMIT $4"
+
+static const db_sql PAGE = {COLUMNS ROWS, "iiii"};
+
+/* Each row says whether this node owns the run. A join would have a server sort the journal. */
+static const db_sql PAGE_OWNED = {
+    COLUMNS ", (SELECT count(*) FROM {runs} WHERE run = $1 AND owner = $5 AND fence = $6)" ROWS,
+    "iiiiii"};
+
+static const db_sql IS_OWNED = {
+    "SELECT count(*) FROM {runs} WHERE run = $1 AND owner = $2 AND fence = $3", "iii"};
 
 /* ---- The journal ---- */
 
-static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
+/* Whether this node still owns the run is read along, unless it is known: the row of a run that was
+ * just claimed, or is back from its sleep, was read a moment ago. Sets *owned if there are rows
+ * that say it. */
+static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *count,
+                           int64_t *owned, error *err)
 {
     db_stmt *s;
-    db_value values[] = {db_int(run->lease.run), db_int(run->generation), db_int(run->journal.fed),
-                         db_int(PAGE_ROWS)};
-    pawl_code rc = db_prepare(r->reader, &PAGE, &s, err);
+    const run_lease *h = &run->lease;
+    db_value values[] = {
+        db_int(h->run),    db_int(run->generation), db_int(run->journal.fed),
+        db_int(PAGE_ROWS), db_int(h->owner),        db_int(h->fence),
+    };
+    int asks = !run->journal.is_owned, value_count = asks ? 6 : 4;
+    pawl_code rc = db_prepare(r->reader, asks ? &PAGE_OWNED : &PAGE, &s, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = db_bind_all(s, values, DB_COUNT(values), err);
+    rc = db_bind_all(s, values, value_count, err);
     db_step step = DB_DONE;
     while (rc == PAWL_OK && *count < PAGE_ROWS && (step = db_next(s, err)) == DB_ROW) {
         db_value name = db_column(s, 3), data = db_column(s, 5);
@@ -42,6 +58,8 @@ static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *c
             row->data = (slice){arena_copy(run->journal.page, data.s), data.s.size};
         if (!row->name.at || (data.type != DB_NULL && !row->data.at))
             rc = error_nomem(err);
+        if (asks)
+            *owned = db_column(s, 6).i; /* RULE 4-a-lost-claim-is-noticed-by-the-next-replay */
     }
     if (step == DB_FAILED)
         rc = err->code;
@@ -64,13 +82,30 @@ static void end_reading(runner *r)
     r->reader = NULL;
 }
 
+/* No row is left of a journal that had some: was the run deleted, or is the journal damaged? */
+static pawl_code read_owned(runner *r, const pawl_run *run, int64_t *owned, error *err)
+{
+    int found;
+    const run_lease *h = &run->lease;
+    const db_value values[] = {db_int(h->run), db_int(h->owner), db_int(h->fence)};
+    return db_number(r->reader, &IS_OWNED, values, DB_COUNT(values), owned, &found, err);
+}
+
+/* PAWL_REFUSED: the run is not this node's any more. */
 static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
 {
+    int64_t owned = 1;
     pawl_code rc = begin_reading(r, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = read_page(r, run, rows, count, err);
+    rc = read_page(r, run, rows, count, &owned, err);
+    /* RULE L8-a-journal-that-is-gone-is-told-from-a-damaged-one */
+    if (rc == PAWL_OK && *count == 0 && run->journal.fed < run->journal.durable)
+        rc = read_owned(r, run, &owned, err);
     end_reading(r);
+    if (rc == PAWL_OK && !owned)
+        rc = error_set(err, PAWL_REFUSED, "another node has the run, or it was deleted");
+    run->journal.is_owned = rc == PAWL_OK;
     return rc;
 }
 
@@ -116,7 +151,8 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
         return rc;
     if (count < PAGE_ROWS) {
         run->journal.fed_all = 1;
-        replay_fed_all(run->journal.replay, 0);
+        /* RULE L8-a-journal-with-fewer-rows-is-not-gone-on-with */
+        replay_fed_all(run->journal.replay, run->journal.durable);
     }
     run->journal.is_fresh = 0;
     return PAWL_OK;

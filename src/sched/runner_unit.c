@@ -230,11 +230,12 @@ void runner_was_undone(pawl_run *run)
 void runner_lost(pawl_run *run, const unit *u)
 {
     sched *s = run->host->sched;
-    tell_lost(run, u->code, why_refused(run, u));
-    if (unit_shut_out(u, u->code) != u->code && !atomic_exchange(&s->fenced, 1))
+    pawl_code code = u ? u->code : PAWL_REFUSED, why = u ? unit_shut_out(u, code) : code;
+    tell_lost(run, code, u ? why_refused(run, u) : "the run was deleted, or another node has it");
+    if (why != code && !atomic_exchange(&s->fenced, 1))
         sched_call(s);
     cross_run_committed(run, 0);
-    if (unit_shut_out(u, u->code) != PAWL_REWOUND)
+    if (why != PAWL_REWOUND)
         /* RULE what-a-deleted-run-leaves-is-noted */
         orphan_notes_add(s, run->lease.run); /* the run may have been deleted */
     runner_forget(run);

@@ -320,7 +320,8 @@ int runner_call_work(runner *r, pawl_run *run);
 
 /* What becomes of a run and its unit (runner_unit.c). runner_not_committed(): the unit was not
  * committed. runner_lost(): this unit was refused, since another node has the run, the run was
- * deleted, this node was closed, or the database was rewound: the run is dropped.
+ * deleted, this node was closed, or the database was rewound; NULL: the row of the run says so. The
+ * run is dropped.
  * runner_was_undone(): a unit of the run was committed, and the log tells of it if turns of it came
  * to nothing before. runner_forget(): the run is dropped from memory. runner_put_off_for(): the run
  * is tried again from the journal: with `storage` when the storage works again, otherwise a second

@@ -223,7 +223,7 @@ static void a_held_run_that_cannot_be_claimed(conf *c)
 
 /* ---- Reading ---- */
 
-static const char JOURNAL[] = "SELECT seq, kind, op, name, at, data FROM";
+static const char JOURNAL[] = "SELECT seq, kind, op, name, at, data";
 
 /* The journal of a run that was never claimed is not read, unless its input is too large for the
  * row of the run, and stands in the journal. */
