@@ -136,6 +136,17 @@ static int is_there(orphan_rows *l, int64_t run)
     return count > 0;
 }
 
+/* Runs that the stop before has dropped may have been deleted without the engine knowing of it. */
+static void begin_anew(orphan_rows *l)
+{
+    int64_t node = sched_node_id(l->sched);
+    if (l->node == node)
+        return;
+    l->node = node;
+    l->page_ns = l->after = 0;
+    l->table = 0;
+}
+
 int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
 {
     orphan_rows *l = c->arg;
@@ -148,6 +159,7 @@ int64_t orphan_rows_look(chore *c, db_conn *conn, int64_t now_ns)
             rc = delete_of(l, run, &more);
     if (more)
         orphan_notes_add(l->sched, run);
+    begin_anew(l);       /* RULE what-a-stop-has-dropped-is-swept-up */
     if (l->page_ns == 0) /* a new node claims its runs first */
         l->page_ns = clock_deadline(now_ns, PAGES_MS);
     if (sched_is_restricted(l->sched) || now_ns < l->page_ns)

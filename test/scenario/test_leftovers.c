@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "handle/handle.h"
-#include "support/engine_fixture.h"
+#include "support/served_fixture.h"
 
 static const char *const TABLES[] = {"{runs}",     "{journal}",    "{generations}", "{inbox}",
                                      "{receipts}", "{attributes}", "{state}",       "{tasks}"};
@@ -156,6 +157,50 @@ static void while_threads_drive_it(conf *c)
     pawl_close(other);
     pawl_close(p);
     fixture_free(s);
+}
+
+/* The engine is told to stop as well, and the function returns when it does. */
+static const char *is_deleted_at_a_stop(pawl_work *work, const char *input)
+{
+    engine_fixture *s = pawl_work_arg(work);
+    is_deleted(work, input);
+    atomic_store(fixture_number(s, 1), 1);
+    while (!atomic_load(fixture_number(s, 2)))
+        poll(NULL, 0, 1);
+    return input;
+}
+
+static const char *is_stopped(pawl_run *run, const char *input)
+{
+    FIXTURE_STEP(run, "delete", is_deleted_at_a_stop, input);
+    return FIXTURE_ECHO(run, "step", input);
+}
+
+/* The stop comes between the deletion and the next unit that the run would have been refused: the
+ * last row of it is committed, and no unit tells of the deletion. The engine serves again while the
+ * walk would still rest, as the row of a table that it goes through last has shown. */
+static void what_a_stop_has_dropped(conf *c)
+{
+    served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
+    engine_fixture *s = v.fixture;
+    pawl *other = fixture_open(s, PAWL_OPTIONS(.threads = 1));
+    atomic_store(fixture_number(s, 0), (int64_t)(uintptr_t)other);
+    FIXTURE_REGISTER(s, v.p, is_stopped);
+    conf_script(handle_db(other),
+                "INSERT INTO {tasks} (tenant, queue, run, generation, op, attempt,"
+                " name, visible_at, at) VALUES ('', 'q', 900001, 1, 2, 1, 'w', 0,"
+                " 0)");
+    served_begin(&v);
+    TMP_AWAIT(rows(other) == 0);
+    fixture_start(s, other, "is_stopped", "run", "1");
+    TMP_AWAIT(atomic_load(fixture_number(s, 1)));
+    served_stop_and_set(&v, 2);
+    assert_int_equal(rows(other), 1);
+    assert_int_equal(fixture_count(s, "step"), 0);
+    served_begin(&v);
+    TMP_AWAIT(rows(other) == 0);
+    pawl_close(other);
+    served_end(&v);
 }
 
 /* A child that is started while its parent is being deleted: the trigger stands for the driver. */
@@ -305,6 +350,7 @@ int main(void)
     static const conf_case CASES[] = {
         {"dx-deletion what is refused is noted", what_is_refused_is_noted, DB_SHARED},
         {"dx-deletion while threads drive it", while_threads_drive_it, DB_SHARED},
+        {"what a stop has dropped", what_a_stop_has_dropped, DB_SHARED},
         {"what is started meanwhile", what_is_started_meanwhile, 0},
         {"what older versions have left", what_older_versions_have_left, 0},
         {"a long journal", a_long_journal, 0},
