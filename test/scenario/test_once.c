@@ -105,14 +105,14 @@ static int gives_large(int64_t step)
     return step % PER_RUN % 4 == 1 && chance_mix((uint64_t)step + 1) % LARGE_EVERY < 3;
 }
 
-/* ---- What has happened, if one goes wrong ---- */
-
+/* How many executions there were so far. */
 static int64_t executed(const once_fixture *s)
 {
     return atomic_load(&s->side[s->runs * PER_RUN * ATTEMPTS]);
 }
 
-static void note(const once_fixture *s, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+note(const once_fixture *s, const char *format, ...)
 {
     va_list args;
     char line[1024];
