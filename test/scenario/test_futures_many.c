@@ -120,7 +120,8 @@ static void mistakes_hold_the_run(conf *c)
     FIXTURE_REGISTER(s, p, mistaken);
     fixture_start(s, p, "mistaken", "owner", "0");
     fixture_poll(s, p);
-    for (int i = 1; i <= 14; i++) {
+    /* If the owner is not in memory, another future may be where its own was. */
+    for (int i = FIXTURE_WARM ? 1 : 2; i <= 14; i++) {
         char id[32], input[32];
         snprintf(id, sizeof id, "run-%d", i);
         snprintf(input, sizeof input, "%d", i);
