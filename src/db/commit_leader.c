@@ -87,14 +87,12 @@ void commit_leader_call_done(committer *k, unit *u)
         u->done(u, u->done_arg);
 }
 
-/* Counts the final answers of a list of units, and calls `done` of each, without the lock. A unit
- * may be freed by its `done`, or once its waiter is finished. Returns the waiters of the units,
- * whose threads are not awake yet: they are not in the committer's list any more. */
-static waiter *answer_units(committer *k, unit *list)
+/* Deliver the final answers of a list of units. Releases the lock while `done` callbacks run. After
+ * `done`, or once its waiter is finished, a unit may be freed already. */
+void commit_leader_deliver(committer *k, unit *list)
 {
-    waiter *answered = NULL, **end = &answered;
     if (!list)
-        return NULL;
+        return;
     for (unit *u = list; u; u = u->next) {
         count_answer(k, u);
         if (u->waiter)
@@ -105,34 +103,11 @@ static waiter *answer_units(committer *k, unit *list)
         waiter *w = u->waiter;
         next = u->next;
         commit_leader_call_done(k, u);
-        if (w) {
-            *end = w;
-            end = &w->next;
-        }
+        if (w)
+            waiter_finish(w);
     }
-    *end = NULL;
     pthread_mutex_lock(&k->lock);
     pthread_cond_broadcast(&k->changed);
-    return answered;
-}
-
-/* Wakes the threads of waiters that have their answers. Releases the lock meanwhile: to wake a
- * thread takes as long as to write its unit, and the next leader need not wait for that. */
-static void wake_answered(committer *k, waiter *list)
-{
-    if (!list)
-        return;
-    pthread_mutex_unlock(&k->lock);
-    for (waiter *w = list, *next; w; w = next) {
-        next = w->next;
-        waiter_finish(w);
-    }
-    pthread_mutex_lock(&k->lock);
-}
-
-void commit_leader_deliver(committer *k, unit *list)
-{
-    wake_answered(k, answer_units(k, list));
 }
 
 /* A failure that the committer has decided on without the database breaks the unit's submitter like
@@ -358,12 +333,11 @@ static void requeue_unanswered(committer *k, const batch_result *r, size_t count
     queue_put_back(&k->queue, k->batch + from, count - from);
 }
 
-/* Applies a batch. Returns the waiters that have their answers, and are to be woken. */
-static waiter *commit_batch(committer *k)
+static void commit_batch(committer *k)
 {
     size_t count = take_batch(k);
     if (count == 0)
-        return NULL;
+        return;
     error err = {0};
     pthread_mutex_unlock(&k->lock);
     int64_t began = commit_leader_now_ns(k);
@@ -383,10 +357,9 @@ static waiter *commit_batch(committer *k)
         commit_leader_retry_now(k);
     size_t decided = r.taken - r.undecided;
     unit *undecided = queue_link(k->batch + decided, r.undecided);
-    waiter *answered = answer_units(k, queue_link(k->batch, decided));
+    commit_leader_deliver(k, queue_link(k->batch, decided));
     if (undecided)
         keep_undecided(k, undecided, &err);
-    return answered;
 }
 
 int commit_leader_can(committer *k)
@@ -399,7 +372,6 @@ int commit_leader_can(committer *k)
  * but releases it while the database is called. */
 void commit_leader_one(committer *k)
 {
-    waiter *answered = NULL;
     assert(!k->leading);
     k->leading = 1;
     k->leader = pthread_self();
@@ -407,7 +379,7 @@ void commit_leader_one(committer *k)
     if (k->undecided || k->unsettled) {
         settle_undecided(k);
     } else {
-        answered = commit_batch(k);
+        commit_batch(k);
         pthread_mutex_unlock(&k->lock);
         k->conn->driver->between(k->conn);
         pthread_mutex_lock(&k->lock);
@@ -421,5 +393,4 @@ void commit_leader_one(committer *k)
     if (k->waiters.first || k->helper_wanted)
         commit_leader_hand_on(k);
     pthread_cond_broadcast(&k->changed);
-    wake_answered(k, answered);
 }
