@@ -131,8 +131,7 @@ static void tell_lost(sched *s, const pawl_run *run, const unit *u)
 {
     char what[UNIT_RETRY_NAME_SIZE];
     if (u->answer == UNIT_REFUSED && strcmp(u->refused, "prefix") != 0) {
-        LOG(&s->log, LOG_WARNING, "turn-lost", LOG_TEXT("run", run->id),
-            LOG_TEXT("code", pawl_code_name(u->code)));
+        runner_tell_lost(run, u);
         return;
     }
     unit_retry_name(what, u);

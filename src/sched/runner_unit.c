@@ -227,11 +227,17 @@ void runner_was_undone(pawl_run *run)
     run->slot->undone = 0;
 }
 
+void runner_tell_lost(const pawl_run *run, const unit *u)
+{
+    tell_lost(run, u ? u->code : PAWL_REFUSED,
+              u ? why_refused(run, u) : "the run was deleted, or another node has it");
+}
+
 void runner_lost(pawl_run *run, const unit *u)
 {
     sched *s = run->host->sched;
     pawl_code code = u ? u->code : PAWL_REFUSED, why = u ? unit_shut_out(u, code) : code;
-    tell_lost(run, code, u ? why_refused(run, u) : "the run was deleted, or another node has it");
+    runner_tell_lost(run, u);
     if (why != code && !atomic_exchange(&s->fenced, 1))
         sched_call(s);
     cross_run_committed(run, 0);

@@ -322,12 +322,14 @@ int runner_call_work(runner *r, pawl_run *run);
  * committed. runner_lost(): this unit was refused, since another node has the run, the run was
  * deleted, this node was closed, or the database was rewound; NULL: the row of the run says so. The
  * run is dropped.
+ * runner_tell_lost() writes the line of the log about that, for runner_lost() and for a stop.
  * runner_was_undone(): a unit of the run was committed, and the log tells of it if turns of it came
  * to nothing before. runner_forget(): the run is dropped from memory. runner_put_off_for(): the run
  * is tried again from the journal: with `storage` when the storage works again, otherwise a second
  * later. */
 void runner_not_committed(pawl_run *run);
 void runner_lost(pawl_run *run, const unit *u);
+void runner_tell_lost(const pawl_run *run, const unit *u);
 void runner_was_undone(pawl_run *run);
 void runner_forget(pawl_run *run);
 void runner_put_off_for(pawl_run *run, int storage);

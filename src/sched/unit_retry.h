@@ -75,8 +75,9 @@ void unit_retry_unit(pawl_run *run);
  * refused because another node has the run; NULL: the run is not in hand any more. */
 const unit *unit_retry_go_on(pawl_run *run);
 
-/* 1: the run is counted among those whose units wait for the storage, so that nothing is begun; 0:
- * it is not. Called by the thread that has the run in hand, or that applies its unit. */
+/* Counts the run (`counted` 1), or no more (0), among the runs whose units wait for the storage.
+ * While there is one, the node begins no work function and claims nothing. Called by the thread
+ * that has the run in hand, or that applies its unit. */
 void unit_retry_count(pawl_run *run, int counted);
 
 /* The unit is committed at last, or goes with its run. */
