@@ -44,7 +44,8 @@ void arrival_cancel(sched *s, int64_t key)
     pawl_run *run = note_arrival(s, key);
     if (run) {
         atomic_store(&run->cancel_came, 1);
-        if (!run->failing) /* its clean-ups go on, and keep their places */
+        if (!run->failing) /* clean-ups are not cut short by a cancel, so they keep their place in
+                              the queue */
             work_limit_call(s, run);
         workers_ask_to_stop(s, run);
         unit_retry_release(s, run); /* RULE L5-a-cancel-tries-to-record */
@@ -127,8 +128,8 @@ static pawl_code hear_all(sched *s, due_keys *at, error *err)
     return rc;
 }
 
-/* Does the row of this run have to be read, to know whether something has arrived? The row of a run
- * that is dormant is found by the next look for those. */
+/* Returns 1 if the run is in memory here, so that its row has to be read. If the run is dormant,
+ * the next look for dormant runs finds its row. */
 static int is_here(sched *s, int64_t key)
 {
     sched_lock(s);
@@ -139,8 +140,8 @@ static int is_here(sched *s, int64_t key)
     return here;
 }
 
-/* Reads the rest, of which some row could not be read: each row by itself. What has arrived for the
- * run of that row is heard when the row can be read. */
+/* Reads the rest row by row, since the statement for a whole page has failed. A run whose row
+ * cannot be read hears of its arrival when the row can be read again. */
 static pawl_code hear_each(sched *s, due_keys *at, error *err)
 {
     unread_rows unread = {.count = 0};

@@ -27,7 +27,8 @@ int at_risk_is_closed(sched *s)
     return !has_room(s);
 }
 
-/* A run that goes on may collect results that fill the bound, and a job cannot. */
+/* At the bound only runs go on: a run may collect the results of its jobs, which frees some of the
+ * bound, and a job cannot. If no run is ready, jobs go on too. */
 int at_risk_is_closed_for_jobs(sched *s)
 {
     if (at_risk_is_closed(s))

@@ -80,7 +80,8 @@ static void begins_to_wait(unit *u, void *arg)
     sched_unlock(s);
 }
 
-/* A run is held, or a held run goes on here, which hold_walk_on() has found out. */
+/* Logs that the run is held, or that a held run goes on here because hold_walk_on() has found that
+ * this node can drive it. */
 static void tell_hold(const claim *c)
 {
     const log_sink *log = &c->sched->log;
@@ -146,8 +147,8 @@ static void hand_in(claim *c)
     committer_submit(committers_of(s->options.committers, (uint64_t)c->found.run), c->unit);
 }
 
-/* Logs that there is no memory for a claim, once, and that there is memory again: of the same run,
- * whichever is claimed now. */
+/* Logs once that memory was out for a claim, and once that there is memory again. Both lines name
+ * the run whose claim failed first, whichever run is claimed now. */
 static void tell_memory(const claim *c, int is_out)
 {
     sched *s = c->sched;

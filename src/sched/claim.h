@@ -31,7 +31,7 @@ typedef struct claim {
     int64_t claims;    /* the claims so far, as in the row */
     slice held_for;    /* as in the row; at NULL: the run was never held */
     int noted;         /* 1: the column `trouble` of the row is set */
-    int releases;      /* 1: of a held run that can go on here */
+    int releases;      /* the run is held, and can go on here */
     const char *holds; /* the run is held, for this reason, and not claimed; NULL: it is claimed */
     run_found found;
     run_facts facts; /* of the run; workflow NULL: it is not registered here */

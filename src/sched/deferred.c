@@ -52,7 +52,7 @@ static void *tell_when_late(void *arg)
     return NULL;
 }
 
-/* An engine without threads starts none here either. */
+/* An engine that is driven by hand starts no threads, and so none here. */
 void deferred_watch(sched *s, const pawl_run *runs)
 {
     while (runs && !runs->code.defers)

@@ -1,5 +1,5 @@
-/* Choosing between a job, a quarantined run, a ready run and the group commit. Each of them has its
- * turn: none is starved by the others for longer than a few turns. */
+/* Choosing between a job, a quarantined run, a ready run and the group commit. Each of the four has
+ * its turn, so that none waits for longer than a few choices. */
 #include "sched/dispatch.h"
 
 #include "sched/job_queue.h"

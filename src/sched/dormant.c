@@ -336,7 +336,8 @@ static int begin_look(sched *s, due_keys *p, int64_t now_ms)
         }
         all->reading_ms = now_ms;
         all->next_ms = INT64_MAX; /* lowered by every run that leaves from here on */
-        p->last_ms = all->seen_ms <= now_ms ? all->seen_ms : INT64_MIN; /* the clock was set back */
+        p->last_ms = all->seen_ms <= now_ms ? all->seen_ms : INT64_MIN; /* seen_ms is later: the
+                                                                           clock was set back */
         p->last_run = all->seen_run;
     }
     sched_unlock(s);

@@ -63,7 +63,7 @@ static void take_one(void *arg, db_stmt *row)
     take_row(g->sched, g->list, row);
 }
 
-/* Reads the rest of a page, of which some row could not be read: each row by itself. */
+/* Reads the rest of the page row by row, since the statement for the whole page has failed. */
 static pawl_code read_each(sched *s, int64_t owner, due_page *list, error *err)
 {
     due_reading g = {s, list};

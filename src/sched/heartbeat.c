@@ -58,7 +58,8 @@ static int wait_for_next(sched *s)
     return goes_on;
 }
 
-/* A lost lock is told at once, within the time that other nodes leave between two looks. */
+/* After a change of the lock a few heartbeats follow quickly, HURRY_MS apart, until one is written:
+ * other nodes have to hear of a lost lock between two of their looks. Counts them down. */
 static void count_hurry(sched *s, pawl_code rc)
 {
     heartbeat *h = &s->heartbeat;

@@ -23,7 +23,7 @@ typedef struct heartbeat {
     int runs; /* there is a thread; written by the driving thread */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t cond; /* signalled when `ends` or `hurries` is set */
+    pthread_cond_t cond; /* signalled when `ends` or `changed` is set */
     int ends;            /* the thread is to end */
     int64_t server;      /* when the server was started at which the node has its lock, as
                           db_channel.lock_for_life says; 0: the node has no lock */

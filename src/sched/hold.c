@@ -22,7 +22,8 @@ enum {
     CLAIMS_MAX = 256,
     LOOKUPS_MAX = 16, /* pages that are read in one round of the node loop */
     OVER_MAX = 64,
-    OVER_LOCK_MS = 20, /* beside the time that the committer waits for a lock in any case */
+    OVER_LOCK_MS = 20, /* how long a cancel waits for a row lock, on top of the time that the
+                          committer waits for one anyway */
     PACE = 4,
     TRIED_MAX = 768, /* bytes of the list of builds in {runs}.held_for */
 };
@@ -217,8 +218,9 @@ static int cancel_over(sched *s, int64_t run)
     return rc == PAWL_OK || rc == PAWL_REFUSED;
 }
 
-/* Another transaction may keep the row of a run locked for as long as it likes. So a round goes on
- * behind the last run that was tried, and begins anew when PACE times what was lost has passed. */
+/* Another transaction may keep the row of a run locked for as long as it likes. So each round goes
+ * on behind the last run that was tried. It goes back to the first one when PACE times as long has
+ * passed as was lost waiting for locks. */
 void hold_deadlines(sched *s)
 {
     over_run runs[OVER_MAX];

@@ -59,7 +59,8 @@ void job_call(runner *r, job *j)
     running *list = s->quarantine.running;
     if (!r->works)
         committers_leave(
-            s->options.committers); /* a queued unit never waits for code of the user */
+            s->options.committers); /* a unit must not stand in the queue while code of the user
+                                       runs */
     int good = sched_claim_is_good(s);
     sched_lock(s);
     /* RULE A6-a-loser-that-waits-for-a-place-is-not-called */

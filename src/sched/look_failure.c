@@ -14,7 +14,7 @@ static const char *const WHAT[LOOKS] = {
     "what other processes have sent",
 };
 
-/* Does the node tell of it elsewhere? */
+/* Is the failure one that another part of the node reports? */
 static int is_known(pawl_code code)
 {
     return code == PAWL_UNREACHABLE || code == PAWL_CLOSED || code == PAWL_FENCED ||

@@ -27,8 +27,8 @@ typedef enum {
 typedef struct look_failures {
     struct look_failure {
         int fails;        /* the last such look has failed */
-        int is_told;      /* the log has a line of it */
-        int64_t since_ns; /* when the first of them has, as mono_ns */
+        int is_told;      /* the log has a line about it */
+        int64_t since_ns; /* when the first of the failures in a row came, as mono_ns */
         pawl_code code;
         char words[256];
     } of[LOOKS];
@@ -42,8 +42,8 @@ void look_failure_end(struct sched *s, look_kind kind);
 /* The node leaves. With the lock held. */
 void look_failure_forget_all(struct sched *s);
 
-/* What is not found, in words, if that may concern this run, which has this owner. 0: nothing.
- * Without the lock. */
+/* Writes in words which look fails, if what it does not find may concern this run (`owner`: its
+ * owner). 0: no such look fails. Without the lock. */
 int look_failure_words(struct sched *s, int64_t run, int64_t owner, char *out, size_t size);
 
 #endif

@@ -68,7 +68,7 @@ static int was_executed(const fate *f, const claim *c)
     return c->claims < QUARANTINE_MARK_FROM;
 }
 
-/* The next round is at this time at the latest. */
+/* Sets the next round to this time, unless it is due earlier. */
 static void look_again(sched *s, int64_t at_ns)
 {
     sched_lock(s);
@@ -100,8 +100,8 @@ static int is_given_up(sched *s, const claim *c)
            !hold_is_offered(s, s->looks, c->workflow, c->version);
 }
 
-/* Do the two have the same workflow and version, which is not registered here? Then a node that can
- * drive one can drive the other. */
+/* 1: this node can drive neither of the two, and both have the same workflow and version, so that a
+ * node that can drive one can drive the other. */
 static int is_alike(const claim *a, const claim *b)
 {
     return !claim_is_for_us(a) && !claim_is_for_us(b) && slice_equal(a->workflow, b->workflow) &&
@@ -389,7 +389,8 @@ static void close_dead_nodes(sched *s)
 int node_loop_beat(sched *s)
 {
     error err = {0};
-    /* On a file the heartbeat's thread only notes that the process moves. */
+    /* If the heartbeat is a byte lock, the thread writes no row: it only notes that the process
+     * moves, and a rewind has to be looked for here. */
     if (s->heartbeat.runs && !s->node.file)
         return sched_is_open(s);
     inflight_moved(s->quarantine.running, sched_now_ms(s)); /* RULE L6-a-node-notes-that-it-moves */

@@ -83,7 +83,7 @@ int node_ready_look(sched *s)
     if (rc == PAWL_OK) {
         what = "commit";
         rc = committers_trouble(s->options.committers);
-        why = ""; /* the committer keeps the code alone */
+        why = ""; /* the committer remembers the code of the failure, and not its text */
     }
     if (rc != PAWL_OK && !s->node_ready.unable) /* RULE L6-a-node-that-cannot-execute-says-so */
         LOG(&s->log, LOG_WARNING, "node-unable", LOG_NUM("node", s->node.id), LOG_TEXT("to", what),

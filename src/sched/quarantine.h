@@ -28,11 +28,11 @@
  *   rest without having got further, and nothing is guessed. One mark is on its way at a time, and
  *   its run is executed as soon as that is durable: what is marked is executed.
  *
- * So an innocent run is held only if it was being executed, without getting any further, at five
- * deaths that others are to blame for, of which the last two came when it was let out alone: from
- * runs that had lived as long as it in the same process, or began after it. A guilty run is held
- * after five deaths, if it kills the process within ALONE_MS or no other quarantined run waits
- * behind it.
+ * So an innocent run is held only if it was being executed, and got no further, at five deaths that
+ * other runs have caused. At the last two of these it had been let out alone, ALONE_MS after it was
+ * claimed: so they were caused by runs that had been in the process for as long without killing it,
+ * or that began later. A guilty run is held after five deaths, if it kills the process within
+ * ALONE_MS or no other quarantined run waits behind it.
  *
  * All functions are called with the lock of the scheduler held, unless they say otherwise. */
 #ifndef SCHED_QUARANTINE_H

@@ -1,10 +1,10 @@
-/* Pages of keys and single rows, and the judgement whose trouble it is that a row cannot be read:
- * that of its run, or that of all. */
+/* Reads pages of keys, and single rows. If a row cannot be read, decides what has failed: the row
+ * of one run, or reading as a whole. */
 #include "sched/row_reads.h"
 
 #include "sched/sched_internal.h"
 
-enum { TRIES_IN_VAIN = 16 }; /* so many rows that cannot be read, and no other one */
+enum { TRIES_IN_VAIN = 16 }; /* after so many failures without a success, nothing can be read */
 
 /* Reads only columns that the index has. */
 static const db_sql DUE_KEYS = {"SELECT run, wake_at FROM {runs} WHERE owner = $1 AND wake_at <= $2"
@@ -98,7 +98,8 @@ int row_reads_may_be_of_row(pawl_code code)
     }
 }
 
-/* Does the error speak of a row, or of its page? Another one may be that of all rows. */
+/* Does this code name damage of a row, or of its page? Any other code may also mean that no row can
+ * be read. */
 static int is_of_row(pawl_code code)
 {
     return code == PAWL_CORRUPT || code == PAWL_DATA || code == PAWL_IO;

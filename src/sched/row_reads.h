@@ -52,8 +52,8 @@ pawl_code row_reads_one(struct sched *s, const db_sql *sql, const db_value *valu
 /* May the failure be that of single rows, and not of the connection? */
 int row_reads_may_be_of_row(pawl_code code);
 
-/* Adds the run of a row that could not be read. 0: the failure is that of all, and it is of no use
- * to try other rows. */
+/* Adds the run of a row that could not be read. 0: reading has failed as a whole, so no other row
+ * need be tried. */
 int row_reads_add(unread_rows *u, int64_t run, const error *err);
 
 /* 1 if the failures are those of single rows; 0, with the error: no row can be read. */

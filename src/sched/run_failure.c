@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "sched/sched_internal.h"
 
-/* TOLD_MAX: when the storage fails for all, each run that is due would have its line in the log.
- * STALE_MS: a run that was not tried again for so long after its back-off is another node's by now,
- * or was deleted. */
+/* TOLD_MAX: the log has lines about so many runs at a time at most; when the storage fails for all,
+ * each run that is due would have one. STALE_MS: a run that was not tried again for so long after
+ * its back-off has another owner by now, or was deleted. */
 enum { FIRST_MS = 1000, LAST_MS = 30000, TOLD_MAX = 16, MANY = 1024, STALE_MS = 60000 };
 
 struct run_failure {
@@ -40,7 +40,7 @@ static void free_entry(struct run_failure *f)
     free(f);
 }
 
-/* NULL: there is none. */
+/* Takes the entry of the run out of the map. NULL: it has none. */
 static struct run_failure *take_out(sched *s, int64_t run)
 {
     struct run_failure *f = map_take(&s->failures.by_run, (uint64_t)run);

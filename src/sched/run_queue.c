@@ -26,8 +26,8 @@ static runner *shortest(sched *s)
     return best;
 }
 
-/* There is something for the runner. A thread that drives by hand may wait for the descriptor,
- * unless it is the calling thread. */
+/* Wakes the runner: there is something for it. A caller that drives by hand may be waiting for the
+ * engine's descriptor, so that becomes readable, unless the calling thread is that caller. */
 static void call(sched *s, runner *r)
 {
     if (r->waits)

@@ -46,7 +46,7 @@ typedef struct run_slot {
     int64_t claimed_seq; /* the length of the journal when the run was claimed */
     int64_t quiet_ns;    /* a run that is let out alone is not let out before this time (mono_ns) */
     int marked;          /* the row says that the run is being executed */
-    int marks;           /* the submitted unit says so in the row, and nothing else */
+    int marks;           /* the submitted unit marks the row in this way, and does nothing else */
     int alone_told;      /* the log says that the run is executed alone */
     atomic_int cleared;  /* the run was let out alone and did no harm: a death of the process does
                             not count for it */
@@ -63,7 +63,8 @@ typedef struct run_slot {
     int guarded;          /* the unit begins with the guard of run_try_again() */
     struct kept *failure; /* why the unit is kept; NULL: it is not kept, or memory was out */
 
-    int undone; /* the log says that a turn came to nothing and is made again (runner_unit.c) */
+    int undone; /* the log says that a unit of the run was rolled back, and is made again
+                   (runner_unit.c) */
 
     /* Memory (runner_unit.c). */
     int starved; /* how often in a row memory was out for the run */

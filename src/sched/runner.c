@@ -64,7 +64,7 @@ static int64_t wake_of(const pawl_run *run, int64_t now)
     return run->code.until_ms;
 }
 
-/* Hands in everything that the run has recorded, and until when it sleeps. */
+/* Submits everything that the run has recorded, with the time until which it sleeps. */
 static void park(pawl_run *run)
 {
     if (!runner_need_unit(run)) {
@@ -524,8 +524,8 @@ static int is_stranded(const pawl_run *run)
                                (run->code.want == WANT_WORK && run->attempt.work == NULL));
 }
 
-/* Has a work function of the run returned, and is not recorded? That comes before anything
- * else. */
+/* Has a work function of the run returned whose result is not recorded? The result is recorded
+ * before anything else is done with the run. */
 static int has_result(const pawl_run *run)
 {
     return run->attempt.is_called || run->attempt.saved;
@@ -593,7 +593,7 @@ void runner_take(runner *r, pawl_run *run)
     /* RULE B8-a-run-in-hand-is-written-down */
     inflight_set(list, r->index, run->slot->cleared ? 0 : run->lease.run);
     take_in_hand(r, run);
-    if (r->lost) /* the thread was given up: its place in the list is not its own any more */
+    if (r->lost) /* given up: its word in the in-flight list may be another thread's */
         return;
     inflight_set(list, r->index, 0);
     commit_now_and_then(r);

@@ -4,7 +4,7 @@
 #include "sched/job_queue.h"
 #include "sched/sched_internal.h"
 
-/* Hands in everything that the run has recorded, and that the run has no owner any more. */
+/* Submits everything that the run has recorded, and that it has no owner any more. */
 void runner_give_back(pawl_run *run)
 {
     if (runner_need_unit(run))
@@ -25,9 +25,9 @@ int runner_leaves_here(const pawl_run *run)
     return atomic_load(&run->hold_requested) || atomic_load(&run->host->sched->stopping);
 }
 
-/* A function that was left inside of its journal, because it does not follow that any more or the
- * rest is missing, has no place where a result could be recorded: that goes with the hold, and the
- * log tells of it. */
+/* Logs that results are dropped with the hold. A function that was left in the middle of its
+ * journal (it does not follow the journal, or the rest cannot be read) has no place where they
+ * could be recorded. */
 static void tell_dropped(pawl_run *run)
 {
     if (jobs_returned(run) || run->attempt.saved) /* RULE L6-results-that-a-hold-drops-are-told */

@@ -120,8 +120,8 @@ static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, 
     return PAWL_OK;
 }
 
-/* Feed the next rows. A small input is in the run's row: then the journal has no first row, and one
- * is made up for it. */
+/* Feeds the next rows to the replay. A small input is in the row of the run and not in the journal:
+ * then a first row is made up for it. */
 static pawl_code feed(runner *r, pawl_run *run, error *err)
 {
     replay_row rows[PAGE_ROWS + 1];
@@ -270,7 +270,7 @@ pawl_code runner_read(runner *r, pawl_run *run, error *err)
 
 /* ---- Where reading fails ---- */
 
-/* Is the failure one that does not pass by itself, and that of the run's rows? */
+/* Is the failure due to the rows of the run, so that waiting alone does not end it? */
 static int is_final(pawl_code code)
 {
     /* RULE L7-a-run-that-cannot-be-read-is-held */

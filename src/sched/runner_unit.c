@@ -56,8 +56,8 @@ static void set_aside(unit *u, void *arg)
     unit_retry_count(arg, 0); /* RULE L4-a-record-that-waits-for-a-lock-is-no-storage-trouble */
 }
 
-/* Is the unit that of a transactional step? Then the functions of the step are part of the
- * transaction, and undone with it. */
+/* Is the unit that of a transactional step? Then the function of the step is part of the
+ * transaction, and its writes are rolled back with it. */
 static int is_transaction(const pawl_run *run)
 {
     return run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
@@ -162,8 +162,8 @@ static void tell_lost(const pawl_run *run, pawl_code code, const char *why)
         LOG_TEXT("code", pawl_code_name(code)), LOG_TEXT("why", why));
 }
 
-/* Has the unit asked for the row that its guard has refused? The guard of a second try has not
- * (run_try_again()), nor have those with which a generation ends. */
+/* Did the unit ask for the row of the run, to see why its guard has refused? Units of a second try
+ * (run_try_again()), and those with which a generation ends, do not ask. */
 static int has_asked(const pawl_run *run, const unit *u)
 {
     int asks = 0;
@@ -190,7 +190,7 @@ static const char *why_refused(const pawl_run *run, const unit *u)
                                      : "the run was taken from this node";
 }
 
-/* What was not committed is lost, and read anew from the journal, if it is there. */
+/* Returns in words why the unit was not committed. The run goes on from what its journal has. */
 static const char *why_failed(const unit *u)
 {
     switch (u->code) {
@@ -207,9 +207,9 @@ static const char *why_failed(const unit *u)
     }
 }
 
-/* Nothing that stays was done, and the run is tried again: its mark of quarantine was not written,
- * or the transaction of its step was rolled back with what the step has done. Told once until the
- * run has got further. */
+/* Logs, once until the run has got further, that a unit was rolled back and left nothing behind:
+ * the mark of a quarantined run, or a transactional step with what its function wrote. The run is
+ * tried again. */
 static void tell_undone(pawl_run *run, const unit *u)
 {
     const char *what = run->slot->marks ? "its mark of quarantine was not written"

@@ -57,7 +57,8 @@ typedef struct runner {
                                         work was taken from it (workers.c) */
     _Atomic(pawl_run *) in_function; /* the run whose workflow function `thread` is in; NULL: none,
                                         or the run was taken from it at a stop */
-    _Atomic int64_t resumes;         /* how often it entered one. Written by `thread` only */
+    _Atomic int64_t resumes;         /* how often `thread` has entered a workflow function. Written
+                                        by `thread` only */
     int64_t resumes_seen;            /* `resumes` at the last look at the workers … */
     int64_t resumes_seen_ns;         /* … and at the first look with that number */
     atomic_int busy;                 /* `thread` is in a work function */

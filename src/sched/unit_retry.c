@@ -116,8 +116,9 @@ static void set_state(pawl_run *run, run_keeps state)
 
 /* ---- Waiting ---- */
 
-/* The run waits for the storage, with all others; or alone, if the trouble is its own: that of its
- * record, or memory that is out for its next try, of which others may need none. */
+/* The run waits for the storage with all others; or alone (`is_own`), if the trouble is its own:
+ * the database refuses its record, or memory was out for its next try, which says nothing about
+ * others. */
 static void wait_for_retry(pawl_run *run, int is_own)
 {
     sched *s = run->host->sched;
@@ -261,7 +262,7 @@ static void after_probe(pawl_run *run)
     /* RULE L7-what-passes-does-not-hold */
     if (unit_verdict_of(k->code) != VERDICT_PASSES)
         k->tries++;
-    unit_retry_count(run, 0); /* the words for the row may meet a lock of a foreign transaction */
+    unit_retry_count(run, 0); /* the small unit with the words may have to wait for a row lock */
     sched_lock(s);
     storage_backoff_committed(s);
     sched_unlock(s);
@@ -273,8 +274,8 @@ static void after_probe(pawl_run *run)
 
 /* ---- Handing in again ---- */
 
-/* Before the unit there is a guard from now on: the run may have been deleted meanwhile, and its
- * hold is over when the record is there. 0: memory is out. */
+/* Puts a guard before the unit, which asks for the lease: the run may have been deleted meanwhile.
+ * The same statement ends the hold of the run when the record is committed. 0: memory is out. */
 static int put_guard(pawl_run *run)
 {
     if (run->slot->guarded)
@@ -344,7 +345,8 @@ static void hold(pawl_run *run)
     submit_small_unit(run, KEPT_HOLDS);
 }
 
-/* The run is held, and sleeps until it is released; which other threads say with the lock held. */
+/* The run is held, and sleeps until it is released. Another thread may have released it already,
+ * with the lock held (`released`): then it is tried again at once. */
 static void rest(pawl_run *run)
 {
     sched *s = run->host->sched;

@@ -35,7 +35,7 @@
  *
  * What meets a run whose unit is kept:
  *   release      the owner tries the commit again: at once in its own process, otherwise in the
- *                next round of its node loop. If the record is refused again, so is the run held
+ *                next round of its node loop. If the record is refused again, the run is held
  *                again.
  *   cancel, and a deadline that passes   are a release: what was done has to be recorded before it
  *                can be undone. The run hears of the cancel as soon as the record is committed.

@@ -1,5 +1,5 @@
-/* The verdict is told by the code alone. What is not listed may be either: a column that is
- * missing, or a right that was taken away for a while. */
+/* Decides by the code alone. A code that is not listed may pass or may stay: a column is missing,
+ * or a right was taken away, for a moment or for good. */
 #include "sched/unit_verdict.h"
 
 unit_verdict unit_verdict_of(pawl_code code)

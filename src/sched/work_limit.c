@@ -45,8 +45,8 @@ static int has_place(struct sched *s, const work_entry *w)
     return free;
 }
 
-/* Waiters may be many, and wait for long: beyond the bound of warm runs their fibers are
- * dropped. */
+/* Many runs may wait for a slot, and for long. So if no slot is free and there are more fibers than
+ * warm_max, the fiber of this run is dropped. */
 static void make_room(struct sched *s, pawl_run *run)
 {
     /* RULE waiters-for-a-slot-are-kept-warm-within-the-bound */

@@ -7,10 +7,10 @@
  * caller, as if the function had been called there. Jobs (jobs.h) are executed by workers too.
  * Transactional steps are not: they are executed by the thread that commits.
  *
- * Workers are runners (sched.h) that call work functions and never resume a fiber. So a time limit,
- * a cancel and a stop find them as they find the threads of an engine that serves (workers.c). A
- * worker whose work was taken from it, because the attempt is out of time, is replaced by a new
- * thread. */
+ * Workers are runners (sched_internal.h) that call work functions and never resume a fiber. So a
+ * time limit, a cancel and a stop find them as they find the threads of an engine that serves
+ * (workers.c). A worker whose work was taken from it, because the attempt is out of time, is
+ * replaced by a new thread. */
 #ifndef SCHED_WORK_THREADS_H
 #define SCHED_WORK_THREADS_H
 

@@ -70,7 +70,8 @@ void sched_enter_work(runner *r, pawl_work *w)
         call_hand(r);
 }
 
-/* The value of `in_work` while a run is taken from its runner: no work. */
+/* What `in_work` holds while another thread decides whether to take the work (seize()): not a
+ * pawl_work, but the address of the runner. */
 static pawl_work *mark_of(runner *r)
 {
     return (pawl_work *)(void *)r;
@@ -92,8 +93,8 @@ int sched_leave_work(runner *r, const pawl_work *w)
     return waited_for;
 }
 
-/* Keep the runner from leaving the work that it is in, while the lock is held. NULL: it is in
- * none. */
+/* Keeps the runner in its work function until let_go(), by putting a mark into `in_work`. NULL: the
+ * runner is in none. With the lock held. */
 static pawl_work *seize(runner *r)
 {
     pawl_work *w = atomic_load(&r->in_work);
@@ -258,9 +259,9 @@ static int leave_in_work(sched *s, runner *r)
     return r->late;
 }
 
-/* The thread is in a workflow function that does not come to its next call of pawl, and is left
- * there. The function touches the memory of its run and nothing else: so no other thread reaches
- * the run from here on. Its row is given back with the node's. */
+/* Leaves a thread behind whose workflow function does not come to its next call of pawl. The
+ * function uses the memory of its run, so no other thread gets the run any more. The row of the run
+ * is given back with the other rows of the node. */
 static int leave_in_function(sched *s, runner *r)
 {
     pawl_run *run = atomic_load(&r->in_function);
@@ -390,8 +391,8 @@ int workers_is_working(sched *s)
     return working;
 }
 
-/* Notes since when, at least, the thread is in the workflow function that it is in. With the lock
- * held. */
+/* Notes when the thread was first seen in the workflow function that it is in: it is in there for
+ * at least as long. With the lock held. */
 static void look_at_function(runner *r, int64_t now)
 {
     int64_t resumes = atomic_load(&r->resumes);
@@ -433,7 +434,8 @@ static runner *free_runner(sched *s, int64_t now)
     return &s->runners[s->thread_count++];
 }
 
-/* The attempt is out of time: its run goes on with runner `to`, and is told there. */
+/* Takes the run from an attempt that is out of time. It goes on with the runner `to`, where its
+ * function gets the time-out. */
 static void expire(sched *s, runner *r, runner *to, int64_t now)
 {
     const pawl_work *taken;
