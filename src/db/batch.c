@@ -315,8 +315,8 @@ static int apply_unit(pass *p, unit *u)
 
 typedef enum { PASS_DONE, PASS_LATER, PASS_GONE, PASS_SPOILT, PASS_UNDECIDED } pass_end;
 
-/* A unit that is alone in its transaction and was refused or has failed needs no commit: its answer
- * is final. */
+/* Has the pass one unit, which was refused or has failed? Its answer is final then: nothing is to
+ * be committed. */
 static int lone_answer(const pass *p, const unit *u)
 {
     return !p->marks && (u->answer == UNIT_REFUSED || u->answer == UNIT_FAILED);

@@ -66,7 +66,8 @@ typedef enum { DB_FATE_UNKNOWN, DB_FATE_COMMITTED, DB_FATE_LOST } db_fate;
  * DB_NOTIFIER: it only listens and notifies. */
 typedef enum { DB_READER, DB_WRITER, DB_COMMITTER, DB_NOTIFIER } db_role;
 
-/* What a driver promises (db_driver.promises). A database in memory promises DB_TURNS only (C1). */
+/* What a driver promises (db_driver.promises). A database in memory promises DB_TURNS and nothing
+ * else. */
 enum {
     DB_DURABLE = 1,  /* what is committed survives a crash */
     DB_ISOLATED = 2, /* two connections do not see each other's open transactions */

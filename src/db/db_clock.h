@@ -1,10 +1,10 @@
 /* The database's time, without asking it each time.
  *
- * Every time that is written to the database or compared there is the database's (C2): clocks of
- * nodes may differ by minutes, and an administrator may set them. A server is asked at each
- * heartbeat (driver->now_us); between two answers the monotonic clock, which cannot be set, goes on
- * from there. A database that is a file of this host, or that no other process shares, has the
- * host's time. */
+ * Every time that is written to the database or compared there is the database's: clocks of nodes
+ * may differ by minutes, and an administrator may set them. A server is asked at each heartbeat
+ * (driver->now_us); between two answers the monotonic clock, which cannot be set, goes on from
+ * there. A database that is a file of this host, or that no other process shares, has the host's
+ * time. */
 #ifndef DB_DB_CLOCK_H
 #define DB_DB_CLOCK_H
 

@@ -11,7 +11,7 @@
 
 typedef struct fault_db {
     db base;
-    db_driver driver; /* this table, with the inner driver's names and promises */
+    db_driver driver; /* the wrapper's own functions, with the inner driver's names and promises */
     db *inner;
     db_fault *plan;
 } fault_db;
@@ -19,7 +19,7 @@ typedef struct fault_db {
 typedef struct fault_conn {
     db_conn base;
     db_conn *inner;
-    int64_t unknown; /* how many more times settle() does not know */
+    int64_t unknown; /* how often settle() is still to answer DB_FATE_UNKNOWN */
     int late;        /* 1: the commit whose answer was lost is not carried out yet (lose_late) */
     db_fate fate;    /* of the commit whose answer was lost; UNKNOWN: no answer was lost on
                         purpose */
@@ -123,7 +123,7 @@ static int in_transaction(db_conn *c)
     return inner->driver->in_transaction(inner);
 }
 
-/* Do what was decided about a commit whose answer is lost. */
+/* Commits or rolls back the transaction whose answer was lost, as the plan says (lose_happened). */
 static void carry_out(fault_conn *c)
 {
     c->late = 0;

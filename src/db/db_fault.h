@@ -25,20 +25,21 @@ typedef struct db_fault {
     int64_t fail_call;   /* the call with this number fails with fail_code */
     pawl_code fail_code; /* PAWL_STORAGE unless told */
     int fail_ends; /* 1: the call that fails ends the transaction, as SQLite does on some errors */
-    int64_t bad_run;      /* a row whose first column is this key of a run cannot be read, … */
-    const char *bad_rows; /* … by statements with this in their SQL, which fail with fail_code */
+    int64_t bad_run;      /* reading a row fails if its first column is this key of a run … */
+    const char *bad_rows; /* … and the statement's SQL has this text; the code is fail_code */
     int64_t die_before;  /* the process kills itself (SIGKILL) before the commit with this number */
     int64_t die_after;   /* the process kills itself after the commit with this number */
     int64_t lose_commit; /* the answer of the commit with this number is lost */
     int lose_happened;   /* 1: the commit whose answer is lost has happened; 0: it has not */
-    int lose_late; /* that is carried out only when settle() is called, as on a server that is still
-                      working on it, or when the caller begins anew without settle() */
-    int64_t unknown_times; /* how many times settle() does not know yet */
-    int dead; /* from now on every call fails and nothing is executed: for the database the caller
-                 has died. So an engine can be closed as if it were killed */
+    int lose_late; /* the commit is carried out only when settle() is called, as on a server that is
+                      still working on it, or when the caller begins the next transaction without
+                      settle() */
+    int64_t unknown_times; /* how many times settle() answers DB_FATE_UNKNOWN first */
+    int dead; /* from now on every call fails and nothing is executed, as if the process had died.
+                 So an engine can be closed as if it were killed */
     clock_source *clock; /* the time that the database gives when it is asked; NULL: its own */
-    int no_file; /* when it is wrapped: it does not look like a file of this host. So there are no
-                    locks beside it, and its time is its own, as on a server */
+    int no_file; /* when it is wrapped: the database does not say that it is a file of this host. So
+                    there are no locks beside it, and it has a time of its own, as a server has */
     void (*before)(void *arg, int64_t number, fault_call call,
                    const char *sql); /* trace, or pause */
     void *before_arg;

@@ -101,12 +101,13 @@ static void disconnect(db_conn *base)
         free(c);
         return;
     }
-    if (c->locked) /* memory: the handle stays, and the transaction would stay with it */
+    if (c->locked) /* the handle in memory stays open, and would keep the transaction */
         rollback(base);
     wal_checkpointer_free(c->checkpointer);
     if (c->rings && atomic_fetch_sub(&db_of(base)->committers, 1) == 1)
         sqlite_ring_drop(&db_of(base)->ring, c->native);
-    if (c->turn) /* the last one to close leaves a log that the next open need not read */
+    if (c->turn) /* if this is the last connection, it leaves an empty log, which the next open need
+                    not read */
         sqlite3_exec(c->native, "PRAGMA journal_size_limit=0", NULL, NULL, NULL);
     sqlite3_finalize(c->begin);
     sqlite3_finalize(c->commit);
@@ -150,7 +151,8 @@ static pawl_code open_connection(sqlite_conn *c, sqlite_db *d, error *err)
         return rc;
     sqlite_watch_init(&c->watch, d->path);
     sqlite_limit_log(c->native, o->wal_bytes);
-    /* Two waits in a row, for the turn and for SQLite, are to last busy_ms together. */
+    /* The writer waits twice in a row, for its turn (turnstile.h) and for SQLite's lock: each wait
+     * gets half of busy_ms. */
     sqlite3_busy_timeout(c->native, o->by_hand ? 0 : (int)(o->busy_ms - o->busy_ms / 2));
     c->turn =
         turnstile_new(d->nodes, o->clock, o->by_hand, o->by_hand ? o->busy_ms : o->busy_ms / 2);

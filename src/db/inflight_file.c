@@ -18,7 +18,8 @@
 enum { PATH_BYTES = 4096, PAGE_BYTES = 4096 };
 
 #define NODES "-nodes"
-static const int64_t MARK = INT64_C(0x32676e6e75722e70); /* "p.runng2": a list, of this kind */
+static const int64_t MARK = INT64_C(0x32676e6e75722e70); /* "p.runng2": identifies the file, and its
+                                                            format */
 
 typedef struct page {
     int64_t mark;

@@ -37,7 +37,7 @@ void inflight_clear(running *r, int64_t run);
  * and so its claims: only this time shows an operator that it stands still. */
 void inflight_moved(running *r, int64_t now_ms);
 
-/* What a dead node was executing; or a live one is executing at this moment. */
+/* The runs on the threads of a node: at its death, or at this moment if it is alive. */
 typedef struct inflight_list {
     int known;        /* 0: there is no list, or none that can be read */
     int64_t moved_ms; /* when the node moved last (inflight_moved()); 0: it has not noted that */

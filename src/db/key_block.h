@@ -15,7 +15,7 @@
 typedef struct keys {
     pthread_mutex_t lock;
     committer *committer;
-    const char *name; /* of the row in {meta}, static: "next_run" */
+    const char *name; /* the name of the counter's row in {meta}, a literal: "next_run" */
     int64_t next;
     int64_t end;
     long long block; /* db_world.key_blocks when the block was taken; if that has risen since, the

@@ -27,8 +27,9 @@ struct liveness_file {
     liveness_file *next;
     int fd;
     int watch;
-    int inherited; /* the parent's: it is here only to be remembered */
-    int missing;   /* there is no such file, and it is not to be made */
+    int inherited; /* the parent process has opened the file, and this child has closed its copy:
+                      the entry remembers which file it was */
+    int missing;   /* the file does not exist, and is not to be made */
     dev_t device;
     ino_t inode;
     char path[PATH_BYTES];

@@ -51,11 +51,11 @@ struct notifier {
     int ear;       /* a copy of the connection's descriptor, which is readable when a notification
                 arrives; -1: there is none. Changed with the lock held */
     int missed;    /* 1: on_heard is to be called even if nothing is heard, after a reconnect */
-    int locked;    /* the connection has the lock of the node */
+    int locked;    /* the connection has the lock by which other nodes see that this one is alive */
     forks_fd held[2]; /* while `locked`: `ear` and the connection's own descriptor, which a child of
                          fork() closes, so that the server sees when this process ends */
     int failed;       /* the log says that notifications are refused */
-    int unlocked;     /* the log says that the node has no lock */
+    int unlocked;     /* the log says that the node could not get that lock */
     int64_t retry_ns;
     int64_t retry_ms; /* the back-off; 0 again when a connection has sent or heard something */
 
@@ -163,7 +163,8 @@ static void count_sent(notifier *w, size_t count)
 
 /* ---- The connection ---- */
 
-/* The node tells others first that its lock is gone: these look for it. */
+/* The node has lost its lock. on_lock comes first, so that other nodes hear of it before they
+ * look. */
 static void lose_lock(notifier *w)
 {
     if (!w->locked)
@@ -209,8 +210,8 @@ static pawl_code open_ear(notifier *w, int fd, error *err)
     return PAWL_CANTOPEN;
 }
 
-/* Logs that the node has no lock, once, and that it has one again. PAWL_OK, and no lock: the server
- * has refused it. */
+/* Logs once that the node could not get its lock, and once that it has it again. PAWL_OK without a
+ * lock: the server has refused it. */
 static void tell_lock(notifier *w, pawl_code rc, const error *err)
 {
     const log_sink *log = &w->db->options.log;
@@ -271,7 +272,7 @@ static void schedule_reconnect(notifier *w)
     w->retry_ns = clock_deadline(now_ns(w), w->retry_ms);
 }
 
-/* There is no connection, or none any more. */
+/* Logs that the connection could not be made, or was lost. */
 static void tell_lost(const notifier *w, pawl_code code)
 {
     LOG(&w->db->options.log, LOG_WARNING, "notifier-lost", LOG_TEXT("code", pawl_code_name(code)));
@@ -301,7 +302,7 @@ static void reconnect_if_due(notifier *w)
 
 /* ---- Sending and hearing ---- */
 
-/* Logs that notifications are refused, once, and that they are not any more. */
+/* Logs once that the server refuses notifications, and once that it does not any more. */
 static void tell_refused(notifier *w, pawl_code code)
 {
     const log_sink *log = &w->db->options.log;
@@ -358,8 +359,9 @@ static void quiet_bell(notifier *w)
     (void)!read(w->bell, &rings, sizeof rings);
 }
 
-/* Everything that is due. hear() comes after sending: while a driver waits for an answer it may
- * receive notifications, and then its descriptor is no longer readable for them. */
+/* Sends and hears everything that is due. It sends first: while a driver waits for the server's
+ * answer it may receive notifications, and for those the descriptor does not become readable any
+ * more. */
 static int do_due(notifier *w)
 {
     quiet_bell(w);

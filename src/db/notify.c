@@ -3,8 +3,8 @@
  *
  * An engine with threads has a thread that listens. An engine without threads is driven by its
  * caller: the notifier's descriptor is in the set of pawl_fd() (loop_fds.h), and every poll hears
- * and sends. As long as it is no node it may never be polled, so that the thread that tells
- * something sends it. */
+ * and sends. As long as the engine is no node its caller may never poll it: so the thread that
+ * calls notify_tell() sends the notification at once. */
 #include "db/notify.h"
 
 void notify_init(notify *n, db *d)

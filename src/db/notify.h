@@ -20,21 +20,22 @@ typedef struct notify {
     loop_hint changes;    /* the descriptor of pawl_changes_fd() */
     pthread_mutex_t lock; /* guards all below; never taken inside the lock of the scheduler */
     notifier *notifier;   /* NULL: none was needed so far, or it could not be opened */
-    int64_t node;         /* the node for which it was opened; 0: for none */
+    int64_t node;         /* the node as which the notifier listens; 0: as an engine that is no
+                             node */
     int is_told;          /* the log says that there is no notifier */
 } notify;
 
 void notify_init(notify *n, db *d);
 void notify_free(notify *n);
 
-/* Call on_heard whenever another process has told something: from a thread of the notifier, or, if
- * a loop is given, from notify_poll(). The loop is called by the descriptor of the notifier.
- * on_lock is for the lock of the node, as in notifier_options; it must not call notify. To be set
- * before the first notify_open(). */
+/* Listen from the first notify_open() on, before which this is to be called. on_heard is called for
+ * each notification of another process: by a thread of the notifier or, if a loop is given, in
+ * notify_poll(), for which the loop's descriptor becomes readable. on_lock is that of
+ * notifier_options, and must not call notify. */
 void notify_listen(notify *n, loop_fds *loop, void (*on_heard)(void *arg),
                    void (*on_lock)(void *arg, int64_t server), void *arg);
 
-/* Hear others from now on: as this node; 0: as an engine that is no node. */
+/* Opens the notifier: from now on it listens as this node; 0: as an engine that is no node. */
 void notify_open(notify *n, int64_t node);
 void notify_close(notify *n);
 
@@ -42,7 +43,7 @@ void notify_close(notify *n);
  * blocks: while the notifier is being opened the answer is 0. */
 int notify_has_session(notify *n);
 
-/* Tell all processes: there is a run without an owner, or a run has ended that they wait for. */
+/* Notify all processes: a run has no owner, or a run has ended for which another process waits. */
 void notify_tell(notify *n);
 
 /* ---- With a loop; otherwise these do nothing ---- */

@@ -62,7 +62,8 @@ static pawl_code open_file(db **out, slice path, int relaxed, const db_options *
     }
     buf name;
     buf_init(&name, PAWL_MAX_URL + 2);
-    if (slice_starts(path, SLICE_LIT("file:"))) /* a name, not an address to be taken apart */
+    if (slice_starts(path, SLICE_LIT("file:"))) /* a file name, and no URI of SQLite's: "./" before
+                                                   it keeps SQLite from taking it apart */
         buf_text(&name, "./");
     buf_add(&name, path);
     pawl_code rc =
@@ -118,7 +119,7 @@ pawl_code db_open(db **out, const db_options *given, error *err)
         options.random = random_system();
     if (options.busy_ms <= 0)
         options.busy_ms = BUSY_MS;
-    if (options.busy_ms > BUSY_MS_MAX) /* for databases it is a number of 32 bits */
+    if (options.busy_ms > BUSY_MS_MAX) /* the drivers pass it on as a number of 32 bits */
         options.busy_ms = BUSY_MS_MAX;
     if (options.claim_ms <= 0)
         options.claim_ms = CLAIM_MS;

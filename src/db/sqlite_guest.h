@@ -1,5 +1,5 @@
 /* Lending SQLite's handle to a guest, which is code of the application, inside a transaction of
- * pawl's (A8). Both functions do what those of db_guests in db.h do. */
+ * pawl's. Both functions do what those of db_guests in db.h do. */
 #ifndef DB_SQLITE_GUEST_H
 #define DB_SQLITE_GUEST_H
 

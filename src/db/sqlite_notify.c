@@ -89,7 +89,8 @@ static int is_still_there(const sqlite_notify *w)
 
 static int watch_file(const sqlite_notify *w)
 {
-    /* IN_ATTRIB reports that the file was deleted: its link count changes while it is open here. */
+    /* A watched file that is deleted gives IN_ATTRIB, since its link count changes; IN_DELETE_SELF
+     * would come only when it is closed here. */
     const uint32_t what = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW;
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch >= 0 && inotify_add_watch(watch, w->path, what) < 0) {

@@ -127,8 +127,8 @@ static int have_thread(turnstile *t)
     return t->thread_runs;
 }
 
-/* Have the thread wait for the locks. 1: it has them, and the turn is ours. 0: the deadline has
- * passed. */
+/* Has the thread wait for the locks. 1: it has them, and this writer has its turn. 0: the deadline
+ * has passed. */
 static int wait_for_thread(turnstile *t, int64_t deadline)
 {
     pthread_mutex_lock(&t->lock);

@@ -64,9 +64,8 @@ static int64_t piece_bytes(const wal_checkpointer *k)
 
 /* ---- The thread ---- */
 
-/* Has the log grown by a piece since the last attempt? It does not matter whether that one copied
- * anything: while a reader with an old snapshot prevents the copy, another attempt right after it
- * would be in vain too. */
+/* Has the log grown by a piece since the thread last tried to copy? A try that could copy nothing
+ * counts too: while a reader keeps an old snapshot, the next one would be in vain as well. */
 static int enough_to_copy(const wal_checkpointer *k)
 {
     return (k->seen - k->tried) * k->frame_bytes >= piece_bytes(k);

@@ -69,7 +69,8 @@ static pawl_code bind(db_stmt *base, int index, const db_value *v, error *err)
     return PAWL_OK;
 }
 
-/* In one trip with the beginning of the transaction, if that was put off. */
+/* If the beginning of the transaction was put off (pg_conn.lazy), it goes in the same trip as the
+ * statement. */
 static pawl_code execute_once(pg_stmt *s, const pg_params *p, error *err)
 {
     pg_conn *c = (pg_conn *)s->base.conn;
@@ -93,7 +94,8 @@ static pawl_code execute_once(pg_stmt *s, const pg_params *p, error *err)
 }
 
 /* A connection that was idle may have died unnoticed. If this is the first statement of a reader's
- * transaction, nothing has been seen of that one yet: a new connection is tried. */
+ * transaction, the reader has seen nothing of the database yet: so the statement is tried once more
+ * on a new connection. */
 static pawl_code execute(pg_stmt *s, error *err)
 {
     pg_conn *c = (pg_conn *)s->base.conn;
@@ -202,12 +204,12 @@ static const char TABLES[] =
     " (SELECT oid FROM pg_namespace WHERE nspname = 'pawl'))";
 
 /* The change feed is ordered by transactions. It is read up to the oldest transaction that is still
- * under way, since that may yet commit (B6). */
+ * under way, since that may yet commit. */
 #define OLDEST "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)"
 
-/* Transactions other than pawl's that keep rows of runs locked: seldom more than one. The number of
- * the one that locks a row is in the row, as long as it is under way. Short ones are left out,
- * since they do no harm. The server does not show every role when a transaction began. */
+/* Transactions other than pawl's that keep rows of runs locked: seldom more than one. While a
+ * transaction is under way, each row that it has locked has its number. Short transactions are left
+ * out, since they do no harm. To some roles the server does not show when a transaction began. */
 /* RULE L6-why-tells-of-locks-of-the-run-itself */
 #define RUN_LOCKERS                                                                                \
     "(SELECT r.run AS run, a.pid AS process,"                                                      \
@@ -219,8 +221,8 @@ static const char TABLES[] =
     " AND a.application_name IS DISTINCT FROM 'pawl'"                                              \
     " AND coalesce(a.xact_start < statement_timestamp() - interval '1 second', true))"
 
-/* The advisory locks of nodes that sessions have in this database, and of an application that uses
- * two keys as well; the class tells them apart. */
+/* The advisory locks of nodes in this database. An application may use locks with two keys too: the
+ * class (the first key) tells them apart. */
 #define NODE_LOCKS                                                                                 \
     "(SELECT CAST(classid AS bigint) AS class, CAST(objid AS bigint) AS node"                      \
     " FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted"           \
@@ -295,8 +297,8 @@ static const db_driver DRIVER = {
 
 static const db_sql HAS_SCHEMA = {"SELECT 1 WHERE to_regnamespace('pawl') IS NOT NULL", ""};
 
-/* An engine that finds it missing makes it under the writers' lock; of several, the later ones find
- * it there. */
+/* Looks whether the schema exists. As a DB_WRITER it also makes the schema: writers exclude each
+ * other, so of several engines one makes it and the others find it. */
 static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
 {
     db_conn *c;
@@ -318,7 +320,7 @@ static pawl_code need_schema(pg_db *d, db_role role, int *there, error *err)
     return rc;
 }
 
-/* The schema is made here and not by a migration, which has to search it for tables first. */
+/* Makes the schema before the migrations, because these look for tables in it first. */
 static pawl_code make_schema(pg_db *d, error *err)
 {
     int there = 0;

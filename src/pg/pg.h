@@ -29,7 +29,8 @@ enum {
     PG_OID_TEXT = 25,
     PG_RING = 64,      /* places of a ring: the rows of {commits} in which a committing connection
                           leaves the numbers of its transactions; see pg_ring.c */
-    PG_WITNESSES = 16, /* at most asked for by one transaction; see pg_proof.c */
+    PG_WITNESSES = 16, /* at most so many witnesses are checked by one transaction; see
+                          pg_proof.c */
 };
 
 /* SQL for when the server was started, in microseconds since 1970. */
@@ -37,7 +38,8 @@ enum {
     "CAST(extract(epoch FROM pg_catalog.pg_postmaster_start_time())"                               \
     " OPERATOR(pg_catalog.*) 1000000 AS bigint)"
 
-/* A ring that was not used for so long may be swept away by another engine. */
+/* A ring is certainly there for so long after its last use: other engines delete rings that were
+ * not used for a day. */
 #define PG_RING_FRESH_MS (INT64_C(12) * 3600 * 1000)
 
 typedef struct pg_conn pg_conn;
@@ -57,7 +59,7 @@ typedef struct pg_db {
     db_world world;
     pthread_mutex_t lock;   /* guards the next two, and the witness of every connection */
     pg_conn *witnesses;     /* connections that commit */
-    uint64_t acknowledged;  /* transactions so far */
+    uint64_t acknowledged;  /* number of acknowledged transactions of this engine */
     PQconninfoOption *info; /* the URL, taken apart; may hold a password */
     atomic_int reached;     /* 1: a connection was made once, so libpq has accepted the URL */
     int relaxed;            /* durability=relaxed */
@@ -69,15 +71,16 @@ typedef struct pg_stmt pg_stmt;
 struct pg_conn {
     db_conn base;
     PGconn *native;    /* NULL: not connected */
-    uint64_t epoch;    /* which connection this is; statements are prepared anew in each */
+    uint64_t epoch;    /* the number of this connection to the server; after a reconnect statements
+                          are prepared anew */
     unsigned names;    /* number of names that were given to statements so far */
-    pg_stmt **pending; /* what was pushed and not taken: the statement that is prepared; NULL: an
-                          execution of any */
+    pg_stmt **pending; /* one entry for each result to be taken: the statement that is prepared by
+                          it; NULL: it is that of an execution */
     size_t pending_size;
     size_t pending_head;
     size_t pending_tail;
-    int synced; /* syncs sent and not taken */
-    int lazy;   /* a reader's transaction was begun, and nothing of it was sent yet */
+    int synced; /* number of syncs that were sent and whose answers were not taken */
+    int lazy;   /* a reader's transaction has begun here, and nothing of it was sent yet */
     int64_t patience_ms;
     int64_t deadline_ns; /* of the trip under way */
     int64_t time_offset; /* the server's clock minus the monotonic one, in ms */
@@ -85,7 +88,7 @@ struct pg_conn {
     int64_t lock_set_ms; /* how long the session waits for a lock, as it is set now */
     int met_lock;        /* a statement of a unit has met a row lock, and timed out */
 
-    int64_t ring;      /* see pg_ring.c; 0: none yet */
+    int64_t ring;      /* the random id of the ring (pg_ring.c); 0: there is none yet */
     int ring_gone;     /* rows of the ring were deleted: the next transaction makes a new one */
     int64_t ring_ms;   /* when the ring was used last */
     int64_t number;    /* the number of the next transaction */
@@ -95,10 +98,11 @@ struct pg_conn {
     pg_witness witness;
     uint64_t asked;  /* pg_db.acknowledged when the transaction under way began */
     uint64_t proven; /* pg_db.acknowledged when the last acknowledged transaction began */
-    int proofs;      /* statements of this transaction that ask for witnesses */
+    int proofs;      /* number of proofs in this transaction (pg_proof.c) */
 
-    arena *scratch; /* of the batch under way */
-    int borrowed;   /* it is the application's: no pipeline, no deadline, and not ours to close */
+    arena *scratch; /* memory for the batch under way */
+    int borrowed;   /* the connection is the application's: no pipeline, no deadline, and pawl does
+                       not close it */
 };
 
 /* A prepared statement, in the form that was written, and in the forms made from it. */
@@ -108,20 +112,21 @@ struct pg_stmt {
     char name[24];
     int count; /* of parameters */
     Oid types[PG_PARAMETERS];
-    uint64_t prepared_in; /* epoch */
-    uint64_t ready_in;    /* epoch in which the server has said so */
+    uint64_t prepared_in; /* epoch in which it was last sent to be prepared */
+    uint64_t ready_in;    /* epoch in which the server has confirmed that it is prepared */
     db_value values[PG_PARAMETERS];
-    PGresult *result; /* of the execution that next() walks along */
+    PGresult *result; /* the result of the execution, whose rows next() gives one by one */
     int row;
     int executed;
-    char number[32]; /* of a column that is a double */
+    char number[32]; /* room for the text of a column that is a double */
     pg_stmt *array;  /* the form that takes many sets of values at once; NULL: not made */
     pg_stmt *must;   /* the form of a guard that fails instead of giving no row; NULL: not made */
     int no_array;    /* the text does not allow the form for many sets */
-    pg_stmt *keep;   /* as `must`, and the server keeps a number of the row; NULL: not made */
-    int keep_column; /* the column of that number */
-    pg_stmt *take;   /* the form that takes the number that was kept; NULL: not made */
-    uint32_t takes;  /* a bit for each parameter that is that number */
+    pg_stmt *keep;   /* the form `must` that also keeps a number of the row in a setting of the
+                        transaction; NULL: not made */
+    int keep_column; /* the column of `keep` that has that number */
+    pg_stmt *take;   /* the form that reads the number from that setting; NULL: not made */
+    uint32_t takes;  /* which parameters of `take` are read from there, one bit for each */
 };
 
 static inline pg_db *pg_db_of(const pg_conn *c)
@@ -134,7 +139,7 @@ static inline pg_db *pg_db_of(const pg_conn *c)
 /* Connect if there is no connection. */
 pawl_code pg_ensure(pg_conn *c, error *err);
 
-/* Connect if need be, and have what a transaction needs. */
+/* Connect if need be, and make sure that a committer's connection has a ring. */
 pawl_code pg_ready(pg_conn *c, error *err);
 
 /* Forget a connection that is broken, or whose server does not answer. */
@@ -154,7 +159,8 @@ int64_t pg_time_ms(const pg_conn *c);
 
 /* ---- Errors (pg_error.c) ---- */
 
-/* What the result says; `doing` as in "cannot DOING the database". */
+/* Sets `err` to what the result says, and returns the code; `doing` as in "cannot DOING the
+ * database". */
 pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err);
 
 /* These set `err`, and return its code. pg_error_connecting(): why a connection could not be made.
@@ -193,16 +199,16 @@ pawl_code pg_sync(pg_conn *c, error *err);
 /* The next result, to be cleared by the caller; NULL: the connection is lost, err says how. */
 PGresult *pg_take(pg_conn *c, error *err);
 
-/* Leave the rest of the trip unread. PAWL_OK unless the connection is lost. */
+/* Reads and drops the rest of the results of this trip. PAWL_OK unless the connection is lost. */
 pawl_code pg_skip(pg_conn *c, error *err);
 
 /* Take the answers to the ROLLBACK of a reader, before anything else is sent. */
 void pg_take_ending(pg_conn *c);
 
-/* A result that is an error: skip the rest, give its code. Clears the result. */
+/* For a result that is an error: clears it, drops the rest of the trip, and returns the code. */
 pawl_code pg_fail(pg_conn *c, PGresult *r, const char *doing, error *err);
 
-/* Statements outside the seam, once each: NULL or a result of one trip. */
+/* Executes a statement that is not one of the seam's, in a trip of its own. NULL: it has failed. */
 PGresult *pg_once(pg_conn *c, const char *sql, const pg_params *p, error *err);
 
 int pg_ok(const PGresult *r);
@@ -226,13 +232,15 @@ pg_stmt *pg_stmt_array(pg_stmt *s);
 /* The form of a guard that fails instead of giving no row. NULL: memory is out. */
 pg_stmt *pg_stmt_must(pg_stmt *s);
 
-/* The same form, with which the server also keeps the number in this column of the row, until the
- * end of the transaction; and the form whose parameters, as the bits say, are that number. NULL:
- * memory is out, or the statement has that form with another column, or with other parameters. */
+/* pg_stmt_keep(): as pg_stmt_must(), and the server keeps the number in this column of the row
+ * until the end of the transaction. pg_stmt_take(): the form that uses that number for the
+ * parameters whose bits are set. NULL: memory is out, or the form was made before for another
+ * column or other parameters. */
 pg_stmt *pg_stmt_keep(pg_stmt *s, int column);
 pg_stmt *pg_stmt_take(pg_stmt *s, uint32_t which);
 
-/* An array of one parameter of many members, in binary form. */
+/* Write an array in binary form, as the value of one parameter: the head, then each member, then
+ * the number of members. */
 void pg_array_begin(buf *b, Oid type);
 void pg_array_add(buf *b, const db_value *v);
 void pg_array_end(buf *b, size_t count);
@@ -244,7 +252,8 @@ pawl_code pg_begin(db_conn *c, error *err);
 pawl_code pg_commit(db_conn *c, error *err);
 int pg_in_transaction(db_conn *c);
 
-/* Push what begins a transaction of this connection; take the answers. */
+/* pg_push_begin() pushes what begins a transaction of this connection, pg_take_begin() takes the
+ * answers. */
 pawl_code pg_push_begin(pg_conn *c, error *err);
 pawl_code pg_take_begin(pg_conn *c, error *err);
 
@@ -255,7 +264,8 @@ pawl_code pg_push_lazy(pg_conn *c, int *begins, error *err);
 /* Behind a pooler, push the settings of this transaction. */
 pawl_code pg_push_settings(pg_conn *c, error *err);
 
-/* Push COMMIT; take its answer: as db_driver.commit says. */
+/* pg_push_commit() pushes COMMIT, pg_take_commit() takes its answer; codes as those of
+ * db_driver.commit. */
 pawl_code pg_push_commit(pg_conn *c, error *err);
 pawl_code pg_take_commit(pg_conn *c, error *err);
 
@@ -273,7 +283,8 @@ db_fate pg_settle(db_conn *c, error *err);
 
 /* ---- Rewind detection: proof that nothing acknowledged is missing (pg_proof.c) ---- */
 
-/* Add a committing connection to the list of witnesses, and remove it. */
+/* pg_proof_open() adds a committing connection to the list of witnesses, pg_proof_close() removes
+ * it. */
 void pg_proof_open(pg_conn *c);
 void pg_proof_close(pg_conn *c);
 
@@ -281,8 +292,9 @@ void pg_proof_close(pg_conn *c);
  * made. */
 void pg_proof_acknowledged(pg_conn *c, int64_t number);
 
-/* Push the proof, and the lock on the node's row; take the answers: PAWL_REWOUND, the database was
- * rewound; PAWL_FENCED, the node is closed. */
+/* pg_proof_push() pushes the proof, and the lock on the row of the node if there is one;
+ * pg_proof_take() takes the answers. PAWL_REWOUND: the database was rewound; PAWL_FENCED: the node
+ * is closed. */
 pawl_code pg_proof_push(pg_conn *c, error *err);
 pawl_code pg_proof_take(pg_conn *c, error *err);
 

@@ -35,8 +35,8 @@ enum { DEADLOCKS_MAX = 3, LOCK_MS = 250, SEARCH_MS = 20 };
 typedef enum {
     PASS_DONE,
     PASS_LATER,     /* nothing happened: another writer is in the way, or the server is gone */
-    PASS_CUT,       /* rolled back; the units before `cut` are to be tried without it */
-    PASS_SPLIT,     /* rolled back; one at a time */
+    PASS_CUT,       /* rolled back; the units before `cut` are to be tried without the unit there */
+    PASS_SPLIT,     /* rolled back; the units are to be tried one at a time */
     PASS_UNDECIDED, /* the answer of the commit is lost */
 } pass_end;
 
@@ -57,8 +57,10 @@ static int asks(const unit_stmt *s)
 
 /* ---- Which units can go together ---- */
 
-/* Does it need a value that is there only after its guards, or after a write? Those of guards are
- * there between the trips; everything else needs one statement after the other. */
+/* What the statements of a unit need. NEEDS_GUARDS: writes take values of guards or tries, which
+ * are there between the two trips. NEEDS_ORDER: the unit has a guest, a guard or a try behind a
+ * write, or takes a value in any other way; then each statement is sent when the one before it is
+ * answered. */
 typedef enum { NEEDS_NOTHING, NEEDS_GUARDS, NEEDS_ORDER } needs;
 
 static needs needs_of(const unit *u)
@@ -81,8 +83,9 @@ static needs needs_of(const unit *u)
     return most;
 }
 
-/* The guard of which all values are taken that statements of the unit take (db_from), if it changes
- * or makes one row only, and all of them are one number of that. NULL: it is not so simple. */
+/* Returns the one guard of which all db_from() values of the unit are taken, if it changes or
+ * inserts one row only, and all of them are the same number of that row. NULL: there is no such
+ * guard. */
 static const unit_stmt *keeper_of(const unit *u, int *column)
 {
     const unit_stmt *keeper = NULL;
@@ -103,14 +106,16 @@ static const unit_stmt *keeper_of(const unit *u, int *column)
     return keeper;
 }
 
-/* A plain insert: the order of such inserts does not change the result. */
+/* Is the statement a plain insert? Then the order in which such inserts are executed makes no
+ * difference. */
 static int only_adds(const unit_stmt *s)
 {
     return strncmp(s->sql->text, "INSERT ", 7) == 0 && !strstr(s->sql->text, "ON CONFLICT");
 }
 
-/* Does the unit touch a row that units so far write plainly? `written` has the last statement that
- * did, of those that change rather than add if there is one. */
+/* Does the unit touch a row that an earlier unit of the batch writes plainly? `written` has, for
+ * each key of a row, the last statement that writes it; one that changes the row goes before one
+ * that only inserts. */
 static int touches_written_row(const map *written, const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next) {
@@ -133,8 +138,8 @@ static int remember_writes(map *written, unit *u)
     return 1;
 }
 
-/* How many units from the first can go together. A first one that needs its statements in order
- * goes alone. */
+/* Returns how many units, from the first, can go together. *ordered is 1 if the first unit has to
+ * go alone, one statement after the other. */
 static size_t count_batchable(unit **units, size_t count, int *ordered)
 {
     map written = {0};
@@ -175,7 +180,8 @@ static const unit_stmt *first_refused(const unit *u)
     return NULL;
 }
 
-/* Give each unit its provisional answer. 0: one is refused and has written already: p->cut. */
+/* Gives each unit its provisional answer. 0: a unit is refused after it has written something;
+ * p->cut is its index. */
 static int answer_units(pass *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -223,7 +229,7 @@ static pass_end take_end(pass *p)
     return PASS_UNDECIDED;
 }
 
-/* Did the rows of all units fit into their memory? 0: those of p->cut did not. */
+/* Did the rows of all units fit into their memory? 0: those of the unit p->cut did not. */
 static int all_fit(pass *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -269,8 +275,8 @@ static pass_end take_all(pass *p, pg_ops *guards, pg_ops *plain)
     return rc == PAWL_UNREACHABLE ? leave_undecided(p) : fail_pass(p, rc);
 }
 
-/* A unit whose rows did not fit is durable, and its rows are lost: the caller has to read them
- * again. */
+/* The rows of a unit did not fit into its memory, although the unit is durable. It is answered with
+ * PAWL_UNDECIDED, so that the caller reads from the database what became of it. */
 static pass_end fail_without_rows(pass *p, pass_end end)
 {
     for (size_t i = 0; end == PASS_DONE && i < p->count; i++) {
@@ -450,7 +456,7 @@ static pass_end run_pass(pass *p)
 
 /* ---- All of them ---- */
 
-/* Applies the units in one transaction each. Stops where one has to wait, or is undecided. */
+/* Applies the units in one transaction each. Stops at a unit that has to wait, or is undecided. */
 static void one_by_one(pg_conn *c, unit **units, size_t count, uint64_t *passes, error *err,
                        batch_result *r)
 {
@@ -483,7 +489,8 @@ static int64_t lock_ms(const pg_conn *c, const unit *first, size_t searched)
     return searched > 0 || first->commit.set_aside ? SEARCH_MS : LOCK_MS;
 }
 
-/* How many units to try next: half of those among which one has met a lock. */
+/* Returns how many units to try next. If one of the next `searched` units has met a lock, half of
+ * them are tried. */
 static size_t portion(size_t left, size_t most, size_t searched)
 {
     size_t n = searched > 1 ? searched / 2 : searched == 1 ? 1 : most;
@@ -504,11 +511,12 @@ static void finish(pass *p, pass_end end, batch_result *r)
 /* The state of pg_apply() between its passes. */
 typedef struct course {
     size_t most;     /* units in the next pass */
-    size_t searched; /* among so many next ones, one has met a lock; 0: none has */
+    size_t searched; /* a lock was met by one of so many of the next units; 0: by none */
     int deadlocks;   /* in a row */
 } course;
 
-/* 1: rolled back, and the same units are to be tried again in other portions. */
+/* 1: the transaction was rolled back, and the same units are to be tried again, perhaps fewer at a
+ * time. */
 static int is_to_be_repeated(const pass *p, pass_end end, course *way)
 {
     if (end == PASS_CUT && p->cut > 0) {

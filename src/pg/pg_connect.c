@@ -38,7 +38,7 @@ static int is_ours(pg_db *d, slice parameter, pawl_code *rc, error *err)
     return 1;
 }
 
-/* Copy the URL without the parameters that are ours: libpq knows those that are left. */
+/* Copies the URL without the parameters that only pawl knows. libpq knows the others. */
 static pawl_code strip(pg_db *d, slice url, buf *out, error *err)
 {
     pawl_code rc = PAWL_OK;
@@ -59,7 +59,8 @@ static pawl_code strip(pg_db *d, slice url, buf *out, error *err)
     return rc;
 }
 
-/* Numbers with commas between; nothing stands for the usual one. */
+/* Is the text a list of port numbers with commas between? An empty item stands for the default
+ * port. */
 static int are_ports(const char *text)
 {
     for (;;) {
@@ -74,8 +75,9 @@ static int are_ports(const char *text)
     }
 }
 
-/* A character that has a meaning in a URL and was not written as %40 or %2F cuts a password short;
- * what is behind it becomes a host or a port, and libpq would quote it. */
+/* If a password in the URL has a character that should be written as %40 or %2F, it ends there, and
+ * what follows is taken for a host or a port. Such a URL is refused here, since libpq would quote
+ * that part in its errors. */
 static int is_plausible(const PQconninfoOption *info)
 {
     for (const PQconninfoOption *o = info; o->keyword; o++) {
@@ -90,7 +92,7 @@ static int is_plausible(const PQconninfoOption *info)
     return 1;
 }
 
-/* The URL is not one that libpq takes. */
+/* Refuses a URL that libpq would not accept. */
 static pawl_code refuse_url(error *err)
 {
     error_set(err, PAWL_INVALID, "the database URL is not one of PostgreSQL's");
@@ -143,7 +145,8 @@ static void add_word(words *w, const char *key, const char *value)
     w->values[w->count++] = value;
 }
 
-/* Of two values for one key libpq takes the later one. */
+/* Writes the settings for libpq. Of two values for one key libpq takes the later one: so the URL
+ * can change the first four, and not the encoding. */
 static void write_words(const pg_conn *c, words *w)
 {
     memset(w, 0, sizeof *w);
@@ -170,7 +173,7 @@ static pawl_code refuse_start(const pg_conn *c, const PGconn *native, const word
     return pg_error_connecting(native, err);
 }
 
-/* Poll until the connection stands, or fails, or the time is over. */
+/* Waits until the connection is made, has failed, or the time is over. */
 static pawl_code await_connection(pg_conn *c, PGconn *native, error *err)
 {
     clock_source *real = clock_system();
@@ -292,7 +295,7 @@ static pawl_code set_session(pg_conn *c, error *err)
 
 static const char SET_LOCK[] = "SELECT set_config('lock_timeout', $1::text, false)";
 
-/* By hand a lock is never waited for longer than a moment, whatever is wanted. */
+/* When driven by hand, waits only for a moment for a lock, however long `ms` is. */
 void pg_want_lock_ms(pg_conn *c, int64_t ms)
 {
     int64_t most = pg_lock_ms(c);
@@ -339,7 +342,8 @@ static pawl_code judge_settings(pg_conn *c, const PGresult *r, error *err)
         error_hint(err, "make a database with ENCODING 'UTF8'");
         return PAWL_UNSUPPORTED;
     }
-    if (c->base.db->options.look_only) /* a standby, and what is not kept, can be looked at */
+    if (c->base.db->options.look_only) /* a handle that only reads may use a standby, and a server
+                                          that does not sync */
         return PAWL_OK;
     if (strcmp(PQgetvalue(r, 0, 3), "1") == 0) {
         error_set(err, PAWL_READONLY, "the database server is a standby");
@@ -384,7 +388,8 @@ void pg_forget(pg_conn *c)
     c->pending_head = c->pending_tail = 0;
     c->synced = 0;
     c->lazy = 0;
-    c->proven = 0; /* the next one may lead to another server: all of it is to be proven */
+    c->proven = 0; /* the next connection may lead to another server, so all witnesses are checked
+                      again */
 }
 
 static pawl_code set_up(pg_conn *c, error *err)

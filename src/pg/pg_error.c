@@ -9,7 +9,7 @@
 #include "pg/pg.h"
 
 typedef struct rule {
-    const char *state; /* its beginning: the longest that fits stands first */
+    const char *state; /* the beginning of a SQLSTATE; longer ones stand before shorter ones */
     pawl_code code;
 } rule;
 
@@ -80,8 +80,9 @@ static const char *field(const PGresult *r, int which)
     return text ? text : "";
 }
 
-/* "FATAL:  28P01: password authentication failed for user …" has its state between two colons.
- * Several hosts give several lines; the last one was tried last. */
+/* Finds the five-letter state in a message like "FATAL: 28P01: password authentication failed …":
+ * it stands between two colons. Several hosts give several lines; the last line is that of the host
+ * that was tried last. */
 static const char *find_state(const char *text, char state[6])
 {
     const char *found = NULL;
@@ -97,7 +98,7 @@ static const char *find_state(const char *text, char state[6])
     return found;
 }
 
-/* Does libpq say this word itself, and not only a name that it quotes? */
+/* Does the message have this word outside of quotation marks? Inside of them it is a name. */
 static int says(const char *text, const char *word)
 {
     int quoted = 0;
@@ -109,7 +110,8 @@ static int says(const char *text, const char *word)
     return 0;
 }
 
-/* A server that dies while TLS is agreed upon: "SSL SYSCALL error: …", "… unexpected eof". */
+/* Is it the message of a server that ended during the TLS handshake: "SSL SYSCALL error: …", "…
+ * unexpected eof"? */
 static int is_end(const char *text)
 {
     return says(text, "SYSCALL") || says(text, "unexpected eof");

@@ -1,4 +1,4 @@
-/* Lending a connection to code of the application, in the midst of a transaction (A8).
+/* Lending a connection to code of the application, in the midst of a transaction.
  *
  * The guest gets an ordinary connection: no pipeline, blocking, with the search_path that the
  * server gives to this user. Afterwards its state is checked: libpq knows whether the transaction
@@ -50,7 +50,8 @@ pawl_code pg_lend(db_conn *base, void **out, error *err)
  * the connection is closed, and the server rolls back its transaction. */
 static pawl_code not_as_lent(pg_conn *c, int keep, error *err)
 {
-    c->ring_gone = 1; /* its number may have been committed */
+    c->ring_gone = 1; /* the guest may have committed the transaction, and with it its number in the
+                         ring */
     if (!keep)
         pg_forget(c);
     return error_set(err, PAWL_MISUSE, "the transaction was ended, or a statement left open");

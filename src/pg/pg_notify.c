@@ -15,7 +15,8 @@ static const char NOTIFY[] =
     "SELECT pg_catalog.pg_notify('pawl_' OPERATOR(pg_catalog.||) node, '')"
     " FROM pg_catalog.unnest(pg_catalog.string_to_array($1::pg_catalog.text, ',')) AS node";
 
-/* A channel's name cannot be a parameter; of a number nothing can be made but a number. */
+/* The name of a channel cannot be a parameter of the statement. It is made of a number, so it needs
+ * no quoting. */
 static pawl_code listen_to(pg_conn *c, int64_t node, error *err)
 {
     char sql[64];

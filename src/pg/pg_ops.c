@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than the few largest payloads that a row may have. */
+/* If the arena of a unit has less room than this, its rows may not fit into it (pg_ops.narrow). The
+ * largest row needs less. */
 static const size_t ROOM = (size_t)64 * 1024 * 1024;
 static const size_t ARRAY_MAX = (size_t)256 * 1024 * 1024;
 
@@ -46,7 +47,8 @@ static void join_op(pg_op *op, pg_member *m)
     op->count++;
 }
 
-/* The last op that touches the statement's row; of a row without a key only its own unit knows. */
+/* Returns the place of the last op that touches the row of this statement. A row without a key is
+ * only touched by the statement's own unit. */
 static size_t last_touch(pg_ops *ops, const unit *u, const unit_stmt *s)
 {
     const pg_op *last = s->key ? map_get(&ops->touched, s->key) : NULL;
@@ -132,7 +134,7 @@ static int by_key(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* Can the second be merged with the first? Both are the same read-only statement. */
+/* Can `b` be merged with `a`? Yes if both are the same read-only statement. */
 static int same_look(const pg_op *a, const pg_op *b)
 {
     return a && a->stmt == b->stmt && a->how == PG_OP_PLAIN && b->how == PG_OP_PLAIN &&
@@ -163,7 +165,8 @@ void pg_ops_sort(pg_ops *ops)
 
 /* ---- Sending ---- */
 
-/* A bit for each value of the statement that the server has kept. */
+/* Returns a bit for each value of the statement that is the number which the server keeps
+ * (ops->keeper). */
 static uint32_t kept_values(const pg_ops *ops, const unit_stmt *s)
 {
     uint32_t which = 0;
@@ -183,7 +186,7 @@ static pg_stmt *form_of(const pg_ops *ops, const pg_op *op, uint32_t kept)
     return kept ? pg_stmt_take(op->stmt, kept) : op->stmt;
 }
 
-/* What goes as an array cannot take a value on the server. */
+/* Statements that are merged as an array cannot take the number: then the result is 0. */
 int pg_ops_keep(pg_ops *ops, const unit_stmt *keeper, int column)
 {
     int fits = 1;
@@ -283,7 +286,8 @@ static void rows_of_one(const pg_op *op, const PGresult *r, error *err)
         give_row(op->first, r, i, 0, &tail, err);
 }
 
-/* Inserts give a row each, in order; reads have the number of their member in the first column. */
+/* Gives the rows of a merged op to its members. Inserts give one row for each member, in order;
+ * reads have the number of the member in the first column. */
 static void rows_of_many(const pg_op *op, const PGresult *r, error *err)
 {
     int looks = !is_insert(op->first->stmt);
@@ -293,7 +297,7 @@ static void rows_of_many(const pg_op *op, const PGresult *r, error *err)
     for (size_t i = 0; i < rows; i++) {
         char number[32];
         size_t member = looks ? (size_t)pg_column(r, (int)i, 0, number).i : i + 1;
-        if (member < at) { /* not in order after all */
+        if (member < at) { /* the rows are not in the order of the members after all */
             m = op->first;
             at = 1;
         }

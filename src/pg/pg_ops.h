@@ -21,7 +21,7 @@ typedef struct pg_member {
 
 typedef struct pg_op {
     struct pg_op *next;
-    pg_stmt *stmt; /* in the form for one */
+    pg_stmt *stmt; /* the form for one set of values */
     pg_op_how how;
     uint64_t key; /* of its first member */
     size_t order; /* its place in the list, from 1 */
@@ -36,8 +36,9 @@ typedef struct pg_ops {
     pg_op *last;
     size_t count;            /* ops */
     int failed;              /* memory is out, or a statement could not be made */
-    int narrow;              /* there is a unit that may not have the room for its rows */
-    map groups;              /* address of a db_sql -> the op that takes more of its kind */
+    int narrow;              /* the rows of a unit may not fit into its memory */
+    map groups;              /* address of a db_sql -> the op that further statements of its kind
+                                join */
     map touched;             /* key of a row -> the last op that touches it */
     const unit *unit;        /* the unit whose statements are being added */
     size_t unit_order;       /* the last op of that unit that has no key */
@@ -45,14 +46,15 @@ typedef struct pg_ops {
     int keeper_column;       /* the column of that number */
 } pg_ops;
 
-/* Everything in them is in the connection's scratch arena. */
+/* Initialises an empty list. Its ops are allocated in the connection's scratch arena. */
 void pg_ops_init(pg_ops *ops, pg_conn *c);
 
 void pg_ops_add(pg_ops *ops, unit *u, unit_stmt *s, pg_op_how how);
 
-/* Statements that take a value of this one, by db_from(), take it on the server, all of them from
- * this column: what the one returns is not known when they are sent. To be called when all are
- * added. 0: that is not possible with these statements. */
+/* Has the server keep the number in this column of the row of `keeper` (pg_stmt_keep()). All
+ * statements that take a value of `keeper` (db_from()) read the number there, because the row is
+ * not known when they are sent. To be called when all statements are added. 0: this is not possible
+ * with these statements. */
 int pg_ops_keep(pg_ops *ops, const unit_stmt *keeper, int column);
 
 /* To be called when all are added. */

@@ -46,8 +46,8 @@ void pg_param(pg_params *p, const db_value *v)
 
 /* ---- What is on its way ---- */
 
-/* Without this list results could not be matched with statements: out of memory, the connection is
- * closed. */
+/* Adds an entry to the list of results to be taken, without which results could not be matched with
+ * statements. If memory is out the connection is closed. */
 static pawl_code expect_result(pg_conn *c, pg_stmt *prepares, error *err)
 {
     if (c->pending_tail == c->pending_size) {
@@ -166,7 +166,7 @@ static PGresult *next_result(pg_conn *c, error *err)
     return r;
 }
 
-/* libpq puts a NULL behind the results of each statement. */
+/* Reads the end of a statement's results, for which PQgetResult() returns NULL. */
 static void end_of_statement(pg_conn *c, error *err)
 {
     if (await_result(c, err) != PAWL_OK)
@@ -180,7 +180,8 @@ int pg_ok(const PGresult *r)
     return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 }
 
-/* Keep a failed preparation as the result of the execution behind it. */
+/* If a statement could not be prepared, the server skips its execution: then the result is the
+ * error of the preparation. */
 PGresult *pg_take(pg_conn *c, error *err)
 {
     PGresult *bad = NULL;
@@ -235,7 +236,8 @@ pawl_code pg_skip(pg_conn *c, error *err)
     return c->native ? PAWL_OK : PAWL_UNREACHABLE;
 }
 
-/* The connection may have been idle since, for longer than an answer is waited for. */
+/* Takes the answer to the ROLLBACK of a reader's transaction (pg_tx.c). The deadline is set anew,
+ * since the connection may have been idle for longer than patience_ms. */
 void pg_take_ending(pg_conn *c)
 {
     if (!c->native || (c->pending_head == c->pending_tail && c->synced == 0))

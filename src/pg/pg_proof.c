@@ -22,7 +22,8 @@
 
 static const db_sql PROVE = {"SELECT " WITNESS, "iii"};
 
-/* In one statement with the lock on the node's row, which most transactions take. */
+/* Checks a witness, and locks the row of the node in the same statement, since most transactions
+ * need both. */
 static const db_sql PROVE_AND_FENCE = {
     "SELECT " WITNESS ", 1 / coalesce((SELECT 1 FROM {nodes} WHERE node = $4 AND slot = $5"
     /* RULE A1-a-closed-node-is-refused, L8-a-node-of-the-same-number-is-another-one */
@@ -93,7 +94,9 @@ pawl_code pg_proof_push(pg_conn *c, error *err)
     pawl_code rc = PAWL_OK;
     c->proofs = gather_witnesses(c, all);
     for (int i = 0; i < c->proofs && rc == PAWL_OK; i++) {
-        const pg_witness *w = &all[c->proofs - 1 - i]; /* its own last, with the node's row */
+        const pg_witness *w = &all[c->proofs - 1 - i]; /* the connection's own witness comes last,
+                                                          together with the lock on the node's
+                                                          row */
         int fences = i == c->proofs - 1 && c->base.node;
         db_value values[] = {db_int(w->ring),      db_int(w->place),     db_int(w->number),
                              db_int(c->base.node), db_int(c->base.slot), db_int(c->base.token)};

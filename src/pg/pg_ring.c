@@ -108,7 +108,7 @@ void pg_ring_committed(pg_conn *c)
     c->number += 2;
 }
 
-/* One statement in a trip of its own, inside or outside a transaction. */
+/* Executes one statement in a trip of its own, inside or outside a transaction. */
 static pawl_code run_alone(pg_conn *c, const db_sql *sql, const db_value *values, int count,
                            int64_t *out, int *found, error *err)
 {
@@ -131,7 +131,8 @@ static pawl_code run_alone(pg_conn *c, const db_sql *sql, const db_value *values
 
 /* ---- Making and dropping ---- */
 
-/* After a rewind the first ring comes with a new history. */
+/* Makes a new ring. `anew`: it is the first one after a rewind, and a new history is written with
+ * it. */
 static pawl_code make_in_transaction(pg_conn *c, int anew, error *err)
 {
     int64_t ring = world_random(), ignored, history = 0, now = pg_time_ms(c);
@@ -166,7 +167,7 @@ static pawl_code make_in_transaction(pg_conn *c, int anew, error *err)
     return rc;
 }
 
-/* A transaction that moves no place in a ring, with the settings of any other. */
+/* Begins a transaction that moves no place in a ring; its settings are those of all others. */
 static pawl_code begin_plain(pg_conn *c, error *err)
 {
     int64_t ignored;
@@ -199,7 +200,8 @@ pawl_code pg_ring_need(pg_conn *c, error *err)
         c->ring_ms = now;
         return PAWL_OK;
     }
-    if (c->ring && !fresh) /* it may have been swept, and proves nothing any more */
+    if (c->ring && !fresh) /* the ring may have been deleted, and then proves nothing about the keys
+                              that were taken */
         atomic_fetch_add(&w->key_blocks, 1);
     rc = begin_plain(c, err);
     if (rc == PAWL_OK)
@@ -226,7 +228,8 @@ void pg_ring_drop(pg_conn *c)
     error err = {0};
     static const char DROP[] = "DELETE FROM pawl.commits WHERE ring OPERATOR(pg_catalog.=)"
                                " ($1::pg_catalog.text)::bigint";
-    PQclear(pg_once(c, "BEGIN READ WRITE", NULL, &err)); /* some roles only read, by default */
+    PQclear(pg_once(c, "BEGIN READ WRITE", NULL, &err)); /* READ WRITE, since some roles only read
+                                                            by default */
     PQclear(pg_once(c, DROP, &p, &err));
     PQclear(pg_once(c, "END", NULL, &err));
 }
@@ -286,7 +289,7 @@ static db_fate burn(pg_conn *c, error *err)
     if (number == c->number)
         return DB_FATE_COMMITTED;
     /* RULE A5-an-undecided-commit-is-not-just-looked-for */
-    if (number > c->number) /* an earlier attempt to settle, whose own answer was lost */
+    if (number > c->number) /* written by an earlier attempt to settle, whose own answer was lost */
         return DB_FATE_LOST;
     rc = run_alone(c, &BURN, values, 4, &number, &found, err);
     if (rc == PAWL_OK)
@@ -296,12 +299,12 @@ static db_fate burn(pg_conn *c, error *err)
     return rc == PAWL_OK && pg_take_commit(c, err) == PAWL_OK ? DB_FATE_LOST : DB_FATE_UNKNOWN;
 }
 
-/* Where what was acknowledged before it is gone, the lost transaction is gone too: it was sent to
- * another server, or to this one before it went back. */
+/* Checks for a rewind before the place is burnt. If acknowledged transactions are gone, the lost
+ * one is gone too: it was sent to another server, or before this one was restored. */
 static db_fate prove_and_burn(pg_conn *c, error *err)
 {
     int64_t node = c->base.node;
-    c->base.node = 0; /* the commit of a node that was closed meanwhile is settled all the same */
+    c->base.node = 0; /* a commit is settled even if the node was closed meanwhile */
     pawl_code rc = pg_proof_push(c, err);
     c->base.node = node;
     if (rc == PAWL_OK)

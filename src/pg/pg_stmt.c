@@ -90,7 +90,7 @@ void pg_stmt_free(db_stmt *base)
 
 /* ---- Forms ---- */
 
-/* Copy SQL with $3 written as u.p3. Gives how many there were. */
+/* Copies SQL with u.p1 … in the place of $1 …, and returns the number of parameters. */
 static int add_renamed(buf *out, slice text)
 {
     int count = 0;
@@ -105,7 +105,7 @@ static int add_renamed(buf *out, slice text)
     return count;
 }
 
-/* unnest($1::int8[], …) WITH ORDINALITY AS u (p1, …, o) */
+/* Writes unnest($1::int8[], …) WITH ORDINALITY AS u (p1, …, o). */
 static void add_unnest(buf *out, const char *binds)
 {
     buf_text(out, "unnest(");
@@ -117,8 +117,9 @@ static void add_unnest(buf *out, const char *binds)
     buf_text(out, "o)");
 }
 
-/* The list in parentheses behind VALUES; its end. NULL: this is no such statement, or it reads what
- * others of the same array would add. */
+/* Finds the list in parentheses behind VALUES, and returns where it ends. NULL: the statement is no
+ * INSERT with one such list, or the list has a subquery, which would read rows that the same array
+ * inserts. */
 static const char *find_values(const char *text, slice *list)
 {
     static const char WORD[] = " VALUES (";
@@ -179,7 +180,7 @@ pg_stmt *pg_stmt_array(pg_stmt *s)
         s->array = make_stmt((pg_conn *)s->base.conn, s->base.sql, (slice){text.at, text.size});
     buf_free(&text);
     for (int i = 0; s->array && i < s->count; i++)
-        s->array->types[i] = 0; /* the text says it */
+        s->array->types[i] = 0; /* the text of the array form has casts, which give the types */
     return s->array;
 }
 
@@ -189,7 +190,8 @@ pg_stmt *pg_stmt_must(pg_stmt *s)
         return s->must;
     buf text;
     buf_init(&text, TEXT_MAX);
-    if (strncmp(s->text, "SELECT 1 FROM ", 14) == 0) /* the usual one, four times as quick */
+    if (strncmp(s->text, "SELECT 1 FROM ", 14) == 0) /* the usual guard has a form of its own, which
+                                                        is four times as quick */
         buf_printf(&text, "SELECT 1 / coalesce((%s), 0)", s->text);
     else
         buf_printf(&text,
@@ -226,7 +228,8 @@ pg_stmt *pg_stmt_keep(pg_stmt *s, int column)
     return s->keep;
 }
 
-/* Copies SQL; parameters that are the number that was kept are read from the setting. */
+/* Copies SQL; in the place of the parameters in `which` it reads the number that the server has
+ * kept. */
 static void add_taking(buf *out, const char *text, uint32_t which)
 {
     while (*text) {

@@ -20,7 +20,7 @@ static const db_sql BE_ALONE = {"SELECT pg_advisory_xact_lock($1)", "i"};
 static const db_sql COMMIT = {"COMMIT", ""};
 static const db_sql ROLLBACK = {"ROLLBACK", ""};
 
-/* Behind a pooler a session's settings do not last; these last as long as they are needed. */
+/* Behind a pooler settings last for a transaction only, so every transaction makes them. */
 static const db_sql SET_LOCAL = {
     /* RULE names-are-those-of-the-server-behind-a-pooler */
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
@@ -76,8 +76,9 @@ static pawl_code take_ok(pg_conn *c, error *err)
     return PAWL_OK;
 }
 
-/* Not PAWL_OK: the transaction is over. A lock that times out here is that of the node's row, or of
- * the place in the ring, and not of a row of a unit. */
+/* After any code but PAWL_OK the transaction is over. met_lock is cleared, since a lock that times
+ * out here is that of the node's row or of the place in the ring, and not that of a row of a
+ * unit. */
 pawl_code pg_take_begin(pg_conn *c, error *err)
 {
     int count = 1 + (pg_db_of(c)->pooler != 0) + (c->base.role == DB_WRITER);
@@ -104,9 +105,9 @@ static pawl_code begin_once(pg_conn *c, error *err)
     return rc == PAWL_OK ? pg_skip(c, err) : rc;
 }
 
-/* A connection that was idle may have died unnoticed: then a new one is tried. A reader does not
- * find that out here, since nothing of its transaction is sent before its first statement
- * (pg_push_lazy()). */
+/* A connection that was idle may have died unnoticed: then the transaction begins on a new one. A
+ * reader does not find that out here, since nothing of its transaction is sent before its first
+ * statement (pg_push_lazy()). */
 pawl_code pg_begin(db_conn *base, error *err)
 {
     pg_conn *c = (pg_conn *)base;
@@ -136,8 +137,9 @@ pawl_code pg_push_commit(pg_conn *c, error *err)
     return pg_push_sql(c, &COMMIT, NULL, 0, err);
 }
 
-/* An error that leaves the session alive says that nothing was committed. Anything else (a server
- * that goes down, a connection that breaks, silence) says nothing. */
+/* Reads the answer to COMMIT. If it is an error and the session lives, the transaction was not
+ * committed. If the server goes down, the connection breaks or no answer comes, the commit is
+ * undecided. */
 pawl_code pg_take_commit(pg_conn *c, error *err)
 {
     PGresult *r = pg_take(c, err);
@@ -146,7 +148,7 @@ pawl_code pg_take_commit(pg_conn *c, error *err)
     if (pg_ok(r)) {
         int committed = strcmp(PQcmdStatus(r), "COMMIT") == 0;
         PQclear(r);
-        pg_skip(c, NULL); /* what comes now does not change that */
+        pg_skip(c, NULL); /* the commit is decided, whatever comes behind its answer */
         return committed ? PAWL_OK : error_set(err, PAWL_DATA, "the transaction had failed before");
     }
     int decided = PQresultStatus(r) != PGRES_PIPELINE_ABORTED && !pg_is_fatal(r) && c->native &&

@@ -112,7 +112,8 @@ static void add32(buf *b, uint32_t u)
     buf_add(b, (slice){bytes, 4});
 }
 
-/* One dimension, perhaps NULLs, the type, then how many from 1 on. */
+/* Writes the head of an array: one dimension, members that may be NULL, the type, room for the
+ * number of members (pg_array_end()), and 1 as the first index. */
 void pg_array_begin(buf *b, Oid type)
 {
     add32(b, 1);

@@ -5,7 +5,7 @@
  * connection that writes for it (its slots, from 1), and a heartbeat. Every transaction of a slot
  * begins by locking its row (db_conn.node). So closing all rows of a node, in one statement, waits
  * for its commits under way and refuses all later ones: after that, whatever it still believes, its
- * runs can be claimed (A1).
+ * runs can be claimed.
  *
  * The heartbeat is a byte lock where the database is a file of this host, and a row of {beats}
  * elsewhere; callers need not know which. It only tells which node should be closed. Safety does

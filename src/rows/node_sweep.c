@@ -126,7 +126,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* Frees the rows in the order in which all units lock rows, which avoids deadlocks (hazard C6). */
+/* Frees the rows in the order in which all units lock rows, which avoids deadlocks. */
 static void add_free(unit *u, const walk *w, owned *rows, size_t count)
 {
     qsort(rows, count, sizeof *rows, by_key);

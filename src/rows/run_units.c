@@ -209,7 +209,7 @@ static const db_sql RELEASE = {
     "ki"};
 
 /* Read without a lock. Only the owner changes these columns until the owner's node is closed, and
- * each transaction of the owner locks the node's row, which delays the closing (hazard A1). */
+ * each transaction of the owner locks the node's row, which delays the closing. */
 static const db_sql CHECK_FENCE = {
     "SELECT fence FROM {runs} WHERE run = $1 AND owner = $2 AND fence = $3", "iii"};
 

@@ -7,10 +7,10 @@
  * refuses the unit if it does not hold.
  *
  * The SQL of these kinds of units is in one file, because the kinds are correct only together: what
- * a run sleeps on, the unit that wakes it must change in the same row (hazard A2), and what a unit
- * reads without a lock, no other unit may change back (hazard A1). test/interleave steps every pair
- * of kinds through every order. Other files have the SQL that begins a run, a generation or its
- * clean-ups (run_insert.c, generation.c, redrive.c) and that deletes a run (delete_units.c).
+ * a run sleeps on, the unit that wakes it must change in the same row, and what a unit reads
+ * without a lock, no other unit may change back. test/interleave steps every pair of kinds through
+ * every order. Other files have the SQL that begins a run, a generation or its clean-ups
+ * (run_insert.c, generation.c, redrive.c) and that deletes a run (delete_units.c).
  *
  * All times are the database's (db_clock.h). */
 #ifndef ROWS_RUN_UNITS_H

@@ -1,8 +1,8 @@
 /* Messages for the inbox of a run, with an idempotency key.
  *
- * A receipt, a row of {receipts}, remembers a key. It is written with the message and lives as long
- * as the run. A second send with the key is answered with the number that the message got the first
- * time, also when the message was received long ago, in an earlier generation, or the run has
+ * A receipt, a row of {receipts}, remembers the key. It is written with the message and lives as
+ * long as the run. A second send with the key is answered with the number that the message got the
+ * first time, also when the message was received long ago, in an earlier generation, or the run has
  * ended. */
 #ifndef ROWS_SEND_UNITS_H
 #define ROWS_SEND_UNITS_H

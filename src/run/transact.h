@@ -1,4 +1,4 @@
-/* Transactional steps: work inside the very transaction that records it (A8).
+/* Transactional steps: work inside the very transaction that records it.
  *
  * The transaction is the run's unit, handed to a committer that has nothing else to do
  * (db/guest_committer.h): the lock of the node's row, the fence, the function, the rows that the
