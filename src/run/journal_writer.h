@@ -22,6 +22,9 @@ typedef struct run_journal {
                         0: the next page has to */
     int fed_all;  /* 1: all rows were read */
     int is_fresh; /* 1: the journal is empty, so that nothing has to be read */
+    int is_ahead; /* 1: the journal was read before the replay has asked for it; then `ahead` has
+                        its rows behind the first one, durable - 1 of them, in `page` */
+    replay_row *ahead;
 
     replay_row *arriving; /* what journal_arrive() has got, in the arena of the draft */
     size_t arrivals;

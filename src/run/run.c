@@ -198,6 +198,8 @@ void run_cool(pawl_run *run)
     arena_free(run->draft.arena);
     arena_free(run->journal.page);
     run->journal.arena = run->draft.arena = run->journal.page = NULL;
+    run->journal.is_ahead = 0;
+    run->journal.ahead = NULL;
     run->journal.is_owned = 0; /* RULE 4-a-run-that-was-cooled-asks-whose-it-is */
     run->code.want = WANT_PAGE;
     run->journal.replay = NULL;

@@ -3,10 +3,11 @@
 #include "sched/dormant_read.h"
 
 #include "sched/claim.h"
+#include "sched/journal_rows.h"
 #include "sched/row_reads.h"
 #include "sched/sched_internal.h"
 
-enum { AT_ONCE = 16 };
+enum { AT_ONCE = JOURNAL_AHEAD_RUNS };
 
 #define ROW CLAIM_COLUMNS ", r.fence, r.mail FROM {runs} r WHERE r.owner = $1 AND r.run "
 #define LIVE " AND r.phase IN ({LIVE}, {FAILING})"
@@ -122,6 +123,14 @@ static void end_reading(reading *g)
     g->conn = NULL;
 }
 
+/* If that fails, the replay of each run reads its journal itself, and tells what is wrong. */
+static void read_ahead(reading *g, pawl_run *runs[], size_t count)
+{
+    error err;
+    if (journal_read_ahead(g->conn, runs, count, &err) != PAWL_OK)
+        end_reading(g); /* RULE L4-a-journal-that-cannot-be-read-ahead-stops-no-other */
+}
+
 static pawl_code read_part(reading *g, const int64_t *list, size_t count, pawl_run *runs[],
                            error *err)
 {
@@ -133,6 +142,7 @@ static pawl_code read_part(reading *g, const int64_t *list, size_t count, pawl_r
     rc = read_some(g->sched, g->conn, list, count, runs, err);
     if (rc == PAWL_OK) {
         g->unread.read += count;
+        read_ahead(g, runs, count);
         return rc;
     }
     end_reading(g);

@@ -8,6 +8,7 @@
 #include "rows/attributes.h"
 #include "run/cross_run.h"
 #include "run/state.h"
+#include "sched/journal_rows.h"
 #include "sched/sched_internal.h"
 
 enum { PAGE_ROWS = 256, UNREAD_MAX = 5 };
@@ -46,17 +47,7 @@ static pawl_code read_page(runner *r, pawl_run *run, replay_row *rows, size_t *c
     rc = db_bind_all(s, values, value_count, err);
     db_step step = DB_DONE;
     while (rc == PAWL_OK && *count < PAGE_ROWS && (step = db_next(s, err)) == DB_ROW) {
-        db_value name = db_column(s, 3), data = db_column(s, 5);
-        replay_row *row = &rows[(*count)++];
-        *row = (replay_row){.seq = db_column(s, 0).i,
-                            .generation = run->generation,
-                            .kind = db_column(s, 1).i,
-                            .op = db_column(s, 2).i,
-                            .at_ms = db_column(s, 4).i};
-        row->name = (slice){arena_copy(run->journal.page, name.s), name.s.size};
-        if (data.type != DB_NULL)
-            row->data = (slice){arena_copy(run->journal.page, data.s), data.s.size};
-        if (!row->name.at || (data.type != DB_NULL && !row->data.at))
+        if (!journal_row_read(run->journal.page, s, run->generation, &rows[(*count)++]))
             rc = error_nomem(err);
         if (asks)
             *owned = db_column(s, 6).i; /* RULE 4-a-lost-claim-is-noticed-by-the-next-replay */
@@ -109,6 +100,30 @@ static pawl_code read_rows(runner *r, pawl_run *run, replay_row *rows, size_t *c
     return rc;
 }
 
+/* The next rows: those that were read ahead (journal_rows.h), or else a page. */
+static pawl_code next_rows(runner *r, pawl_run *run, replay_row *rows, size_t *count, error *err)
+{
+    if (run->journal.is_fresh)
+        return PAWL_OK;
+    if (!run->journal.is_ahead)
+        return read_rows(r, run, rows, count, err);
+    run->journal.is_ahead = 0;
+    *count = run->journal.ahead ? (size_t)run->journal.durable - 1 : 0;
+    if (*count > 0)
+        memcpy(rows, run->journal.ahead, *count * sizeof *rows);
+    return PAWL_OK;
+}
+
+/* Makes room for the next rows. What was read ahead is in that memory already. 0: memory is out. */
+static int begin_page(pawl_run *run)
+{
+    if (!run->journal.page)
+        run->journal.page = arena_new(0);
+    else if (!run->journal.is_ahead)
+        arena_reset(run->journal.page);
+    return run->journal.page != NULL;
+}
+
 /* Copies only as many rows as there are, and not a whole page: most runs are short. */
 static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, error *err)
 {
@@ -126,11 +141,7 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
 {
     replay_row rows[PAGE_ROWS + 1];
     size_t first = 0, count = 0;
-    if (!run->journal.page)
-        run->journal.page = arena_new(0);
-    else
-        arena_reset(run->journal.page);
-    if (!run->journal.page)
+    if (!begin_page(run))
         return error_nomem(err);
     if (run->journal.fed == 0 && run->input) {
         rows[first++] = (replay_row){.seq = 1,
@@ -140,7 +151,7 @@ static pawl_code feed(runner *r, pawl_run *run, error *err)
                                      .data = slice_of(run->input)};
         run->journal.fed = 1;
     }
-    pawl_code rc = run->journal.is_fresh ? PAWL_OK : read_rows(r, run, rows + first, &count, err);
+    pawl_code rc = next_rows(r, run, rows + first, &count, err);
     if (rc != PAWL_OK)
         return rc;
     if (count > 0)
