@@ -6,8 +6,8 @@
  * lock of a node, all of a node, all of all nodes), sessions and the server die, the server is
  * restarted, a session hangs, a session ends at one side only.
  *
- * PAWL_TEST_RESETS says how many resets of each kind there are (6); of crashes and restarts there
- * are a 25th part as many. */
+ * PAWL_TEST_RESETS says how many resets of each kind there are (6); of deaths, crashes and restarts
+ * there are a 25th part as many. PAWL_TEST_CASE: only the cases with this in their name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,7 +199,13 @@ static int64_t resets(void)
     return scratch_number("PAWL_TEST_RESETS", 6);
 }
 
-typedef enum { OF_THE_LOCK, OF_A_NODE, OF_ALL, KINDS } reset;
+/* What takes seconds each time is done less often. */
+static int64_t deaths(void)
+{
+    return (resets() + 24) / 25;
+}
+
+typedef enum { OF_THE_LOCK, OF_A_NODE, OF_ALL } reset;
 
 static void reset_sessions(fleet *f, reset kind)
 {
@@ -216,22 +222,37 @@ static void reset_sessions(fleet *f, reset kind)
     (void)number(f, sql);
 }
 
-static void resets_close_no_node(void **state)
+static void reset_often(const char *name, reset kind)
 {
     fleet f;
-    (void)state;
-    fleet_begin(&f, "resets");
+    fleet_begin(&f, name);
     add_members(&f, CLAIM_MS);
-    for (int kind = 0; kind < KINDS; kind++) {
-        for (int64_t i = 0; i < resets(); i++) {
-            tmp_watchdog("resets");
-            start_run(&f, f.members[i % NODES].p);
-            reset_sessions(&f, (reset)kind);
-            take_ms(scratch_between(&f.random, 0, PAUSE_MS));
-        }
-        expect_all_alive(&f);
+    for (int64_t i = 0; i < resets(); i++) {
+        tmp_watchdog(name);
+        start_run(&f, f.members[i % NODES].p);
+        reset_sessions(&f, kind);
+        take_ms(scratch_between(&f.random, 0, PAUSE_MS));
     }
+    expect_all_alive(&f);
     fleet_end(&f);
+}
+
+static void resets_of_a_lock_close_no_node(void **state)
+{
+    (void)state;
+    reset_often("resets of a lock", OF_THE_LOCK);
+}
+
+static void resets_of_a_node_close_no_node(void **state)
+{
+    (void)state;
+    reset_often("resets of a node", OF_A_NODE);
+}
+
+static void resets_of_all_nodes_close_no_node(void **state)
+{
+    (void)state;
+    reset_often("resets of all nodes", OF_ALL);
 }
 
 /* ---- Crashes and restarts of the server ---- */
@@ -252,7 +273,7 @@ static void crashes_and_restarts_close_no_node(void **state)
     (void)state;
     fleet_begin(&f, "crashes");
     add_members(&f, CLAIM_MS);
-    for (int64_t i = 0; i < (resets() + 24) / 25; i++) {
+    for (int64_t i = 0; i < deaths(); i++) {
         tmp_watchdog("crashes");
         start_run(&f, f.members[i % NODES].p);
         crash_a_session(&f);
@@ -380,7 +401,7 @@ static void a_death_is_noticed_at_once(void **state)
 {
     fleet f;
     (void)state;
-    for (int64_t i = 0; i < (resets() + 2) / 3; i++) {
+    for (int64_t i = 0; i < deaths(); i++) {
         fleet_begin(&f, "a death");
         victim v = {f.url, CLAIM_MS};
         tmp_child child = victim_start(&f, &v);
@@ -423,8 +444,14 @@ int main(void)
         cmocka_unit_test(a_session_that_ends_at_one_side_closes_no_node),
         cmocka_unit_test(a_session_that_hangs_closes_no_node),
         cmocka_unit_test(a_node_that_is_cut_off_begins_nothing),
-        cmocka_unit_test(resets_close_no_node),
+        cmocka_unit_test(resets_of_a_lock_close_no_node),
+        cmocka_unit_test(resets_of_a_node_close_no_node),
+        cmocka_unit_test(resets_of_all_nodes_close_no_node),
         cmocka_unit_test(crashes_and_restarts_close_no_node),
     };
+    char pattern[SQL];
+    const char *wanted = getenv("PAWL_TEST_CASE");
+    snprintf(pattern, sizeof pattern, "*%s*", wanted ? wanted : "");
+    cmocka_set_test_filter(pattern);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
