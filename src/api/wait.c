@@ -133,24 +133,67 @@ pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
     return read_outcome(p, id, out, NULL, err);
 }
 
-/* Asks for a notification of the run's end. Gives 1 if this engine drives the run, and notices its
- * end by itself. Otherwise the row is marked (watched), so that the node that ends the run notifies
- * other processes; the caller reads the row again, since the run may have ended before it was
- * marked. */
-static int ask_to_be_told(sched *s, int64_t run)
+/* ---- The mark of a run that is waited for ---- */
+
+/* How many units that mark a run may be under way: more of them would fill the queue of the
+ * committer while the database is locked, and a wait without a mark reads the row once a second. */
+enum { MARKS_MAX = 64 };
+
+/* A unit that marks the row of a run, with all that it needs. It lives in its own arena, since its
+ * commit may take longer than the wait. */
+typedef struct mark {
+    arena *memory;
+    watches *all;
+    slice id;
+} mark;
+
+/* The row is read again now: the run may have ended before it was marked. */
+static void finish_mark(unit *u, void *arg)
 {
-    int here = sched_has_run(s, run);
-    arena *a = here ? NULL : arena_new(0);
-    unit *u = a ? unit_new(a) : NULL;
-    if (u) {
-        db_value key[] = {db_int(run)};
-        unit_guard(u, &WATCH, "live", unit_key("runs", run), key, 1);
-        u->class = UNIT_OF_CLIENT;
-        committer_commit(sched_committer_of(s, run), u);
-        sched_listen(s);
+    mark *m = arg;
+    if (u->answer == UNIT_UNDECIDED)
+        return;
+    watches_tell(m->all, m->id);
+    atomic_fetch_sub(&m->all->marks, 1);
+    arena_free(m->memory);
+}
+
+static unit *build_mark(watches *all, const char *id, int64_t run)
+{
+    arena *a = arena_new(0);
+    mark *m = a ? arena_alloc(a, sizeof *m) : NULL;
+    unit *u = m ? unit_new(a) : NULL;
+    const char *copy = u ? arena_copy(a, slice_of(id)) : NULL;
+    if (!copy) {
+        arena_free(a);
+        return NULL;
     }
-    arena_free(a);
-    return here;
+    *m = (mark){a, all, slice_of(copy)};
+    db_value key[] = {db_int(run)};
+    unit_guard(u, &WATCH, "live", unit_key("runs", run), key, 1);
+    u->class = UNIT_OF_CLIENT;
+    u->done = finish_mark;
+    u->done_arg = m;
+    return u;
+}
+
+/* Asks for a notification of the run's end. If this engine drives the run it notices the end by
+ * itself. Otherwise the row is marked (watched), so that the node that ends the run notifies other
+ * processes. The unit is handed in and not waited for, and this thread does not lead: the database
+ * may stay locked for longer than the wait may take. */
+static void ask_to_be_told(sched *s, watches *all, const char *id, int64_t run)
+{
+    if (sched_has_run(s, run))
+        return;
+    unit *u = atomic_fetch_add(&all->marks, 1) < MARKS_MAX ? build_mark(all, id, run) : NULL;
+    if (!u) {
+        atomic_fetch_sub(&all->marks, 1);
+        return;
+    }
+    committer *k = sched_committer_of(s, run);
+    committer_submit(k, u); /* RULE L4-a-wait-does-not-wait-for-the-lock-of-its-mark */
+    committer_leave(k);
+    sched_listen(s);
 }
 
 pawl_code wait_check(const char *id, int64_t timeout_ms, error *err)
@@ -237,8 +280,11 @@ pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **
         rc = read_outcome(p, id, out, &run, &err);
         if (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline)
             break;
-        if (asked || handle_db(p)->options.look_only || ask_to_be_told(handle_sched(p), run))
-            rc = stop = watches_sleep(all, &w, deadline, &err);
+        if (asked)
+            committers_leave(handle_committers(p)); /* by hand: tries the mark again */
+        else if (!handle_db(p)->options.look_only)
+            ask_to_be_told(handle_sched(p), all, id, run);
+        rc = stop = watches_sleep(all, &w, deadline, &err);
     }
     watches_remove(all, &w);
     return handle_leave(p, rc, &err);

@@ -33,6 +33,7 @@ typedef struct watches {
     clock_source *clock;
     atomic_int count; /* number of watches in all lists */
     atomic_int stops; /* how often the engine was asked to stop */
+    atomic_int marks; /* number of units under way that mark the run of a wait (src/api/wait.c) */
     watch *lists[WATCH_LISTS];
 } watches;
 

@@ -184,49 +184,6 @@ static void a_status_goes_from_live_to_done(conf *c)
     fixture_free(s);
 }
 
-typedef struct waiter {
-    pawl *p;
-    const char *id;
-    pthread_t thread;
-    pawl_code rc;
-} waiter;
-
-static void *wait_for(void *arg)
-{
-    waiter *w = arg;
-    w->rc = pawl_wait(w->p, w->id, PAWL_FOREVER, NULL);
-    return NULL;
-}
-
-/* Waiters in other threads come back by the end of the run itself: the clock stands still. */
-static void waiters_are_woken(conf *c)
-{
-    enum { WAITERS = 4 };
-    waiter waiters[WAITERS];
-    engine_fixture *s = fixture_new(c);
-    pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 2));
-    pthread_t server;
-    FIXTURE_REGISTER(s, p, waiting);
-    fixture_start(s, p, "waiting", "one", "1");
-    fixture_start(s, p, "waiting", "two", "1");
-    for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = (waiter){.p = p, .id = i % 2 ? "one" : "two", .rc = PAWL_INTERNAL};
-        assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]), 0);
-    }
-    assert_int_equal(pthread_create(&server, NULL, fixture_serve, p), 0);
-    TMP_AWAIT(fixture_wake_at(s, p, "one") > fixture_now(s) &&
-              fixture_wake_at(s, p, "two") > fixture_now(s));
-    fixture_advance(s, 1000);
-    for (int i = 0; i < WAITERS; i++) {
-        assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
-        assert_int_equal(waiters[i].rc, PAWL_OK);
-    }
-    pawl_stop(p);
-    assert_int_equal(pthread_join(server, NULL), 0);
-    pawl_close(p);
-    fixture_free(s);
-}
-
 /* ---- Arguments that mean no good ---- */
 
 static char *repeat(const char *text, size_t times)
@@ -581,7 +538,6 @@ static const conf_case CASES[] = {
     {"dx-unregistered an unknown workflow waits", an_unknown_workflow_waits, 0},
     {"dx-unregistered a run keeps its version", a_run_keeps_its_version, 0},
     {"dx-X9 dx-status a status goes from live to done", a_status_goes_from_live_to_done, 0},
-    {"waiters are woken", waiters_are_woken, 0},
     {"names and ids are checked", names_and_ids_are_checked, 0},
     {"inputs are checked", inputs_are_checked, 0},
     {"times and options are checked", times_and_options_are_checked, 0},
