@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "api/send.h"
+#include "base/text.h"
 #include "rows/node.h"
 
 enum { PAGE = 64, PAGE_BYTES = 1 << 20, NODE_LOOP_PAGES = 4 };
@@ -318,6 +319,7 @@ static pawl_code fail_row(sched *s, outbox_row *r, error *err)
     buf b;
     buf_init_fixed(&b, why, sizeof why);
     buf_printf(&b, "%s: %s", pawl_code_name(err->code), err->message);
+    text_drop_empty_parts(why);
     const char *code = pawl_code_name(err->code);
     pawl_code rc = settle(s, r, why, err);
     if (r->is_dead) /* RULE L6-a-dead-letter-is-told-when-it-is-durable */

@@ -52,6 +52,7 @@ static void format_text(char *at, size_t room, const char *format, va_list args)
         size = whole_characters(made, room - 1);
     memcpy(at, made, size);
     at[size] = '\0';
+    text_drop_empty_parts(at); /* RULE an-empty-part-of-an-error-leaves-no-joint */
 }
 
 pawl_code error_set(error *err, pawl_code code, const char *format, ...)
@@ -140,9 +141,9 @@ static void write_text(record *r)
     buf_init_fixed(&b, r->text, sizeof r->text);
     buf_text(&b, e->message);
     if (e->detail[0])
-        buf_printf(&b, ": %s", e->detail);
+        buf_printf(&b, "%s%s", e->message[0] ? ": " : "", e->detail);
     if (e->hint[0])
-        buf_printf(&b, " (%s)", e->hint);
+        buf_printf(&b, "%s(%s)", e->message[0] || e->detail[0] ? " " : "", e->hint);
 }
 
 pawl_code error_store_put(error_store *s, const error *err)

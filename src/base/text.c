@@ -133,3 +133,20 @@ void text_print(char *out, size_t room, const char *format, va_list args)
         size = without_part(out, room - 1);
     text_clip(out, room, (slice){out, size});
 }
+
+static int is_joint(const char *at)
+{
+    return at[0] == ':' && at[1] == ' ';
+}
+
+void text_drop_empty_parts(char *text)
+{
+    char *out = text;
+    for (const char *at = text; *at;) {
+        if (is_joint(at) && (out == text || is_joint(at + 2) || !at[2]))
+            at += 2;
+        else
+            *out++ = *at++;
+    }
+    *out = '\0';
+}

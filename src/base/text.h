@@ -29,6 +29,10 @@ void text_clip(char *out, size_t room, slice s);
 void text_print(char *out, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
+/* Removes, in place, the joints ": " that an empty part has left in a text of parts, such as
+ * "message: detail": those at either end, and all but one of several in a row. */
+void text_drop_empty_parts(char *text);
+
 /* ---- For tests ---- */
 
 /* 1 if it is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */

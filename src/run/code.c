@@ -48,6 +48,7 @@ _Noreturn void run_trouble(pawl_run *run, pawl_code code, const char *format, ..
     va_start(args, format);
     text_print(run->code.end.note, sizeof run->code.end.note, format, args);
     va_end(args);
+    text_drop_empty_parts(run->code.end.note);
     run_leave(run);
 }
 
@@ -63,6 +64,7 @@ _Noreturn void run_held_for(pawl_run *run, int64_t reason, const char *format, .
     va_start(args, format);
     text_print(run->code.end.note, sizeof run->code.end.note, format, args);
     va_end(args);
+    text_drop_empty_parts(run->code.end.note);
     run_leave(run);
 }
 

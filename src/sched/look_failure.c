@@ -85,5 +85,6 @@ int look_failure_words(sched *s, int64_t run, int64_t owner, char *out, size_t s
         buf_printf(&b, "it cannot be read here %s: %s: %s", WHAT[kind], pawl_code_name(f->code),
                    f->words);
     sched_unlock(s);
+    text_drop_empty_parts(out);
     return fails;
 }

@@ -173,5 +173,6 @@ int run_failure_words(sched *s, int64_t run, char *out, size_t size)
         buf_printf(&b, "%s here, %d times in a row: %s: %s", WORDS[f->kind], f->count,
                    pawl_code_name(f->code), f->words);
     sched_unlock(s);
+    text_drop_empty_parts(out);
     return found;
 }

@@ -182,6 +182,7 @@ static slice print(arena *a, const char *format, ...)
     va_start(args, format);
     text_print(text, sizeof text, format, args);
     va_end(args);
+    text_drop_empty_parts(text);
     slice s = slice_of(text);
     return (slice){arena_copy(a, s), s.size};
 }
@@ -581,5 +582,6 @@ int unit_retry_words(sched *s, int64_t key, char *out, size_t size)
         buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
                    k->words);
     sched_unlock(s);
+    text_drop_empty_parts(out);
     return k != NULL;
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <string.h>
 
 #include "handle/handle.h"
 #include "support/app.h"
@@ -61,6 +62,33 @@ static void waiters_are_woken(conf *c)
     fixture_free(s);
 }
 
+static const char *fails_without_words(pawl_run *run, const char *input)
+{
+    (void)input;
+    return pawl_fail(run, "Nameless", "%s", "");
+}
+
+/* A held run has a reason and no name, and a failure may have a name and no message: neither leaves
+ * a joint in the text of the error. */
+static void texts_of_a_wait_have_no_empty_parts(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, waiting);
+    FIXTURE_REGISTER(s, p, fails_without_words);
+    fixture_start(s, p, "waiting", "held", "1");
+    FIXTURE_CODE(s, p, pawl_hold(p, "held", "by hand"), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_wait(p, "held", 0, NULL), PAWL_HELD);
+    assert_string_equal(pawl_errdetail(p), "by hand");
+    assert_null(strstr(pawl_errtext(p), ": :"));
+    fixture_start(s, p, "fails_without_words", "failed", "1");
+    FIXTURE_UNTIL(s, p, fixture_phase(s, p, "failed") == PAWL_RUN_FAILED);
+    FIXTURE_CODE(s, p, pawl_wait(p, "failed", 0, NULL), PAWL_FAILED);
+    assert_string_equal(pawl_errdetail(p), "Nameless");
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* Another process keeps the database, or the row of the run, locked: the mark of a wait cannot be
  * committed. The wait answers in its own time, and the mark is not given up before. */
 static void a_wait_beside_a_lock(conf *c)
@@ -88,6 +116,7 @@ static void a_wait_beside_a_lock(conf *c)
 
 static const conf_case CASES[] = {
     {"waiters are woken", waiters_are_woken, 0},
+    {"texts of a wait have no empty parts", texts_of_a_wait_have_no_empty_parts, 0},
     {"a wait beside a lock", a_wait_beside_a_lock, DB_SHARED},
 };
 

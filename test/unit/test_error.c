@@ -101,6 +101,65 @@ static void texts_of_stray_bytes_are_cut_too(void **state)
     assert_in_range(strlen(err.message), sizeof err.message - 5, sizeof err.message - 1);
 }
 
+/* ---- Texts of parts ---- */
+
+static void expect_no_joint_of_nothing(const char *text)
+{
+    size_t size = strlen(text);
+    if (strstr(text, ": :") || text[0] == ':' || text[0] == ' ' ||
+        (size >= 2 && strcmp(text + size - 2, ": ") == 0))
+        fail_msg("\"%s\" has an empty part", text);
+}
+
+/* One error, whose texts are made of parts that may be empty, in each way in which such texts are
+ * made in the library. */
+static void check_parts(error_store *s, pawl_code code, const char *const part[4])
+{
+    error err;
+    error_set(&err, code, "%s: %s", part[0], part[1]);
+    expect_no_joint_of_nothing(err.message);
+    error_detail(&err, "%s: %s: %s", part[1], part[2], part[3]);
+    expect_no_joint_of_nothing(err.detail);
+    error_hint(&err, "%s", part[3]);
+    error_store_put(s, &err);
+    expect_no_joint_of_nothing(error_store_text(s));
+    error_set(&err, code, "%s", part[0]);
+    error_detail(&err, "%s", part[1]);
+    error_hint(&err, "%s", part[2]);
+    error_store_put(s, &err);
+    expect_no_joint_of_nothing(error_store_text(s));
+}
+
+static void an_empty_part_leaves_no_joint(void **state)
+{
+    (void)state;
+#define TEXT(name, number, retry, exit_code, text) PAWL_##name,
+    static const pawl_code CODES[] = {PAWL_CODES(TEXT)};
+#undef TEXT
+    error_store *s = error_store_new();
+    for (size_t i = 0; i < sizeof CODES / sizeof *CODES; i++) {
+        for (int set = 0; set < 16; set++) {
+            const char *part[4];
+            for (int k = 0; k < 4; k++)
+                part[k] = set >> k & 1 ? pawl_code_text(CODES[i]) : "";
+            check_parts(s, CODES[i], part);
+        }
+        expect_no_joint_of_nothing(pawl_code_text(CODES[i]));
+    }
+    error_store_free(s);
+}
+
+static void what_is_no_joint_stays(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"::1", "a:b", "a: ::1: refused", "a:", "C:", "12:30: noon"};
+    error err;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        error_set(&err, PAWL_IO, "%s", texts[i]);
+        assert_string_equal(err.message, texts[i]);
+    }
+}
+
 /* ---- errors per thread ---- */
 
 static void a_thread_without_error_has_none(void **state)
@@ -206,6 +265,8 @@ int main(void)
         cmocka_unit_test(an_error_may_quote_itself),
         cmocka_unit_test(texts_are_cut_between_characters),
         cmocka_unit_test(texts_of_stray_bytes_are_cut_too),
+        cmocka_unit_test(an_empty_part_leaves_no_joint),
+        cmocka_unit_test(what_is_no_joint_stays),
         cmocka_unit_test(a_thread_without_error_has_none),
         cmocka_unit_test(stores_do_not_mix),
         cmocka_unit_test(threads_have_errors_of_their_own),
