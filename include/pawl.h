@@ -1357,9 +1357,10 @@ PAWL_API pawl_code pawl_queue_depth(pawl *p, const char *queue, int64_t *waiting
 /* ---- Nodes and metrics ---- */
 
 /* Call `fn` for each live node, with its number, name and build, and the time since when it is a
- * node. */
+ * node. On a SQLite file a process that is stopped (SIGSTOP), or gets no processor, keeps its
+ * claims: still_ms is the time since when it has not moved, and 0 for a node that moves. */
 typedef int pawl_node_fn(int64_t node, const char *name, const char *build, int64_t since_ms,
-                         void *arg);
+                         int64_t still_ms, void *arg);
 PAWL_API pawl_code pawl_nodes(pawl *p, pawl_node_fn *fn, void *arg);
 
 /* NOT BUILT. Call `fn` for each metric of this engine, by name, for instance "pawl_commits_total".

@@ -284,7 +284,8 @@ static pawl_code tree(pawl *p, const arguments *a)
     return pawl_tree(p, a->words[0], tree_one, (void *)a);
 }
 
-static int node_one(int64_t node, const char *name, const char *build, int64_t since_ms, void *arg)
+static int node_one(int64_t node, const char *name, const char *build, int64_t since_ms,
+                    int64_t still_ms, void *arg)
 {
     const arguments *a = arg;
     char time[OUT_TIME];
@@ -293,6 +294,7 @@ static int node_one(int64_t node, const char *name, const char *build, int64_t s
         put_member("name", name);
         put_member("build", build);
         put_time("since", since_ms);
+        put_time("not_moved_since", still_ms);
         fputs("}\n", stdout);
         return 0;
     }
@@ -301,6 +303,10 @@ static int node_one(int64_t node, const char *name, const char *build, int64_t s
     out_text(stdout, name, 0);
     fputs("  ", stdout);
     out_text(stdout, build, 0);
+    if (still_ms) {
+        out_time(time, still_ms);
+        printf("  (has not moved since %s)", time);
+    }
     fputc('\n', stdout);
     return 0;
 }
@@ -338,7 +344,8 @@ static const command COMMANDS[] = {
      "usage: pawl tree ID   a run and its children, parents first\n"
      "  --json              a JSON object to a line, with the depth of each\n"},
     {"nodes", nodes, 0, 0, 1, " ",
-     "usage: pawl nodes   the live nodes: number, since when, build, name\n"
+     "usage: pawl nodes   the live nodes: number, since when, name, build; and since when one of\n"
+     "                    them, whose process is stopped or gets no processor, has not moved\n"
      "  --json            a JSON object to a line\n"},
     {"start", act_start, 2, 3, 0, " pin attributes delay deadline ",
      "usage: pawl start WORKFLOW ID [INPUT]   start a run, unless it is there already\n"

@@ -245,6 +245,17 @@ static pawl_code read_nodes(pawl *p, arena *memory, int64_t after, inspect_nodes
     return rc;
 }
 
+/* Calls the function of the client for one node. Returns what that function returns; 0 if the node
+ * is dead. */
+static int report_node(pawl *p, const inspect_node *n, int64_t now_ms, pawl_node_fn *fn, void *arg)
+{
+    if (!inspect_is_alive(p, n, now_ms))
+        return 0;
+    /* RULE L6-a-node-that-stands-still-is-shown */
+    int64_t still_ms = inspect_still_ms(p, n, now_ms);
+    return fn(n->node, n->name, n->build, n->since_ms, still_ms > 0 ? still_ms : 0, arg);
+}
+
 static pawl_code report_nodes(pawl *p, arena *memory, pawl_node_fn *fn, void *arg, error *err)
 {
     inspect_nodes nodes = {.count = LOOK_NODES};
@@ -256,10 +267,9 @@ static pawl_code report_nodes(pawl *p, arena *memory, pawl_node_fn *fn, void *ar
         if (rc != PAWL_OK)
             return rc;
         for (size_t i = 0; i < nodes.count; i++) {
-            const inspect_node *n = &nodes.at[i];
-            if (inspect_is_alive(p, n, now_ms) && fn(n->node, n->name, n->build, n->since_ms, arg))
+            if (report_node(p, &nodes.at[i], now_ms, fn, arg))
                 return PAWL_OK;
-            after = n->node;
+            after = nodes.at[i].node;
         }
     }
     return PAWL_OK;

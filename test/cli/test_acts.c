@@ -208,17 +208,44 @@ static void tree_and_nodes(void **state)
     assert_int_equal(pawl_poll(p, &did), PAWL_OK);
     RUN(l, 0, "nodes", "--json");
     MEMBER(json_line(l->out, 0, line), "/name", "\"the one\"");
+    MEMBER(line, "/not_moved_since", "null");
     RUN(l, 0, "nodes");
     HAS(l->out, "the one");
+    assert_null(strstr(l->out, "has not moved"));
+    pawl_close(p);
+}
+
+/* The time of a process that stands still: it was stopped long ago. */
+static int64_t stopped_now(void *arg)
+{
+    (void)arg;
+    return 1738281600123;
+}
+
+static void a_node_that_stands_still(void **state)
+{
+    char line[TEXT];
+    tool_fixture *l = *state;
+    pawl *p = NULL;
+    pawl_hooks hooks = {.size = sizeof hooks, .now_ms = stopped_now};
+    fresh(l);
+    assert_int_equal(
+        pawl_open(&p, l->db, PAWL_OPTIONS(.threads = -1, .name = "still", .hooks = &hooks)),
+        PAWL_OK);
+    assert_int_equal(pawl_poll(p, NULL), PAWL_OK);
+    RUN(l, 0, "nodes");
+    HAS(l->out, "  (has not moved since 2025-01-31T00:00:00.123Z)\n");
+    RUN(l, 0, "nodes", "--json");
+    MEMBER(json_line(l->out, 0, line), "/not_moved_since", "\"2025-01-31T00:00:00.123Z\"");
     pawl_close(p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(start_both_ways), TEST(values_from_stdin),  TEST(send_both_ways),
-        TEST(wait_both_ways),  TEST(cancel_and_redrive), TEST(hold_release_and_rm),
-        TEST(tree_and_nodes),
+        TEST(start_both_ways), TEST(values_from_stdin),        TEST(send_both_ways),
+        TEST(wait_both_ways),  TEST(cancel_and_redrive),       TEST(hold_release_and_rm),
+        TEST(tree_and_nodes),  TEST(a_node_that_stands_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

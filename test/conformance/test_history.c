@@ -277,8 +277,10 @@ static void large_families(conf *c)
 
 /* ---- Nodes ---- */
 
-static int note_node(int64_t node, const char *name, const char *build, int64_t since_ms, void *arg)
+static int note_node(int64_t node, const char *name, const char *build, int64_t since_ms,
+                     int64_t still_ms, void *arg)
 {
+    assert_int_equal(still_ms, 0);
     char *text = arg;
     size_t at = strlen(text);
     snprintf(text + at, 1024 - at, "%lld:%s:%s:%lld ", (long long)node, name, build,

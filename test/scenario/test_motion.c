@@ -50,6 +50,24 @@ static int why_says(engine_fixture *s, const char *words)
     return says;
 }
 
+static int note_still(int64_t node, const char *name, const char *build, int64_t since_ms,
+                      int64_t still_ms, void *arg)
+{
+    (void)node, (void)name, (void)build, (void)since_ms;
+    *(int64_t *)arg = still_ms;
+    return 0;
+}
+
+/* Since when the one node that is listed stands still; 0: it moves. */
+static int64_t listed_still_ms(engine_fixture *s)
+{
+    int64_t still_ms = -1;
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_CODE(s, p, pawl_nodes(p, note_still, &still_ms), PAWL_OK);
+    pawl_close(p);
+    return still_ms;
+}
+
 static void start_one(engine_fixture *s)
 {
     pawl *p = fixture_open(s, NULL);
@@ -65,9 +83,11 @@ static void a_stopped_process_is_not_alive(conf *c)
     tmp_child child = fixture_fork(s, serve, NULL);
     TMP_AWAIT(fixture_count(s, "hang") == 1);
     TMP_AWAIT(why_says(s, "owns it and is alive."));
+    assert_int_equal(listed_still_ms(s), 0);
     assert_int_equal(kill(child.pid, SIGSTOP), 0);
     tmp_await_stop(&child);
     fixture_advance(s, 10000);
+    assert_in_range(listed_still_ms(s), 1, fixture_now(s) - 5000);
     assert_true(why_says(s, "has not moved since "));
     assert_false(why_says(s, "is alive"));
     assert_int_equal(kill(child.pid, SIGCONT), 0);
