@@ -168,24 +168,45 @@ static int64_t claim_page(sched *s, const fate *from, due_page *list)
     return claims;
 }
 
+/* Where a look at the runs without an owner begins: behind the last one, if that has ended in the
+ * middle of a long list; otherwise at a page that is chosen. Gives 1 for a chosen page, which is
+ * not the first. */
+static int begin_unowned(sched *s, due_page *list)
+{
+    int64_t run = s->due_run;
+    s->due_run = 0;
+    if (run == 0)
+        return due_spread_begin(s, &list->last_ms, &list->last_run);
+    list->last_ms = s->due_ms;
+    list->last_run = run;
+    return 0;
+}
+
 /* Claims the due runs of one owner. *failed: some runs could not be read, or not be claimed. */
 static int64_t claim_due(sched *s, const fate *from, int *failed)
 {
     due_page list = {.last_ms = INT64_MIN, .last_run = 0};
     int64_t claims = 0;
-    if (from->node == 0 && s->due_run) {
-        list.last_ms = s->due_ms;
-        list.last_run = s->due_run;
-    }
-    s->due_run = from->node == 0 ? 0 : s->due_run;
+    int is_unowned = from->node == 0;
+    int left_out = is_unowned && begin_unowned(s, &list);
     for (int page = 0; page < PAGES_MAX; page++) {
         claims += claim_page(s, from, &list);
         *failed |= list.failed;
+        int is_end = list.rows < ROW_READS_PAGE;
+        /* RULE L2-what-a-chosen-page-does-not-have-is-looked-for-before-it */
+        if (is_end && left_out && claims == 0) {
+            list.last_ms = INT64_MIN;
+            list.last_run = left_out = 0;
+            continue;
+        }
         /* RULE B4-a-workflow-that-no-node-has-is-not-in-the-way */
-        if (list.rows < ROW_READS_PAGE || claims >= ROW_READS_PAGE)
+        if (is_end || claims >= ROW_READS_PAGE) {
+            if (is_unowned)
+                due_spread_end(s, list.rows, left_out);
             return claims;
+        }
     }
-    if (from->node == 0) {
+    if (is_unowned) {
         s->due_ms = list.last_ms;
         s->due_run = list.last_run;
     }

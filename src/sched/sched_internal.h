@@ -22,6 +22,7 @@
 #include "sched/at_risk.h"
 #include "sched/deferred.h"
 #include "sched/dormant.h"
+#include "sched/due_spread.h"
 #include "sched/heartbeat.h"
 #include "sched/hold.h"
 #include "sched/look_failure.h"
@@ -165,10 +166,11 @@ struct sched {
     sign_looks sign_looks; /* at the locks of other nodes */
     orphan_notes orphan_notes;
     chore_table chores;
-    int64_t family_ns; /* when the family of `only` is looked for next */
-    int64_t due_ms;    /* the cursor in a long list of runs that are due: wake_at and … */
-    int64_t due_run;   /* … key of the last run that was read; 0: the list is read from its
+    int64_t family_ns;     /* when the family of `only` is looked for next */
+    int64_t due_ms;        /* the cursor in a long list of runs that are due: wake_at and … */
+    int64_t due_run;       /* … key of the last run that was read; 0: the list is read from its
                           beginning */
+    due_spread due_spread; /* where a look at that list begins */
 };
 
 /* ---- Beginning and end (sched.c, drain.c) ---- */

@@ -16,6 +16,9 @@ enum { PARENTS = 30, CHILDREN = 100, CROWD = PARENTS * CHILDREN, FEW = 20, SLEEP
 /* Numbers of the fixture: sleepers that have woken; how many had when the late one was executed. */
 enum { WOKEN, BEFORE_LATE };
 
+/* Runs without an owner: more than a node claims at a time (row_reads.h), and many more. */
+enum { CLAIMED_AT_A_TIME = 256, SOME = CLAIMED_AT_A_TIME + 10, MANY = 5 * CLAIMED_AT_A_TIME };
+
 typedef struct due_fixture {
     engine_fixture *fixture;
     pawl *p;
@@ -108,9 +111,72 @@ static void neighbours_wake_together(conf *c)
     fixture_free(s);
 }
 
+/* Starts runs in an engine that drives none, so that they have no owner. */
+static void start_unowned(engine_fixture *s, pawl *p, const char *workflow, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char id[48];
+        snprintf(id, sizeof id, "%s-%d", workflow, i);
+        FIXTURE_CODE(s, p, pawl_start(p, workflow, id, "1", PAWL_START(.version = "1")), PAWL_OK);
+    }
+}
+
+static const char *counting(pawl_run *run, const char *input)
+{
+    return FIXTURE_ECHO(run, "counting", input);
+}
+
+/* Two nodes, whatever pages they choose, execute each run once and leave none. */
+static void two_nodes_leave_nothing(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *client = fixture_open(s, NULL), *one = fixture_open(s, NULL),
+         *other = fixture_open(s, NULL);
+    const pawl_workflow_options *o = PAWL_WORKFLOW(.arg = s, .version = "1");
+    start_unowned(s, client, "counting", MANY);
+    fixture_poll(s, other); /* it is a node, and has nothing to execute the runs with */
+    FIXTURE_CODE(s, one, pawl_register_workflow(one, "counting", counting, o), PAWL_OK);
+    FIXTURE_CODE(s, other, pawl_register_workflow(other, "counting", counting, o), PAWL_OK);
+    fixture_poll(s, one);
+    fixture_poll(s, other);
+    for (int i = 0; i < MANY; i++) {
+        char id[48];
+        snprintf(id, sizeof id, "counting-%d", i);
+        assert_int_equal(fixture_phase(s, client, id), PAWL_RUN_DONE);
+    }
+    assert_int_equal(fixture_count(s, "counting"), MANY);
+    pawl_close(client);
+    pawl_close(one);
+    pawl_close(other);
+    fixture_free(s);
+}
+
+/* The pages behind the chosen one may have no run that this node can drive: those before it are
+ * claimed in the same look. */
+static void the_pages_before_the_chosen_one(conf *c)
+{
+    engine_fixture *s = fixture_new(c);
+    pawl *client = fixture_open(s, NULL), *one = fixture_open(s, NULL),
+         *other = fixture_open(s, NULL);
+    const pawl_workflow_options *o = PAWL_WORKFLOW(.arg = s, .version = "1");
+    fixture_set_random(s, 2); /* the third page */
+    start_unowned(s, client, "counting", SOME);
+    start_unowned(s, client, "unknown", MANY);
+    fixture_poll(s, other);
+    FIXTURE_CODE(s, one, pawl_register_workflow(one, "counting", counting, o), PAWL_OK);
+    fixture_poll(s, one);
+    assert_int_equal(fixture_count(s, "counting"), SOME);
+    pawl_close(client);
+    pawl_close(one);
+    pawl_close(other);
+    fixture_free(s);
+}
+
 static const conf_case CASES[] = {
     {"a new run does not wait for all", a_new_run_does_not_wait_for_all, 0},
     {"neighbours wake together", neighbours_wake_together, 0},
+    {"two nodes leave nothing", two_nodes_leave_nothing, DB_SHARED},
+    {"the pages before the chosen one", the_pages_before_the_chosen_one, DB_SHARED},
 };
 
 int main(void)
