@@ -77,8 +77,8 @@ static _Noreturn void leave_before_attempt(pawl_run *run, const call *c, int64_t
 }
 
 /* Makes attempt `number` of the op while the function waits: the runner calls the work function on
- * the run's own thread, or has a work thread call it (sched/work_threads.h). Or takes over the
- * result of that attempt, if it was made before the fiber was dropped (work.h). What was recorded
+ * the run's own thread, or has a work thread call it (sched/work_threads.h). If that attempt was
+ * made before the fiber was dropped, its result is taken over instead (work.h). What was recorded
  * before is durable when the work function is called; but the function of a transactional step may
  * be called inside the transaction that commits it (transact_rides()). The result is in
  * run->attempt.work until there is a row of it. */
@@ -147,8 +147,9 @@ void call_put_off(call *c, int64_t at_ms)
     map_put(&run->untils, (uint64_t)c->future->op, (void *)(intptr_t)at_ms); // NOLINT
 }
 
-/* Returns how many ms are left until the end of a pawl_until(); 0: its time is over. Of the
- * database's clock and the monotonic clock that one counts which leaves more time. */
+/* Returns how many ms are left until the end of a pawl_until(); 0: its time is over. The time is
+ * measured by the database's clock and by the monotonic clock, and the clock that leaves more of it
+ * counts. */
 static int64_t until_left(const call *c)
 {
     const pawl_run *run = c->future->run;
@@ -236,8 +237,10 @@ static void list_due_call(pawl_future *f)
     if (c->listed)
         return;
     c->listed = 1;
-    /* In quarantine all calls are made in line, since jobs are not marked (sched/quarantine.h). And
-     * so is a call whose result is kept since then, which takes that over. */
+    /* A quarantined run makes all its calls in line: a job is not marked as being executed, so that
+     * its death would not be counted (sched/quarantine.h). A call is also made in line if the
+     * result of an attempt in line is kept since then: only there does the call take over that
+     * result. */
     /* RULE L5-a-result-of-the-quarantine-is-taken-over-behind-it */
     if (!c->beside || f->run->quarantine_level || work_is_kept(f->run, f->op))
         append_call(&all->in_line, &all->in_line_last, c);

@@ -1,8 +1,8 @@
 /* A workflow function on its fiber: what it may ask for, how it is left, and its memory.
  *
  * Each piece of memory that a function gets is in a map (run_code.values), so that a loop of a
- * million steps, or a function that has waited for a hundred thousand futures, can free each piece
- * (pawl_drop()). The others are freed with the fiber. */
+ * million steps, or a function that has waited for a hundred thousand futures, can free single
+ * pieces (pawl_drop()). What is still in the map is freed with the fiber. */
 #include "run/code.h"
 
 #include <stdarg.h>

@@ -56,8 +56,8 @@ int cross_run_look(pawl_run *run)
         }
         if (journal_arrive_all(run))
             return 1;
-        /* The commit tells whether a child was made, or a message put in; then the state is read
-         * again. */
+        /* The commit tells whether a child was made, or a message put into an inbox. Then the state
+         * of the other run is read again. */
         if (run->draft.sent)
             run_ask(run, WANT_FLUSH);
     }

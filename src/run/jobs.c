@@ -154,9 +154,9 @@ static void record_result(pawl_run *run, job *j)
     }
 }
 
-/* If memory is out before the last result is a row, the function is left in here, and
- * jobs_forget_new() puts all jobs in hand back. record_result() later passes over those of which
- * there is a row. */
+/* If memory is out before the result of every job in hand has a row, the function is left from in
+ * here, and jobs_forget_new() puts all jobs in hand back among those that have returned. The next
+ * call passes over jobs whose result has a row by then (record_result()). */
 int jobs_collect(pawl_run *run)
 {
     job *j;
@@ -199,8 +199,8 @@ int jobs_run_leaves(const pawl_run *run)
     return atomic_load(&run->hold_requested) || host_is_leaving(run->host);
 }
 
-/* Is there a row of the unit or of the database for all that the replay knows? If memory was out
- * for such a row, those behind it would have a gap before them. */
+/* Returns 1 if every row that the replay knows is in the unit or in the database. If memory was out
+ * for such a row, the rows behind it would leave a gap in the journal. */
 static int is_journal_whole(const pawl_run *run)
 {
     int64_t written = run->draft.seq > 0 ? run->draft.seq : run->journal.fed;
@@ -208,7 +208,8 @@ static int is_journal_whole(const pawl_run *run)
     return written == replay_seq(run->journal.replay);
 }
 
-/* Has the replayed function made the future that takes the result, or is none needed? */
+/* Returns 1 if the replayed function has made the future that takes the result, or if none is
+ * needed. */
 static int has_future(const pawl_run *run, int64_t op)
 {
     const pawl_future *f = replay_owner_of(run->journal.replay, op);

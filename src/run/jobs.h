@@ -16,7 +16,7 @@
 
 typedef enum {
     JOB_NEW,      /* not queued yet: what the run has recorded is not durable */
-    JOB_QUEUED,   /* in the queue of the host, or of a work function that is full */
+    JOB_QUEUED,   /* in the queue of the host, or waiting for a slot of its work function */
     JOB_RUNS,     /* a thread is in its work function */
     JOB_DONE,     /* the work function has returned */
     JOB_EXPIRED,  /* its time is over. A thread that is still in the work function owns the
@@ -72,8 +72,9 @@ void jobs_leave_if_due(pawl_run *run);
 void jobs_take_in(pawl_run *run);
 _Noreturn void jobs_leave(pawl_run *run);
 
-/* Returns 1 if jobs_take_in() can record all results where memory was out for the function: it was
- * left behind the last row of the journal, no row is missing, and each job has its future. */
+/* Returns 1 if jobs_take_in() can still record all results after the function was left for want of
+ * memory: the function had come past the last row of the journal, no row is missing, and each job
+ * has its future. */
 int jobs_may_be_taken_in(pawl_run *run);
 
 /* Returns 1 if no further job of the run may begin: an operator has held the run, or the host gives

@@ -141,7 +141,7 @@ pawl_future *pawl_step_later(pawl_run *run, const char *name, pawl_work_fn *fn, 
     return call_new(run, &c, row->seq, 0);
 }
 
-/* ---- Call: a registered work function; in this process, until there are queues ---- */
+/* ---- pawl_call(): a registered work function, called in this process ---- */
 
 static pawl_future *start_call(pawl_run *run, const char *work, const char *input,
                                const pawl_call_options *options, int beside)

@@ -72,13 +72,15 @@ struct pawl_run {
     atomic_int quarantine_level; /* not 0: the run is in quarantine (sched/quarantine.h) */
     atomic_int hold_requested;   /* 1: an operator has held the run, and its node is to give it
                                     back */
-    atomic_int cancel_came;      /* 1: a cancel has come, and no work function of the
-                                    run was about to be called since */
+    atomic_int cancel_came;      /* 1: a cancel has come since the run last looked for one before
+                                    a call of a work function; it looks again before the next
+                                    call */
 };
 
 /* ---- Making and dropping (run.c) ---- */
 
-/* A journal of so many rows is long, and its run should begin a new generation. */
+/* The number of rows from which on a journal counts as long, so that its run should begin a new
+ * generation. */
 enum { RUN_LONG = 10000 };
 
 /* The values from which run_new() makes a run. run_new() copies the texts. */

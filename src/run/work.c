@@ -24,9 +24,9 @@ static void put_text(buf *b, const char *format, ...)
     va_end(args);
 }
 
-/* {"name":…,"message":…}, in the arena of the draft. If another attempt follows, also when that is
- * due, and when the first one began. Otherwise, if the attempt ran out of time, also the code for
- * that. */
+/* Returns {"name":…,"message":…} in the arena of the draft. If another attempt follows, the text
+ * also has the time at which it is due, and the time at which the first attempt began. If none
+ * follows and the attempt ran out of time, the text also has the code PAWL_TIMEOUT. */
 slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
 {
     buf b;
@@ -35,7 +35,7 @@ slice work_error(pawl_run *run, const pawl_work *w, int64_t next_ms)
         put_text(&b, "{'name':%s,'message':%s,'next':%" PRId64 ",'began':%" PRId64 "}",
                  w->error_name, w->error_message, next_ms, w->began_ms);
     /* RULE A6-a-name-says-nothing-about-time */
-    else if (w->expired) /* `expired` counts, since a function may call its own failures
+    else if (w->expired) /* the name is not asked, since a function may call its own failures
                             "timeout" */
         put_text(&b, "{'name':%s,'message':%s,'code':%d}", w->error_name, w->error_message,
                  (int)PAWL_TIMEOUT);
