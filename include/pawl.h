@@ -459,12 +459,12 @@ typedef struct pawl_options {
     int64_t poll_ms;
 
     /* Threads that call work functions under pawl_poll() and pawl_finish(), so that a step which
-     * blocks does not stop the caller's loop: steps, calls, their later forms, undos and finallys.
-     * Workflow functions stay on the caller's thread, as do the functions of pawl_transact(). When
-     * a work function has returned, the descriptor of pawl_fd() becomes readable, and the next
-     * pawl_poll() records the result. Functions that are still running at the end of pawl_finish()
-     * or at pawl_close() have drain_ms to return. 0: none, the calling thread calls work functions.
-     * More than 64 count as 64. */
+     * blocks does not stop the caller's loop: those of steps and calls, of their _later forms, of
+     * undos and of finallys. Workflow functions stay on the caller's thread, as do the functions of
+     * pawl_transact(). When a work function has returned, the descriptor of pawl_fd() becomes
+     * readable, and the next pawl_poll() records the result. Functions that are still running at
+     * the end of pawl_finish() or at pawl_close() have drain_ms to return. 0: none, the calling
+     * thread calls work functions. More than 64 count as 64. */
     int64_t work_threads;
 
     /* How much is executed again if the process is killed. at_risk_max: when so many executions of

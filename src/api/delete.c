@@ -158,8 +158,9 @@ static pawl_code read_orphans(pawl *p, const family *f, family *out, error *err)
     return rc;
 }
 
-/* Frees the members of the family. Children that are started after the last lap are found by the
- * node loop. */
+/* Frees the members of the family, after it has deleted the runs that live members have started
+ * meanwhile, the runs that those have started, and so on, LAPS_MAX times at most. Children that are
+ * started later are deleted by the node loop (orphan_rows.h). */
 static pawl_code delete_orphans(pawl *p, family *f, error *err)
 {
     pawl_code rc = PAWL_OK;

@@ -29,7 +29,7 @@
 #include "sched/unit_retry.h"
 
 enum {
-    TAGS_MAX = 4096, /* bytes of the whole list */
+    TAGS_MAX = 4096, /* bytes of the whole list of tags */
     TEXTS_MAX = 64 * 1024,
     WARM_BYTES = 256 * 1024 * 1024,
     AT_RISK_MAX = 256,
@@ -355,7 +355,8 @@ int engine_test_is_idle(pawl *p, int calls, int64_t *looks)
 {
     int64_t next_ns = committers_next_ns(p->committers);
     if (next_ns != INT64_MAX && next_ns > sched_mono_ns(p->sched))
-        committers_drive(p->committers); /* the next attempt is due only when the clock moves */
+        committers_drive(p->committers); /* tries a commit again that is due only when the clock
+                                            moves */
     int idle = run_queue_is_idle(p->sched, calls, looks);
     return next_ns == INT64_MAX ? idle : 0;
 }

@@ -44,10 +44,10 @@ pawl_code engine_test_open(pawl **out, const char *url, const pawl_options *opti
 /* What the engine was opened with. */
 const engine_test *engine_test_of(pawl *p);
 
-/* Tells whether an engine under pawl_serve() has nothing to do until its clock moves: 0, it has; 1,
- * only its node loop has a round before it, or is in one; 2, it has not. Sets *looks to twice the
- * number of rounds that its node loop has finished, and one more while it is in one. With `calls`
- * the node loop is woken for a round. */
+/* Tells whether an engine under pawl_serve() waits for its clock to move. Returns 0: it has
+ * something to do now; 1: only its node loop has a round before it, or is in one; 2: it has nothing
+ * to do. Sets *looks to twice the number of rounds that its node loop has finished, and one more
+ * while it is in one. With `calls` the node loop is woken for a round. */
 int engine_test_is_idle(pawl *p, int calls, int64_t *looks);
 
 /* A crash, for a handle that no thread drives and whose database has been made to refuse

@@ -66,7 +66,8 @@ static pawl_code read_page(orphan_rows *l, page *p, error *err)
     return rc;
 }
 
-/* What cannot be deleted is found again by the walk, which does not go on behind it. */
+/* Deletes the rows without a run of one key. Rows that cannot be deleted are told in the log once.
+ * The walk does not go on behind their key, and so finds them again. */
 static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
 {
     error err = {0};
@@ -81,7 +82,7 @@ static pawl_code delete_of(orphan_rows *l, int64_t run, int *more)
     return rc;
 }
 
-/* Does another transaction keep a row locked that was to be deleted? */
+/* Returns 1 if the rows were not deleted because another transaction keeps one of them locked. */
 static int is_locked(const orphan_rows *l, pawl_code rc)
 {
     return rc == PAWL_BUSY && !(sched_options_of(l->sched)->db->driver->promises & DB_TURNS);
@@ -136,7 +137,8 @@ static int is_there(orphan_rows *l, int64_t run)
     return count > 0;
 }
 
-/* Runs that the stop before has dropped may have been deleted without the engine knowing of it. */
+/* Begins the walk at the first table when the engine has become another node: runs that were in its
+ * memory were dropped at the stop before, and may have been deleted by other processes since. */
 static void begin_anew(orphan_rows *l)
 {
     int64_t node = sched_node_id(l->sched);

@@ -389,6 +389,7 @@ pawl_code pawl_send_in(pawl *p, void *native, const char *id, const char *mailbo
     if (o.seq)
         *o.seq = rc == PAWL_OK ? ask.seq : 0;
     if (ask.start.options.created)
-        *ask.start.options.created = 0; /* only the relay can tell */
+        *ask.start.options.created = 0; /* whether the run exists is known only when the relay
+                                           delivers the row */
     return handle_leave(p, rc, &err);
 }

@@ -40,7 +40,7 @@ typedef struct cleanup {
 
 struct arena {
     chunk *top;
-    size_t used; /* of the top chunk */
+    size_t used; /* bytes in use of the newest chunk */
     size_t total;
     size_t limit; /* at most PTRDIFF_MAX: then no sum below can overflow */
     cleanup *cleanups;
@@ -92,7 +92,7 @@ static char *new_chunk(arena *a, size_t size)
     return c->bytes;
 }
 
-/* Uninitialised memory; arena_alloc() zeroes it, arena_copy() has no need to. */
+/* Returns memory that is not zeroed: arena_alloc() zeroes it, arena_copy() need not. */
 static char *alloc_raw(arena *a, size_t size)
 {
     if (size == 0)

@@ -7,20 +7,21 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-/* Text that is neither NULL nor empty, of at most `max` bytes. */
+/* Checks a text: it is neither NULL nor empty, and has at most `max` bytes. */
 pawl_code argument_text(slice *out, const char *text, size_t max, const char *what, error *err);
 
-/* Text as of argument_text() that names something of the program: it must not begin with
+/* As argument_text(), for a text that names something of the program: it must not begin with
  * "pawl.". */
 pawl_code argument_name(slice *out, const char *text, size_t max, const char *what, error *err);
 
 /* A JSON value. */
 pawl_code argument_json(slice *out, const char *json, const char *what, error *err);
 
-/* The id of a run that is looked for. */
+/* Checks the id of a run that is to be looked up. */
 pawl_code argument_run_id(const char *id, slice *out, error *err);
 
-/* The answers of a call without a function to call, or without a place for its result. */
+/* Set the error of a call that was given no function to call, or no place for its result, and
+ * return its code. */
 pawl_code argument_no_function(error *err);
 pawl_code argument_no_place(error *err);
 

@@ -33,7 +33,8 @@ void buf_free(buf *b)
     buf_init(b, b->max);
 }
 
-/* Room for `more` bytes and the NUL. 0, or -1 and the buffer is failed. */
+/* Makes room for `more` bytes and the NUL. Returns 0, or -1 if there is none, and the buffer has
+ * failed. */
 static int reserve(buf *b, size_t more)
 {
     assert(b->size <= b->max);

@@ -94,7 +94,7 @@ static int fake_wait(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mut
         return 1;
     pthread_cond_wait(cond, mutex);
 
-    /* To the caller this is one longer sleep: it checks its condition again anyway. */
+    /* For the caller this is one longer sleep, and it checks its condition again anyway. */
     pthread_mutex_unlock(mutex);
     int passed = delist(f, &w);
     pthread_mutex_lock(mutex);

@@ -153,7 +153,7 @@ pawl_code error_store_put(error_store *s, const error *err)
     record *r = map_get(&s->records, key);
     if (!r)
         r = new_record(s, key);
-    if (r) { /* without memory the caller still has the code */
+    if (r) { /* where memory is out there is no record, and the caller has the code only */
         r->last = *err;
         write_text(r);
     }

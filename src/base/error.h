@@ -20,7 +20,7 @@ typedef struct error {
 pawl_code error_set(error *err, pawl_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* PAWL_NOMEM, "out of memory". */
+/* Sets PAWL_NOMEM with the message "out of memory", and returns it. */
 pawl_code error_nomem(error *err);
 
 /* Add to the error set last; a second call replaces what the first one added. Text that does not

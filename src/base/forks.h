@@ -1,8 +1,8 @@
-/* Has this process been forked?
+/* Telling whether this process has been forked.
  *
- * A child has everything of its parent but its threads: connections, which are still the parent's,
- * and state that says that it is the parent. A getpid() for each step would cost as much as a short
- * step; a number that every child counts up costs nothing. */
+ * A child of fork() has everything of its parent but its threads: also connections, which are still
+ * the parent's, and state that says that it is the parent. Asking getpid() at each step would cost
+ * as much as a short step; reading a number that every child raises costs nothing. */
 #ifndef BASE_FORKS_H
 #define BASE_FORKS_H
 

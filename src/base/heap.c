@@ -1,5 +1,5 @@
-/* The heap of timers. Places count from 1, and 0 is no place: so what was never put in needs no
- * mark. */
+/* The heap of timers. Places count from 1, and 0 means no place: so a zeroed timer is one that is
+ * in no heap. */
 #include "base/heap.h"
 
 #include <stdlib.h>

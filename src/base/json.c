@@ -18,7 +18,7 @@ typedef struct scan {
     char closing[PAWL_MAX_DEPTH]; /* what ends each of the open arrays and objects */
 } scan;
 
-/* The byte to be looked at; 0, which JSON has nowhere, at the end. */
+/* Returns the byte at the position; at the end 0, a byte that JSON has nowhere. */
 static char peek(const scan *s)
 {
     return (char)(s->at < s->end ? *s->at : 0);
@@ -44,8 +44,8 @@ static void skip_space(scan *s)
 #define HIGH EACH(0x80)
 #define HAS_ZERO(eight) (((eight)-EACH(1)) & ~(eight))
 
-/* Does one of the eight bytes need a closer look: a quote, a backslash, a control character, a part
- * of a character that is not ASCII? */
+/* Returns 1 if one of the eight bytes needs a closer look: a quote, a backslash, a control
+ * character, or a part of a character that is not ASCII. */
 static int is_special(uint64_t eight)
 {
     uint64_t quote = eight ^ EACH('"'), backslash = eight ^ EACH('\\');
@@ -81,7 +81,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Four hex digits that are not 0000 and, as half of a surrogate pair, the half that is due. */
+/* Reads four hex digits of a \u escape. They must not be 0000. With `want_low` they must be the
+ * second half of a surrogate pair, and without it they must not be. */
 static int scan_unit(scan *s, int want_low, int *unit)
 {
     *unit = 0;
@@ -138,7 +139,8 @@ static int scan_string(scan *s)
                 return -1;
             continue;
         }
-        /* The end of the text, a control character, or one that is not ASCII. */
+        /* skip_plain() has stopped at a character that is not ASCII, which must be whole; or at a
+         * control character or the end of the text, which are errors. */
         size_t size = text_char((slice){s->at, (size_t)(s->end - s->at)});
         if (size < 2)
             return -1;
@@ -206,8 +208,9 @@ static int scan_key(scan *s)
     return accept_char(s, ':');
 }
 
-/* Goes in: past the bracket, and past the first key of an object. An empty one is left again at
- * once. *whole: there is a value now, not only the beginning of one. */
+/* Enters an array or object: moves past the bracket and, in an object, past the first key. An empty
+ * one is left again at once. Sets *whole to 1 if a value is complete now; 0: a value has to
+ * follow. */
 static pawl_code scan_open(scan *s, int *whole)
 {
     char closing = peek(s) == '{' ? '}' : ']';
@@ -222,8 +225,9 @@ static pawl_code scan_open(scan *s, int *whole)
     return closing == ']' || scan_key(s) == 0 ? PAWL_OK : PAWL_INVALID;
 }
 
-/* Behind a value: closes what ends here, up to the comma in front of the next value, and past its
- * key. With nothing open any more, the text is at its end. */
+/* Goes on behind a complete value: closes the arrays and objects that end here, and moves past the
+ * comma in front of the next value, and past the key of that. If none is open any more, the text
+ * must end here. */
 static pawl_code scan_behind(scan *s)
 {
     for (;;) {

@@ -42,8 +42,8 @@ int value_member(slice object, size_t *at, slice *key, slice *part);
 /* Walk over the elements of an array: *at is 0 at first. 0: there are no more. */
 int value_element(slice array, size_t *at, slice *part);
 
-/* The next byte of the inside of a string, or all bytes of an escape, taken from *rest: how many;
- * 0 at the end. */
+/* Takes the next byte of the inside of a string from *rest, or the next escape with all bytes that
+ * it stands for. Writes them to `out`, and returns their number; 0 at the end. */
 size_t value_next_char(slice *rest, char out[4]);
 
 /* How many elements or members an array or object has; -1 for anything else. */
@@ -59,7 +59,8 @@ int value_real(slice part, double *out);
  * into `room` bytes (0: nothing is written). Gives its full size. */
 size_t value_unescape(slice part, char *out, size_t room);
 
-/* The bytes as they are, likewise. */
+/* Copies the bytes of a part as they are, quotes and escapes included; otherwise as
+ * value_unescape(). */
 size_t value_copy(slice part, char *out, size_t room);
 
 /* The text of a string, in the arena. NULL when the arena is full. */

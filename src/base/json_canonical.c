@@ -107,7 +107,8 @@ static int64_t small_number(slice digits)
     return number;
 }
 
-/* The value is (before)(behind) * 10^power, where neither begins or ends with a zero. */
+/* Writes a number: the digits of `before` and `behind`, one after the other, times 10^power. The
+ * digits neither begin nor end with a zero. */
 static void put_power(const sink *s, slice before, slice behind, int64_t power)
 {
     char text[32];
@@ -156,7 +157,8 @@ static void put_number(const sink *s, slice part)
         put_power(s, before, behind, power);
         return;
     }
-    put_power(s, before, behind, power); /* no sum of such an exponent: it stands for itself */
+    put_power(s, before, behind, power); /* the exponent is too large to be added to `power`, and
+                                            is written behind it as it stands */
     put_piece(s, lowers ? SLICE_LIT("e-") : SLICE_LIT("e"));
     put_piece(s, exponent);
 }

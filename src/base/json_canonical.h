@@ -18,16 +18,17 @@
 #include "base/digest.h"
 #include "base/json.h"
 
-/* Add the canonical form to a digest. PAWL_NOMEM: there is none for the order of the members. */
+/* Adds the canonical form to a digest. PAWL_NOMEM: memory is out for sorting the members. */
 pawl_code value_digest(digest *d, slice json);
 
-/* 1: the same value; 0: another one, or one of them is none; -1: memory is out. Equal bytes are
- * answered at once. */
+/* Returns 1 if both are the same value; 0: they are different values, or one of them is not JSON;
+ * -1: memory is out. Equal bytes are the same value without a closer look. */
 int value_is_same(slice a, slice b);
 
 /* ---- For tests ---- */
 
-/* The canonical form itself, added to a buffer, which tells itself whether its memory is out. */
+/* Adds the canonical form to a buffer. Whether memory was out is known from the buffer
+ * (buf.no_memory). */
 pawl_code value_canonical(buf *b, slice json);
 
 #endif

@@ -186,8 +186,8 @@ static char unescaped(char c)
     }
 }
 
-/* The next byte of a string, or all bytes of an escape: how many; 0 at the end, or where the text
- * is none that was checked. */
+/* Reads one byte of a string, or one escape with all bytes that it stands for, into `out`. Returns
+ * their number; 0 at the end, or where a text that was not checked breaks off. */
 static size_t read_bytes(reader *r, char out[4])
 {
     if (r->at == r->end)
@@ -203,7 +203,8 @@ static size_t read_bytes(reader *r, char out[4])
 
 /* ---- pointers ---- */
 
-/* The next byte of a pointer's token, ~1 being / and ~0 being ~; -1 at its end. */
+/* Returns the next byte of a pointer's token, in which ~1 stands for / and ~0 for ~; -1 at its
+ * end. */
 static int token_byte(slice *token)
 {
     if (token->size == 0)
@@ -412,7 +413,7 @@ int value_real(slice part, double *out)
 
 /* ---- text ---- */
 
-/* Where text goes that may not fit. */
+/* A place for text, which may be too small for it. */
 typedef struct sink {
     char *at;
     size_t room; /* for bytes, without the NUL */

@@ -1,8 +1,8 @@
-/* The format is copied piece by piece; all that has to be known is whether the place is inside a
- * string. A backslash takes the character behind it along, whatever it is. So no conversion can
- * follow one: there, the backslash would meet the first escape of the argument and undo it.
- * What the check of the result finds anyway (a string that does not end, a comma too many) is not
- * looked for here. */
+/* Writing JSON from a format. The format is copied piece by piece, and the writer only has to know
+ * whether it is inside a string. A backslash is copied with the character behind it, whatever that
+ * is, so that a conversion cannot follow a backslash: the backslash would join with the first
+ * escape of the argument and undo it. Errors that the check of the result finds anyway (a string
+ * that does not end, a comma too many) are not looked for here. */
 #include "base/json_write.h"
 
 #include "base/json.h"
@@ -11,7 +11,7 @@
 typedef struct writer {
     buf *out;
     const char *at; /* the position in the format */
-    int quoted;     /* 1: that is inside a string */
+    int quoted;     /* 1: that position is inside a string */
     va_list args;
     const char *wrong; /* what is wrong, in words; NULL: nothing */
 } writer;
@@ -26,7 +26,8 @@ static pawl_code is_wrong(writer *w, const char *what)
 
 static void escape_one(buf *b, unsigned char c)
 {
-    static const char SHORT[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* a byte, and its letter */
+    static const char SHORT[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* pairs of a byte and the letter of
+                                                              its escape */
     for (size_t i = 0; i + 1 < sizeof SHORT; i += 2) {
         if ((unsigned char)SHORT[i] == c) {
             char two[2] = {'\\', SHORT[i + 1]};

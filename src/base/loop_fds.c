@@ -53,7 +53,7 @@ int loop_fds_add(loop_fds *f, int fd)
     return f->set < 0 || add_to_set(f, fd); /* RULE H1-the-descriptor-hears-other-processes */
 }
 
-/* Closing `fd` would not be enough: a forked child may hold it open. */
+/* Closing `fd` alone would leave it in the set as long as a forked child has a copy of it open. */
 void loop_fds_remove(loop_fds *f, int fd)
 {
     if (f->set >= 0)

@@ -95,7 +95,8 @@ void *map_take(map *m, uint64_t key)
         return NULL;
 
     for (size_t i = (hole + 1) & mask; m->slots[i].value; i = (i + 1) & mask) {
-        /* An entry may move back into the hole only if that is not before its home. */
+        /* An entry may move back into the hole only if the hole is not before the slot where its
+         * chain begins (its home). */
         size_t from_home = (i - home(m, m->slots[i].key)) & mask;
         if (from_home >= ((i - hole) & mask)) {
             m->slots[hole] = m->slots[i];
