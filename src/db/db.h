@@ -29,7 +29,8 @@
 typedef struct db db;             /* one database, as one engine sees it */
 typedef struct db_conn db_conn;   /* one connection to it */
 typedef struct db_stmt db_stmt;   /* one prepared statement of a connection */
-typedef struct db_world db_world; /* the state in which the engine has left it (world.h) */
+typedef struct db_world db_world; /* what the engine knows of its last commits, to notice a
+                                     rewind (world.h) */
 
 /* ---- Values and statements ---- */
 

@@ -16,7 +16,7 @@
 
 struct liveness_file;
 
-/* The engine's threads, and one that drives by hand. */
+/* The engine's threads, and one for a caller that drives by hand. */
 enum { INFLIGHT_THREADS = 65 };
 
 typedef struct running running;

@@ -25,7 +25,8 @@ typedef struct sqlite_ring {
     int64_t acked;  /* the largest number whose commit is acknowledged; 0: none */
     int64_t sent;   /* the largest number that was written, acknowledged or not */
     int64_t at_ms;  /* when `sent` was written */
-    db_append row;  /* appended by the last acknowledged transaction; run 0: it raised the number */
+    db_append row;  /* the journal row that the last acknowledged transaction has appended; run
+                       0: that transaction has raised the number in the engine's row instead */
     int64_t begun;  /* transactions that were marked so far */
     int64_t proven; /* `order` of the last one of these that was acknowledged */
 } sqlite_ring;

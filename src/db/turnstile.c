@@ -26,8 +26,9 @@ struct turnstile {
     int by_hand;
     int64_t patience_ms;
 
-    int inside;       /* this turnstile has the lock M */
-    int have_t;       /* it has the lock T: in the first half of a turn, and while next in line */
+    int inside;       /* 1: this turnstile has the lock M (turnstile.h) */
+    int have_t;       /* 1: it has the lock T: in the first half of a turn, and while next in
+                         line */
     int asking;       /* by hand: the lock was not free when it was tried */
     int64_t asked_ns; /* by hand: since when the lock is asked for */
     int64_t again_ns; /* by hand: when the lock was tried last */

@@ -84,7 +84,7 @@ enum { SEND_SEQ, SEND_OWNER };
 int run_send(unit *u, const run_inbox_row *m);
 
 /* As run_send(), in a unit about something else: if the run does not exist or has ended, nothing
- * arrives, and the unit goes on. The number is that of a try. */
+ * arrives, and the unit goes on. Returns the number of a try (unit_try()). */
 int run_try_send(unit *u, const run_inbox_row *m);
 
 /* As run_try_send(), for the parent of the run that the statement `finish` of this unit ends. The
@@ -101,8 +101,8 @@ void run_put_arrival(unit *u, const run_inbox_row *m, db_value seq);
  * columns of run_send(). */
 int run_cancel(unit *u, const run_inbox_row *m);
 
-/* As run_cancel(), in a unit about something else, for a child of `parent`. The number is that of a
- * try. */
+/* As run_cancel(), in a unit about something else, for a child of `parent`. Returns the number of a
+ * try (unit_try()). */
 int run_try_cancel(unit *u, const run_inbox_row *m, int64_t parent);
 
 /* Lets a run that was cancelled before, and has been held since, go on to its clean-ups. Guard

@@ -40,8 +40,9 @@ int inbox_message_has_answer(const inbox_message *l, slice answer);
 void inbox_message_write_first(unit *u, const inbox_message *l);
 
 /* Sends the message as part of a unit about something else: if the run does not exist or has ended,
- * nothing arrives and the unit goes on. Gives the number of a try, whose row has SEND_SEQ and
- * SEND_OWNER. The key is not looked up, only recorded: it must be one that is never used twice. */
+ * nothing arrives and the unit goes on. Returns the number of a try (unit_try()), whose row has
+ * SEND_SEQ and SEND_OWNER. The key is not looked up, only recorded: it must be one that is never
+ * used twice. */
 int send_try(unit *u, const inbox_message *l);
 
 #endif

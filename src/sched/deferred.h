@@ -15,7 +15,7 @@ typedef struct deferred {
     pawl_run *first; /* runs whose deferred functions are being called, linked by deferred_next */
     pthread_t thread;
     int watches; /* `thread` was started */
-    int over;    /* it is to end */
+    int over;    /* 1: that thread is to end */
 } deferred;
 
 /* A deferred function of the run is called (`begins` 1), and has returned (0). */

@@ -170,8 +170,8 @@ void dormant_need_more(sched *s)
         call_node_loop(s);
 }
 
-/* If the row of the run could not be read, a look begins at the first row when it is to be tried
- * again. 1: that is not yet. With the lock held. */
+/* A run whose row could not be read is tried again by a look that begins at the first row. Sets
+ * when that look is due. Returns 1 if the run is not to be tried yet. With the lock held. */
 static int look_again_for(sched *s, int64_t run)
 {
     if (!run_failure_waits(s, run))

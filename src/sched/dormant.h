@@ -51,7 +51,7 @@ typedef struct dormant {
     int64_t reading_ms; /* rows are being read up to this time; INT64_MIN: no look is under way */
     int64_t look_ns;    /* no look for due runs before this time */
     int64_t anew_ns;    /* when a look begins at the first row again */
-    int64_t *called;    /* keys of runs that are to come back */
+    int64_t *called;    /* keys of called runs, which are to come back into memory */
     size_t called_count;
     size_t called_room;
     int asks; /* the thread of the node loop was called, and has not begun its look yet */

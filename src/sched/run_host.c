@@ -17,7 +17,8 @@ static int64_t up_ms(const run_host *h)
     return db_clock_up_ms(h->sched->options.clock);
 }
 
-/* Without random bytes the clock has to do: that numbers differ matters more than how well. */
+/* If the system gives no random bytes, the clock is used instead: it is more important that two
+ * numbers differ than that they are hard to guess. */
 static uint64_t chance(const run_host *h)
 {
     uint64_t number = 0;

@@ -295,8 +295,8 @@ static int is_quiet(sched *s)
                 heap_due_ms(&s->heap) > sched_now_ms(s);
     for (int i = 0; quiet && i < SCHED_RUNNERS; i++) {
         const runner *r = &s->runners[i];
-        int moves = r->runs && !r->waits && !r->lost; /* its thread may be in what a run has
-                                                         deferred */
+        int moves = r->runs && !r->waits && !r->lost; /* a thread that does not wait may be in a
+                                                         function of pawl_defer() */
         quiet = !r->first && !atomic_load(&r->answered) && !atomic_load(&r->busy) && !moves;
     }
     while (quiet && map_next(&s->runs, &cursor, &key, &at)) {

@@ -92,7 +92,7 @@ typedef struct run_slot {
 
     /* Deferred functions (deferred.h). With the lock held. */
     pawl_run *deferred_next;
-    int deferred_told; /* the log has told that a stop waits for one */
+    int deferred_told; /* the log says that a stop waits for a deferred function of the run */
 } run_slot;
 
 /* Moves the run to this place. Asserted: the table (run_slot.c) has the move. With the lock of the

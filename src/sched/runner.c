@@ -593,7 +593,7 @@ void runner_take(runner *r, pawl_run *run)
     /* RULE B8-a-run-in-hand-is-written-down */
     inflight_set(list, r->index, run->slot->cleared ? 0 : run->lease.run);
     take_in_hand(r, run);
-    if (r->lost) /* given up: its word in the in-flight list may be another thread's */
+    if (r->lost) /* given up: another thread may have its entry in the in-flight list */
         return;
     inflight_set(list, r->index, 0);
     commit_now_and_then(r);

@@ -93,8 +93,8 @@ static pawl_code note_row(db_stmt *s, part *to, error *err)
     return PAWL_OK;
 }
 
-/* Reads the rows of a statement into the lists of its parts, until one of them has its bytes; *mail
- * is set if there is a row with it. */
+/* Reads the rows of a statement into the lists of its parts, until one part has as many bytes as
+ * are read at once. Sets *mail if there is a row with it. */
 static pawl_code read_parts(db_conn *c, const db_sql *sql, const db_value *values, int count,
                             part parts[PART_COUNT], int64_t *mail, error *err)
 {
