@@ -1,6 +1,5 @@
-/* Reading the little language, and playing it. Every mistake in a case fails the test with the
- * name of the case and the word at which it happened: a table of a hundred lines is only useful if
- * one of them can be found. */
+/* Reading the lines of text, and playing them. Every mistake fails the test with the name of the
+ * case and the word at which it happened, so that one of a hundred lines can be found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +39,7 @@ int64_t journal_kind(slice word)
     return -1;
 }
 
-/* The next piece up to one of `ends`. */
+/* Takes the text up to the next byte that is one of `ends`. */
 static slice cut(const char **at, const char *ends)
 {
     slice piece = {*at, strcspn(*at, ends)};
@@ -156,7 +155,7 @@ static void record_arrival(player *p, const replay_row *row)
     p->seen[p->seen_count++] = row->seq;
 }
 
-/* 1 if the ask is to be repeated. */
+/* Deals with the result of an ask. Returns 1 if the ask is to be repeated. */
 static int ask_again(player *p, replay_result result, const replay_row *row)
 {
     if (result == REPLAY_MORE) {
@@ -253,7 +252,7 @@ size_t player_arrive(player *p, const replay_row *rows, size_t count)
 typedef struct game {
     const journal_case *c;
     player p;
-    size_t seen_before; /* arrivals that a "saw:" has looked at */
+    size_t seen_before; /* number of arrivals that the words "saw:" have checked */
 } game;
 
 static void lose(const game *g, slice word, const char *why)
@@ -269,7 +268,7 @@ static void check(const game *g, slice word, int good, const char *why)
         lose(g, word, why);
 }
 
-/* The answer to an ask, against the mark behind it. */
+/* Compares the result of an ask with the mark behind it in the program. */
 static void check_answer(game *g, slice word, char mark, const char *rest, replay_result result,
                          const replay_row *row)
 {
@@ -319,7 +318,7 @@ static void play_arrivals(game *g, slice word)
     for (; *at && *at != ' '; at += *at == ',') {
         rows[count].generation = -1;
         parse_row(&at, &rows[count]);
-        rows[count].at_ms = (int64_t)count; /* to know it again */
+        rows[count].at_ms = (int64_t)count; /* makes each row different from all others */
         if (*at == '?')
             at++;
         else
@@ -350,14 +349,14 @@ static int is(slice word, const char *text)
     return slice_equal(word, slice_of(text));
 }
 
-/* What is looked at; 1 if the word was such a look. */
+/* Plays a word that only looks at the replay. Returns 0 if the word is none of these. */
 static int play_look(game *g, slice word)
 {
     const replay *r = g->p.replay;
     const char *value = memchr(word.at, '=', word.size);
     int64_t number = value ? strtoll(value + 1, NULL, 10) : 0;
     if (is(word, "new?") || is(word, "old?")) {
-        if (g->p.page_size >= g->p.count) /* with all rows there the answer is exact */
+        if (g->p.page_size >= g->p.count) /* where all rows are on one page the answer is exact */
             check(g, word, replay_is_new(r) == is(word, "new?"), "it is not");
     } else if (is(word, "cancelled?") || is(word, "live?")) {
         check(g, word, replay_cancelled(r) == is(word, "cancelled?"), "it is not");
@@ -377,7 +376,7 @@ static int play_look(game *g, slice word)
     return 1;
 }
 
-/* An ask without a name; 1 if it was one. */
+/* Plays an ask that has no name. Returns 0 if the word is none of these. */
 static int ask_nameless(game *g, slice head, const char **at, replay_result *result,
                         const replay_row **row)
 {

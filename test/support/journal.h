@@ -39,10 +39,11 @@ typedef struct journal {
     size_t count;
 } journal;
 
-/* Texts are slices of `text`. Fails the test where it makes no sense. */
+/* Reads a journal from its line of text. The texts of its rows are slices of `text`. Fails the test
+ * if the line makes no sense. */
 void journal_parse(journal *j, const char *text);
 
-/* The kind of that name; -1 if there is none. */
+/* Returns the number of the kind of this name; -1 if there is none. */
 int64_t journal_kind(slice word);
 
 /* A replay, the rows that it has not been fed yet, and what it has given out. */
@@ -52,41 +53,43 @@ typedef struct player {
     size_t fed;
     size_t page_size;
     int64_t least;
-    pawl_code early; /* what feeding has said */
+    pawl_code early; /* the code of the last replay_feed() or replay_fed_all() */
     arena *arena;
     replay *replay;
-    replay_row *page; /* the copy that the replay has now */
+    replay_row *page; /* the copy of rows that the replay has now */
     size_t page_count;
-    int64_t seen[JOURNAL_ROWS]; /* positions of the arrivals given out */
+    int64_t seen[JOURNAL_ROWS]; /* positions of the arrivals that were given out */
     size_t seen_count;
 } player;
 
-/* Begin a replay of `rows` (borrowed), fed in pages of `page_size`. */
+/* Begins a replay of `rows`, which must live as long, fed in pages of `page_size` rows. */
 void player_open(player *p, const replay_row *rows, size_t count, size_t page_size);
 void player_close(player *p);
 
-/* Ask, feed where it wants more, note what has arrived, and ask again. */
+/* These ask the replay as the functions of replay.h of the same name do. They feed the next page
+ * where the replay wants more, note each arrival that is given out, and ask again. */
 replay_result player_start(player *p, const replay_row **row);
 replay_result player_op(player *p, op_kind kind, slice name, const replay_row **row);
 replay_result player_answer(player *p, int64_t op, const replay_row **row);
 replay_result player_return(player *p, op_kind kind, const replay_row **row);
 replay_result player_settle(player *p, const replay_row **row);
 
-/* The same, but what has arrived is the answer: RECORDED. */
+/* As above, but the first arrival is the answer that is asked for: REPLAY_RECORDED. */
 replay_result player_first(player *p, const replay_row **row);
 replay_result player_next(player *p, const replay_row **row);
 
-/* Let rows arrive; gives how many were taken. */
+/* Lets rows arrive (replay_arrive()), and returns how many of them were queued. */
 size_t player_arrive(player *p, const replay_row *rows, size_t count);
 
 typedef struct journal_case {
     const char *name;
     const char *journal;
     const char *program;
-    const char *error; /* what replay_error() says at the ! of the program */
+    const char *error; /* the error that replay_error() must have at the "!" of the program */
 } journal_case;
 
-/* Each case with pages of one row, of two, of three, and with all in one. */
+/* Plays each case four times: with pages of one, of two and of three rows, and with all rows in one
+ * page. */
 void journal_play(const journal_case *cases, size_t count);
 
 #endif

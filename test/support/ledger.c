@@ -51,11 +51,11 @@ static void fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
     va_end(args);
 }
 
-/* ---- The ledger by mark ---- */
+/* ---- The ledger, sorted by mark ---- */
 
-/* What is known of one unit: its final answer, if there was one. */
+/* What became of one unit, as the ledger says. */
 typedef struct fate {
-    const ledger_entry *entry; /* the final one, otherwise the last */
+    const ledger_entry *entry; /* its final answer; if there is none, the last one */
     size_t place;
     int is_final;
     int seen;
@@ -77,7 +77,8 @@ static int compare_mark(const void *key, const void *element)
     return mark < f->entry->mark ? -1 : mark > f->entry->mark;
 }
 
-/* One fate per mark. Answers beyond "UNDECIDED, then a final one" are faults. */
+/* Makes one fate of all entries with the same mark. Other answers than an UNDECIDED and then a
+ * final one count as faults. */
 static fate *sort_fates(const ledger *l, size_t *count, ledger_verdict *v)
 {
     fate *all = calloc(l->count + 1, sizeof *all);

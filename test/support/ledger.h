@@ -11,7 +11,8 @@
 
 #include "db/unit.h"
 
-/* One answer. Of fixed size and without pointers, so that it can go through a pipe. */
+/* An answer that a unit got. It has a fixed size and no pointers, so that it can be sent through a
+ * pipe. */
 typedef struct ledger_entry {
     int64_t run;
     int64_t seq;
@@ -26,16 +27,18 @@ typedef struct ledger {
     size_t room;
 } ledger;
 
-/* What is wrong; all zero: nothing. */
+/* The faults that a comparison has found. All numbers but `rows` are 0 if there is none. */
 typedef struct ledger_verdict {
-    int64_t lost;    /* answered COMMITTED, and not there */
-    int64_t ghosts;  /* answered REFUSED or FAILED, and there; FAILED with PAWL_UNDECIDED, which
-                       closing gives to undecided units, may be there or not */
-    int64_t twice;   /* more than one final answer, or UNDECIDED after one or more than once */
-    int64_t holes;   /* runs whose rows are not 1, 2, 3 … */
-    int64_t torn;    /* runs where a guard's update and the row do not go together */
-    int64_t broken;  /* the database does not open, or does not pass its own check */
-    int64_t rows;    /* not a fault: how many there are */
+    int64_t lost;    /* units answered COMMITTED whose row is missing */
+    int64_t ghosts;  /* units answered REFUSED or FAILED whose row is there. An undecided unit is
+                        answered FAILED with PAWL_UNDECIDED when the committer closes: its row
+                        may be there or not */
+    int64_t twice;   /* units with more than one final answer, or with an UNDECIDED that came
+                        twice or after the final one */
+    int64_t holes;   /* runs whose rows do not have the seqs 1, 2, 3 … without a gap */
+    int64_t torn;    /* runs where the counter that the guards raise does not agree with the rows */
+    int64_t broken;  /* 1: the database does not open, or does not pass its own check */
+    int64_t rows;    /* not a fault: the number of rows */
     char first[256]; /* the first fault in words */
 } ledger_verdict;
 
@@ -43,27 +46,29 @@ typedef struct ledger_verdict {
 void ledger_add(ledger *l, const ledger_entry *e);
 void ledger_free(ledger *l);
 
-/* How many entries have this answer. */
+/* Returns how many entries have this answer. */
 int64_t ledger_count(const ledger *l, unit_answer answer);
 
-/* How many units were told UNDECIDED and nothing after it. */
+/* Returns how many units were answered UNDECIDED and got no final answer. */
 int64_t ledger_unsettled(const ledger *l);
 
-/* Compare with what a crash of all processes at this moment would leave: a copy of database and
- * log is recovered and read, by SQLite alone. The database itself is not touched. Gives the
- * number of faults of all kinds. */
+/* Compares the ledger with what a crash of all processes at this moment would leave: a copy of the
+ * database and its log is recovered, and read by SQLite alone. The database itself is not touched.
+ * Returns the number of faults of all kinds. */
 int64_t ledger_check(ledger *l, const char *path, ledger_verdict *out);
 
-/* The same, but losses are not faults: what a database that promises less than it is asked for
- * must still keep. */
+/* As ledger_check(), but lost units are not faults. For a database that promises less durability
+ * than the units ask for (durability=relaxed): it may lose the last units, and nothing else may be
+ * wrong. */
 int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out);
 
-/* ---- For reading another database (pgledger.h) ---- */
+/* ---- Comparing with a database that other code reads (pgledger.h) ---- */
 
 typedef struct ledger_reading ledger_reading;
 
-/* Begin a comparison, tell of every row of the journal, by run and seq, then of every run, and end
- * it; gives the number of faults without those of the kind `lost`. The ledger must not change. */
+/* Begin a comparison; tell it of every row of the journal, in the order of run and seq; then tell
+ * it of every run; and end it. ledger_read_end() returns the number of faults, without those of the
+ * kind `lost`. The ledger must not change meanwhile. */
 ledger_reading *ledger_read(const ledger *l, ledger_verdict *out);
 void ledger_read_row(ledger_reading *r, int64_t run, int64_t seq, int64_t mark);
 void ledger_read_run(ledger_reading *r, int64_t run, int64_t claimed, int64_t rows);

@@ -1,5 +1,5 @@
-/* The statements run as guards, as tries and as plain writes: so the ones that a guard may use give
- * a row when they have changed something. */
+/* The statements are used as guards, as tries and as plain writes. Those that may be guards return
+ * a row if they have changed something. */
 #include "support/meta_rows.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* The driver's functions, each a few lines. They are called by the test's thread or by the
- * notifier's; what both access is behind a lock or atomic, and the answers are set before the
- * notifier's thread can ask for them. */
+/* The functions of the driver. They are called by the test's thread and by the notifier's. Fields
+ * that both threads use are atomic or behind a lock; the answers are set before the notifier's
+ * thread can ask for them. */
 #include "support/notifier_fixture.h"
 
 #include <setjmp.h>

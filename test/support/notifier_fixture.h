@@ -14,12 +14,12 @@
 #define NOTIFIER_FIXTURE_SENT 4096
 
 typedef struct notifier_fixture {
-    db base; /* first: the fixture is found by its db */
+    db base; /* the first member, so that the driver finds the fixture by its db */
     db_driver driver;
     clock_fake *clock;
-    int pipe[2]; /* a byte in it is a notification */
-    int deaf;    /* listen() gives no descriptor */
-    int lost;    /* heard() says so, once */
+    int pipe[2]; /* stands for a connection that listens; a byte in it is a notification */
+    int deaf;    /* 1: listen() gives no descriptor */
+    int lost;    /* 1: the next heard() answers that the connection is lost */
     pawl_code connect_code;
     pawl_code listen_code;
     pawl_code notify_code;
@@ -28,21 +28,22 @@ typedef struct notifier_fixture {
     atomic_int open;     /* now */
 
     pthread_mutex_t lock;                /* guards all below */
-    int64_t sent[NOTIFIER_FIXTURE_SENT]; /* targets, in order … */
+    int64_t sent[NOTIFIER_FIXTURE_SENT]; /* targets that were notified, in order */
     int count;
-    int trips;      /* … in so many calls */
+    int trips;      /* number of calls of notify() that had these targets */
     char log[1024]; /* the names of the events that were logged, with a blank behind each */
 } notifier_fixture;
 
-/* The clock stands still; the test may set another one before the notifier is opened. */
+/* Sets up the driver, with a clock that stands still. A test may set another clock before it opens
+ * the notifier. */
 void notifier_fixture_open(notifier_fixture *p);
 
-/* Expects that every connection was closed. */
+/* Frees the fixture. Fails the test if a connection is still open. */
 void notifier_fixture_close(notifier_fixture *p);
 
-/* 1 if `node` was notified since the last notifier_fixture_clear(). */
+/* Returns 1 if `node` was notified since the last notifier_fixture_clear(). */
 int notifier_fixture_has(notifier_fixture *p, int64_t node);
-/* Expects exactly these events since it was asked last. */
+/* Expects that exactly these events were logged since the last call of this function. */
 void notifier_fixture_expect_log(notifier_fixture *p, const char *events);
 void notifier_fixture_clear(notifier_fixture *p);
 

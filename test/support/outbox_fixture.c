@@ -1,5 +1,5 @@
-/* The application and the engine are on one database, each by a connection of its own. The engine
- * is driven by hand: what was put into the outbox is carried out when a test says so. */
+/* The application and the engine use one database, each by a connection of its own. The engine is
+ * driven by hand, so that the rows of the outbox are delivered when a test says so. */
 #include "support/outbox_fixture.h"
 
 #include <stdio.h>

@@ -18,7 +18,7 @@ void outbox_fixture_close(outbox_fixture *x);
 
 pawl_workflow_fn outbox_fixture_quick;
 
-/* The number of rows of a table for which the condition holds. */
+/* Returns the number of rows of a table for which the condition holds. */
 int64_t outbox_fixture_rows(pawl *p, const char *table, const char *where);
 
 #define LEFT(x) outbox_fixture_rows((x).p, "{outbox}", "failed = 0")
@@ -30,8 +30,8 @@ int64_t outbox_fixture_rows(pawl *p, const char *table, const char *where);
 #define COMMIT(x) app_do((x).a, "COMMIT")
 #define KICK(x) FIXTURE_CODE((x).s, (x).p, pawl_outbox_flush((x).p), PAWL_OK)
 
-/* Start or send in the application's transaction; the answer must be this code. They give
- * `created`, and the number of the message. */
+/* Start a run, or send a message, in the application's transaction, and expect this code. They
+ * return `created` for a start, and the number of the message for a message. */
 #define START_IN(x, workflow, id, input, code)                                                     \
     outbox_fixture_start_in(&(x), workflow, id, input, code, __LINE__)
 #define SEND_IN(x, id, message, key, code)                                                         \

@@ -25,7 +25,7 @@ struct pgbouncer {
     pid_t pid;
 };
 
-/* It is a server's program, and often not in PATH. */
+/* Finds the program, which is a server's, and often in a folder that is not in PATH. */
 static const char *find_program(void)
 {
     static const char *const PLACES[] = {"/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer",
@@ -69,7 +69,7 @@ static void write_config(const pgbouncer *b, const char *path, const pgserver *s
     assert_int_equal(fclose(f), 0);
 }
 
-/* 1: it takes connections. One that has ended instead fails the test. */
+/* Returns 1 if the pooler accepts connections. Fails the test if it has ended. */
 static int answers(pgbouncer *b)
 {
     int status = 0;

@@ -1,8 +1,9 @@
-/* A pgbouncer of a test's own, in transaction mode, before a PostgreSQL server.
+/* A pgbouncer (a connection pooler) that a test starts for itself, in transaction mode, before a
+ * PostgreSQL server.
  *
  * With such a pooler two transactions of a client may run in two sessions of the server: what a
- * session keeps (settings, prepared statements, advisory locks, LISTEN) is not there any more, or
- * another client's. Uses cmocka's assertions. */
+ * session keeps (settings, prepared statements, advisory locks, LISTEN) may be missing, or be that
+ * of another client. Uses cmocka's assertions. */
 #ifndef SUPPORT_PGBOUNCER_H
 #define SUPPORT_PGBOUNCER_H
 
@@ -10,22 +11,24 @@
 
 typedef struct pgbouncer pgbouncer;
 
-/* Skip, or fail if PAWL_TEST_NEED_PG=1, the test that runs, unless pgbouncer is installed. */
+/* Skips the test that is running unless pgbouncer is installed; with PAWL_TEST_NEED_PG=1 the test
+ * fails instead. */
 void pgbouncer_need(void);
 
-/* A pooler that answers. `settings`: "name = value", ends with NULL, stronger than the usual ones;
- * NULL: none. The server has to outlive it. */
+/* Starts a pooler, and returns it when it accepts connections. `settings` is a list of "name =
+ * value" that ends with NULL; they override the settings that it has otherwise. NULL: no others.
+ * The server must outlive the pooler. */
 pgbouncer *pgbouncer_start(const pgserver *s, const char *const *settings);
 void pgbouncer_free(pgbouncer *b); /* NULL is allowed */
 
-/* The URL of a database of the server, through the pooler. */
+/* Writes the URL of a database of the server, by way of the pooler. */
 void pgbouncer_url(const pgbouncer *b, const char *database, char out[PGSERVER_URL]);
 
-/* Where it listens, for proxy_start_at(). */
+/* Return the folder of the pooler's Unix socket, and its port, for proxy_start_at(). */
 const char *pgbouncer_dir(const pgbouncer *b);
 int pgbouncer_port(const pgbouncer *b);
 
-/* 1 if its log has this text. */
+/* Returns 1 if the pooler's log has this text. */
 int pgbouncer_log_has(const pgbouncer *b, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
-/* Reading journal and runs with libpq, the rows as text: this is a second opinion, and slow is
- * good enough. The unique index of the journal is asked apart from the table, by a count that has
- * to walk along it: after a recovery that went wrong the two may say different things. */
+/* Reading journal and runs with libpq, with all values as text: this need not be fast. The rows of
+ * the journal are counted twice, in the table and by a walk along its unique index, since the two
+ * may differ after a recovery that went wrong. */
 #include "support/pgledger.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static int64_t number(const PGresult *r, int row, int column)
     return strtoll(PQgetvalue(r, row, column), NULL, 10);
 }
 
-/* NULL: it did not work, which is a fault. */
+/* Returns the result; NULL: the query has failed, which counts as a fault. */
 static PGresult *query(ledger_reading *l, PGconn *c, const char *sql)
 {
     PGresult *r = PQexec(c, sql);

@@ -1,6 +1,6 @@
-/* A server of a test's own. Making a cluster takes more than a second, so that it is done once per
- * checkout, beside the builds, and copied for each server; the first process makes it, and
- * rename(2) lets one of several win. */
+/* Starting servers for tests. Making a cluster (the data of a server) takes more than a second. So
+ * it is made once per checkout, beside the builds, and copied for each server. The first process
+ * that needs it makes it; if several do, rename(2) lets one of them win. */
 #define _GNU_SOURCE
 #include "support/pgserver.h"
 
@@ -36,9 +36,9 @@ struct pgserver {
     char programs[TMP_PATH]; /* the folder of the server's programs */
     char data[TMP_PATH];
     char log[TMP_PATH];
-    char sockets[TMP_PATH + 32]; /* settings that depend on the place */
+    char sockets[TMP_PATH + 32]; /* the settings that name the server's folder */
     char port_setting[32];
-    const char *settings[ARGUMENTS / 2]; /* of the test; copies */
+    const char *settings[ARGUMENTS / 2]; /* copies of the settings that the test has given */
     const char *environment[VARIABLES];  /* the same */
     int port;
     int tcp;
@@ -57,7 +57,7 @@ static int has_programs(const char *dir)
     return access(server, X_OK) == 0 && access(maker, X_OK) == 0;
 }
 
-/* Debian keeps each version in a folder of its own, outside of the path: the newest. */
+/* Finds the newest version on Debian, which keeps each version in a folder that is not in PATH. */
 static int find_newest(char out[TMP_PATH])
 {
     static const char BEFORE[] = "/usr/lib/postgresql/";
@@ -128,7 +128,8 @@ static void ask_version(const pgserver *s, char out[32])
     assert_int_equal(got, 1);
 }
 
-/* A test is build/MODE/test/TIER/NAME. One that is elsewhere has no place for a template. */
+/* Writes where the template of a cluster is kept. Returns 0 if the test program is not
+ * build/MODE/test/TIER/NAME, and so has no such place. */
 static int template_path(const pgserver *s, char out[TMP_PATH])
 {
     char path[TMP_PATH];
@@ -162,8 +163,8 @@ static void make_cluster(const pgserver *s)
     daemon_run(argv, s->log);
 }
 
-/* Put a copy of a cluster there that has never run. If another process was quicker, its copy is as
- * good. */
+/* Keeps a copy of a cluster that has never run as the template. If another process has been
+ * quicker, its copy is as good. */
 static void keep_template(const pgserver *s, const char *template)
 {
     char name[TMP_PATH];
@@ -194,7 +195,7 @@ static void make_data(const pgserver *s)
 
 /* ---- Starting ---- */
 
-/* A port that no process listens on now. */
+/* Returns a port of 127.0.0.1 that no process listens on now. */
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -208,7 +209,7 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* Copy a list that ends with NULL; so does the copy. */
+/* Copies a list that ends with NULL, so that the copy ends with NULL too. */
 static void keep_list(const char **out, size_t room, const char *const *list)
 {
     for (size_t i = 0; list && list[i]; i++) {
@@ -276,7 +277,7 @@ static void write_url(const pgserver *s, const char *database, char *out, size_t
     assert_in_range(n, 1, size - 1);
 }
 
-/* 1: it takes connections. One that has ended instead fails the test. */
+/* Returns 1 if the server accepts connections. Fails the test if it has ended. */
 static int answers(pgserver *s)
 {
     int status = 0;
@@ -305,7 +306,8 @@ pgserver *pgserver_start(const pgserver_options *options)
     return s;
 }
 
-/* A copy of what a server has, which lacks nothing to be started. */
+/* Copies the data of a running server, with everything that is needed to start a server on the
+ * copy. */
 static void base_backup(const pgserver *of, const char *to, int follows)
 {
     char program[TMP_PATH], port[16];
@@ -343,8 +345,8 @@ void pgserver_backup(pgserver *s)
 
 /* ---- Stopping ---- */
 
-/* The shared memory that every process of the server has, from line 7 of postmaster.pid; -1: there
- * is none. */
+/* Returns the id of the shared memory that all processes of the server use, from line 7 of
+ * postmaster.pid; -1: there is none. */
 static int shared_memory(const pgserver *s)
 {
     char path[TMP_PATH];
@@ -392,15 +394,16 @@ static size_t children_of(pid_t parent, pid_t out[PROCESSES])
     return count;
 }
 
-/* No process uses it any more, or it is not there. */
+/* Returns 1 if no process uses the shared memory any more, or it does not exist. */
 static int is_forsaken(int memory)
 {
     struct shmid_ds info;
     return memory < 0 || shmctl(memory, IPC_STAT, &info) != 0 || info.shm_nattch == 0;
 }
 
-/* The first process is stopped before the others are listed, so that it makes no more of them. What
- * is killed here leaves its shared memory behind, which nothing else would remove. */
+/* Kills all processes of the server. The first process is stopped before the others are listed, so
+ * that it cannot make further ones. The shared memory of killed processes stays, and is removed
+ * here. */
 static void kill_all(pgserver *s)
 {
     pid_t children[PROCESSES];
@@ -483,7 +486,8 @@ void pgserver_url(const pgserver *s, const char *database, char out[PGSERVER_URL
     write_url(s, database, out, PGSERVER_URL);
 }
 
-/* The result must be cleared, the connection finished; fails the test with the server's words. */
+/* Runs SQL, and returns the result. The caller clears the result and closes the connection. Fails
+ * the test with the server's message. */
 static PGresult *run_sql(pgserver *s, const char *database, const char *sql, PGconn **out)
 {
     char url[PGSERVER_URL];
@@ -522,8 +526,9 @@ int64_t pgserver_number(pgserver *s, const char *database, const char *sql)
     return number;
 }
 
-/* From PostgreSQL 15 on the database is copied through the log, 45 ms instead of 180 for two
- * checkpoints. That is the default there, and no older server knows the word for it. */
+/* From PostgreSQL 15 on the new database is copied by way of the log, which takes 45 ms instead of
+ * the 180 ms of two checkpoints. There it is the default; older servers do not have the option for
+ * it. */
 void pgserver_database(pgserver *s, char name[PGSERVER_NAME])
 {
     char sql[PGSERVER_NAME + 64];

@@ -1,8 +1,8 @@
-/* The proxy: one thread, one poll(2) over all connections, nothing that blocks. See proxy.h.
+/* The proxy: one thread, one poll(2) over all connections, and no call that blocks.
  *
- * A connection is a `hop` of two sockets. It is in one of a few states, which say what happens
- * to the messages that come; the plan moves it from one to the next. Sockets are shut down before
- * they are closed: a child of the test may have copies of them. */
+ * A connection is a `hop` of two sockets. Its state (hop_state) says what happens to messages that
+ * come; a plan that is carried out changes the state. Sockets are shut down before they are closed,
+ * because child processes of the test may have copies of them. */
 #define _GNU_SOURCE
 #include "support/proxy.h"
 
@@ -32,24 +32,26 @@ enum {
     PORT = 5432,
     HOPS = 256,
     PENDING_MAX =
-        4 * 1024 * 1024, /* bytes that one side has not taken: the other one is not read */
+        4 * 1024 * 1024, /* bytes for one side that it has not read yet; with more, nothing is
+                            read from the other side */
     READ_SIZE = 64 * 1024,
 };
 
 typedef enum {
     FREE,       /* no hop */
-    PASSING,    /* everything is handed on */
-    UNTIL_SYNC, /* the COMMIT is on its way: so is what the client sends, up to Sync; no answers */
-    ANSWERING,  /* closed when the server has answered; nothing is handed on */
-    VANISHING,  /* nothing is handed on, nothing is closed */
+    PASSING,    /* everything is forwarded */
+    UNTIL_SYNC, /* the COMMIT was found: it is forwarded with what the client sends up to Sync;
+                   answers of the server are dropped */
+    ANSWERING,  /* nothing is forwarded; both sides are closed when the server has answered */
+    VANISHING,  /* nothing is forwarded, and no side is closed */
     HELD,       /* what the client sends is kept */
-    LATE,       /* … and was handed on; the server is about to answer */
-    FLUSHING,   /* closed when what is pending was written */
+    LATE,       /* what was kept was forwarded, and the server is about to answer it */
+    FLUSHING,   /* both sides are closed when the bytes for the server were written */
 } hop_state;
 
 typedef struct hop {
     hop_state state;
-    proxy_action action; /* the plan that it fell to */
+    proxy_action action; /* the plan that is being carried out on this hop */
     int client;          /* -1: closed */
     int server;
     wire from_client;
@@ -57,10 +59,10 @@ typedef struct hop {
     pile to_client;
     pile to_server;
     pile held;
-    int64_t asked; /* messages that the server answers with ReadyForQuery; … */
-    int64_t ready; /* … and how many it has answered */
-    int aged;      /* the version is made older */
-    int locks;     /* the client has asked for an advisory lock */
+    int64_t asked; /* number of messages that the server has to answer with ReadyForQuery */
+    int64_t ready; /* number of ReadyForQuery that it has sent */
+    int aged;      /* 1: the version that the server tells is changed */
+    int locks;     /* 1: the client has asked for an advisory lock */
 } hop;
 
 struct proxy {
@@ -70,16 +72,17 @@ struct proxy {
     int wake[2]; /* a pipe that gets the thread out of poll(2) */
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards all below; the thread lets it go while it polls */
+    pthread_mutex_t mutex; /* guards all fields below; the proxy's thread releases it while it is
+                              in poll(2) */
     pthread_cond_t changed;
     hop hops[HOPS];
     proxy_action action;
-    int64_t nth; /* COMMITs until the plan; 0: there is none */
+    int64_t nth; /* number of COMMITs until the plan is carried out; 0: there is no plan */
     int refuse;
     int age;
     int stop;
     proxy_late late;
-    proxy_late late_said; /* by the server, before it is ready again */
+    proxy_late late_said; /* what the server has answered, before its ReadyForQuery */
     proxy_counts counts;
 };
 
@@ -117,14 +120,14 @@ static void hop_end(proxy *p, hop *h)
     p->counts.open--;
 }
 
-/* Close when the server has what is pending for it. The client gets nothing more. */
+/* Closes both sides when the bytes for the server were written. The client gets nothing more. */
 static void hop_cut(hop *h)
 {
     pile_clear(&h->to_client);
     h->state = FLUSHING;
 }
 
-/* The COMMIT that the plan waits for: where the hop goes from here. */
+/* Carries out the plan at its COMMIT: sets the state of the hop. */
 static void hop_fire(proxy *p, hop *h)
 {
     p->counts.fired++;
@@ -149,7 +152,7 @@ static void hop_fire(proxy *p, hop *h)
     pthread_cond_broadcast(&p->changed);
 }
 
-/* The whole COMMIT has been handed on. */
+/* Called when the whole COMMIT was forwarded. */
 static void hop_handed_on(hop *h)
 {
     if (h->action == PROXY_CUT_BLIND)
@@ -178,7 +181,8 @@ static void client_message(proxy *p, hop *h, const wire_message *m)
         hop_handed_on(h);
 }
 
-/* What the server says to a COMMIT that was late; it counts when the server is ready again. */
+/* Notes the server's answer to a COMMIT that was kept. The answer counts once the server is ready
+ * for the next query. */
 static void late_answer(proxy *p, hop *h, const wire_message *m)
 {
     if (m->type == 'E')
@@ -207,13 +211,15 @@ static void server_message(proxy *p, hop *h, const wire_message *m)
         hop_cut(h);
 }
 
-/* Does the server not notice that the client has gone? Then its answer is waited for. */
+/* Returns 1 if the hop stays when the client closes its side: the server does not notice that yet,
+ * and its answer is waited for. */
 static int outlives_client(hop_state at)
 {
     return at == HELD || at == LATE || at == ANSWERING;
 }
 
-/* One side has closed. In a hole the other one never hears of it. */
+/* Called when one side has closed the connection. Where messages are dropped the other side does
+ * not notice that. */
 static void side_ended(proxy *p, hop *h, int *fd)
 {
     int is_client = fd == &h->client;
@@ -319,7 +325,8 @@ static short wanted(const hop *h, int is_client)
     return events;
 }
 
-/* Two entries per hop, behind the listener and the pipe; closed sides are -1, which poll skips. */
+/* Lists two sockets per hop, behind the listener and the pipe. Sides that are closed are -1, which
+ * poll(2) skips. */
 static void list_sockets(const proxy *p, struct pollfd fds[2 + 2 * HOPS])
 {
     fds[0] = (struct pollfd){.fd = p->listener, .events = POLLIN};
@@ -332,8 +339,8 @@ static void list_sockets(const proxy *p, struct pollfd fds[2 + 2 * HOPS])
     }
 }
 
-/* A side that hangs up while it is not read, as one that is flushed, can only be told by the write
- * that fails. */
+/* Serves the sockets of a hop. A side that is not read, as in FLUSHING, is known to have closed
+ * only when a write to it fails. */
 static void serve_hop(proxy *p, hop *h, short client, short server)
 {
     const short readable = POLLIN | POLLHUP | POLLERR;
@@ -386,7 +393,7 @@ static void *serve(void *arg)
 static void wake(proxy *p)
 {
     ssize_t put = write(p->wake[1], "", 1);
-    (void)put; /* a full pipe wakes as well */
+    (void)put; /* if the pipe is full, the thread wakes anyway */
 }
 
 static struct sockaddr_un address_of(const char *dir, int port)
@@ -473,7 +480,8 @@ void proxy_age_version(proxy *p, int on)
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* The thread may be in poll(2) with these sockets; it hears that they are shut down. */
+/* Sockets are only shut down, since the proxy's thread may be in poll(2) with them: it wakes by
+ * that, and closes them. */
 void proxy_cut(proxy *p)
 {
     pthread_mutex_lock(&p->mutex);

@@ -1,9 +1,9 @@
 /* A proxy between a client and a PostgreSQL server that breaks the connection at a COMMIT.
  *
- * What becomes of a commit whose answer never comes cannot be tested on a server that always
- * answers. The proxy is a thread of the test: it listens on a Unix socket in a folder of its own,
- * hands everything on, and does what the test has planned when the n-th COMMIT comes by. The
- * commits that it knows are those of the driver: see wire_is_commit(). */
+ * A server that always answers does not show what becomes of a commit whose answer never comes. The
+ * proxy is a thread of the test: it listens on a Unix socket in a folder of its own, forwards
+ * everything, and does what the test has planned when the n-th COMMIT comes by. The commits that it
+ * recognises are those of pawl's driver: see wire_is_commit(). */
 #ifndef SUPPORT_PROXY_H
 #define SUPPORT_PROXY_H
 
@@ -14,58 +14,63 @@
 typedef struct proxy proxy;
 
 typedef enum {
-    PROXY_PASS,        /* nothing; how it begins */
-    PROXY_CUT_BEFORE,  /* both sides are closed, the COMMIT is not handed on */
-    PROXY_CUT_AFTER,   /* both sides are closed when the server has answered; the client gets
-                          nothing */
-    PROXY_CUT_BLIND,   /* both sides are closed when the COMMIT is handed on */
-    PROXY_HOLE_BEFORE, /* the COMMIT and all after it vanishes, both ways; nothing is closed */
-    PROXY_HOLE_AFTER,  /* the COMMIT is handed on, all else vanishes */
-    PROXY_LATE,        /* the COMMIT waits for proxy_release(), even when the client has gone */
+    PROXY_PASS,        /* nothing is done; the first plan */
+    PROXY_CUT_BEFORE,  /* both sides are closed; the COMMIT is not forwarded */
+    PROXY_CUT_AFTER,   /* both sides are closed when the server has answered; the client gets no
+                          answer */
+    PROXY_CUT_BLIND,   /* both sides are closed when the COMMIT was forwarded */
+    PROXY_HOLE_BEFORE, /* the COMMIT and everything after it is dropped, in both directions; no
+                          side is closed */
+    PROXY_HOLE_AFTER,  /* the COMMIT is forwarded, and everything after it is dropped */
+    PROXY_LATE,        /* the COMMIT is kept until proxy_release(), even if the client closes its
+                          side before that */
 } proxy_action;
 
-/* What became of a COMMIT that was late. */
+/* What became of a COMMIT that was kept (PROXY_LATE). */
 typedef enum {
     PROXY_LATE_OPEN,        /* not known yet */
-    PROXY_LATE_COMMITTED,   /* the server said so */
-    PROXY_LATE_ROLLED_BACK, /* the server said so, or gave an error */
-    PROXY_LATE_CLOSED,      /* the server had closed the connection, or did so without an answer */
+    PROXY_LATE_COMMITTED,   /* the server has answered so */
+    PROXY_LATE_ROLLED_BACK, /* the server has answered so, or with an error */
+    PROXY_LATE_CLOSED,      /* the server had closed the connection, or closed it without an
+                               answer */
 } proxy_late;
 
 typedef struct proxy_counts {
-    int64_t connections; /* taken so far, those that were refused included */
+    int64_t connections; /* accepted so far, those that were refused included */
     int64_t commits;     /* seen so far */
-    int64_t fired;       /* times that a plan was carried out */
-    int64_t open;        /* connections with a side that is still open */
+    int64_t fired;       /* how many plans were carried out */
+    int64_t open;        /* connections of which a side is still open */
 } proxy_counts;
 
-/* A proxy before this server, or before whatever listens as .s.PGSQL.PORT in a folder. */
+/* proxy_start() starts a proxy before this server, proxy_start_at() before whatever listens as
+ * .s.PGSQL.PORT in a folder. */
 proxy *proxy_start(const pgserver *s);
 proxy *proxy_start_at(const char *dir, int port);
-void proxy_stop(proxy *p); /* closes everything; NULL is allowed */
+void proxy_stop(proxy *p); /* closes all connections; NULL is allowed */
 
-/* The URL of a database through the proxy. */
+/* Writes the URL of a database by way of the proxy. */
 void proxy_url(const proxy *p, const char *database, char out[PGSERVER_URL]);
 
-/* Do this at the n-th COMMIT from now on, on whatever connection it comes, once. A plan that was
- * not carried out yet is forgotten. */
+/* Plans what to do, once, at the n-th COMMIT from now on, on whatever connection that comes.
+ * Replaces a plan that was not carried out yet. */
 void proxy_plan(proxy *p, proxy_action action, int64_t nth);
 
-/* Close new connections at once, until told otherwise. */
+/* With `on` 1 every new connection is closed at once, until a call with 0. */
 void proxy_refuse(proxy *p, int on);
 
-/* The server tells a version that begins with 09 on new connections, until told otherwise. */
+/* With `on` 1 the proxy changes the version that the server tells new connections to one that
+ * begins with 09, until a call with 0. */
 void proxy_age_version(proxy *p, int on);
 
-/* Close both sides of all connections; holes end by it. */
+/* Closes both sides of all connections, also of those whose messages are being dropped. */
 void proxy_cut(proxy *p);
 
-/* Close one side, the client's or the server's, of each connection whose client has asked for an
- * advisory lock. The other side hears nothing of it, and is not answered any more. Gives their
- * number. */
+/* Closes one side, the client's or the server's, of each connection whose client has asked for an
+ * advisory lock. The other side does not notice, and gets no answer any more. Returns the number of
+ * these connections. */
 int proxy_halve(proxy *p, int close_client);
 
-/* Hand on the COMMIT that is held back by PROXY_LATE, and wait for what becomes of it. */
+/* Forwards the COMMIT that PROXY_LATE has kept, and waits until it is known what becomes of it. */
 void proxy_release(proxy *p);
 proxy_late proxy_wait_late(proxy *p);
 

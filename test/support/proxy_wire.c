@@ -1,5 +1,5 @@
-/* Cutting the bytes between a client and a PostgreSQL server into messages. See proxy_wire.h.
- * Lengths are those of trusted programs: nonsense ends the test at an assertion. */
+/* Cutting the bytes between a client and a PostgreSQL server into messages. Both are trusted
+ * programs: a length that makes no sense fails an assertion. */
 #include "support/proxy_wire.h"
 
 #include <assert.h>
@@ -66,7 +66,7 @@ static size_t read_size(const char *at)
     return (size_t)b[0] << 24 | (size_t)b[1] << 16 | (size_t)b[2] << 8 | b[3];
 }
 
-/* The size of the message in front, 0 if that is not known yet. */
+/* Returns the size of the first message in the queue; 0: it is not known yet. */
 static size_t next_size(const wire *w)
 {
     slice have = pile_all(&w->in);
@@ -106,7 +106,7 @@ wire_packet wire_packet_of(const wire_message *m)
     return code == CODE_TLS || code == CODE_GSS ? WIRE_ENCRYPT : WIRE_START;
 }
 
-/* The text up to the next NUL, which is taken off. */
+/* Takes the text up to the next NUL, and removes both from the body. */
 static slice take_text(slice *body)
 {
     const char *end = body->size > 0 ? memchr(body->at, '\0', body->size) : NULL;

@@ -1,6 +1,6 @@
-/* The registers that belong to the caller get seed + 1, seed + 2 and so on before the call; after
- * it the differences are collected in one register, which is the answer. They are saved and put
- * back around that, since they belong to our caller too. */
+/* Before the call the registers that a function must preserve get seed + 1, seed + 2 and so on.
+ * After it all differences are collected in one register, which is the answer. The old contents are
+ * saved before and restored afterwards, since they belong to the caller of this function. */
 #include "support/registers.h"
 
 #if defined(__x86_64__) && defined(__ELF__)

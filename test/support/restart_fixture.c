@@ -1,5 +1,5 @@
-/* Processes that drive a run and die. What they share is in one piece of memory that is mapped
- * before they are made. */
+/* Child processes that drive a run and are killed. What they share is in one piece of memory that
+ * is mapped before the first of them is made. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 
 #include "support/restart_fixture.h"
@@ -25,19 +25,19 @@ static const int64_t MS_NS = 1000000;
 
 enum { POLLS_MAX = 20000 };
 
-/* What a child has of its own. */
+/* What is not shared, but belongs to the current child process. */
 typedef struct child {
-    clock_source clock; /* first: it is what the engine gets */
+    clock_source clock; /* the first member, because the engine gets a pointer to it */
     random_seeded dice;
     restart_fixture *fixture;
     db_fault plan;
     db *inner;
-    db_conn *look; /* another connection, to see what is durable */
+    db_conn *look; /* another connection to the database, to see what is durable */
     int64_t die_before;
     int64_t die_after;
 } child;
 
-static child self; /* of the process that has forked it: never used */
+static child self; /* used in the child only, of which there is one at a time */
 
 /* ---- Time and randomness ---- */
 
@@ -57,7 +57,8 @@ static void move(restart_fixture *l, int64_t ms)
     l->mono_ns += ms * MS_NS;
 }
 
-/* There is one thread: it waits for nothing but the time. */
+/* The child has one thread, so no other one can end a wait: only the deadline does, and the clock
+ * is moved there. */
 static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mutex,
                       int64_t deadline_ns)
 {
@@ -93,7 +94,7 @@ static void begin_looking(void)
     TMP_CHECK(db_begin(self.look, NULL) == PAWL_OK);
 }
 
-/* What is in the database now about this run. */
+/* Reads how many rows the journal of the run has in the database now, and the last one. */
 static void read_journal_state(restart_note *note, int64_t run)
 {
     static const db_sql COUNT = {"SELECT count(*) FROM {journal} WHERE run = $1", "i"};
@@ -154,9 +155,9 @@ int restart_build(void)
     return self.fixture->build;
 }
 
-/* ---- What is in the database in the end ---- */
+/* ---- Reading what is in the database when the run has ended ---- */
 
-/* A long text is as good as its hash. */
+/* Copies a text, or the hash of a long one, which is enough to compare two runs. */
 static void put_text(char *out, size_t room, const char *text)
 {
     size_t size = strlen(text);
@@ -188,7 +189,7 @@ static void set_data(restart_row *r)
     }
 }
 
-/* As text; of a long one its hash. */
+/* Writes a value as text; of a long text its hash. */
 static void get_text(db_value v, char *out, size_t room)
 {
     char *text = calloc(1, v.s.size + 1);
@@ -210,7 +211,7 @@ static void read_row(restart_fixture *l, db_stmt *s)
     set_data(r);
 }
 
-/* A text and a number: one more pair. */
+/* Adds a pair of a text and a number to what is compared. */
 static void read_pair(restart_fixture *l, db_stmt *s)
 {
     char text[64];
@@ -298,7 +299,7 @@ static void close_engine(child *c, pawl *p)
     pawl_close(p);
 }
 
-/* The end of the run, if it has come to it. */
+/* Returns 1 if the run has ended, and keeps how. */
 static int is_over(restart_fixture *l, pawl *p)
 {
     pawl_outcome *end = NULL;
@@ -318,8 +319,9 @@ static int is_over(restart_fixture *l, pawl *p)
     return 1;
 }
 
-/* When nothing is left to do: what an operator does. That it was done is known when it was
- * answered, so after a death it may be done again. */
+/* Does what an operator does when the engine has nothing left to do: holds and releases. It counts
+ * as done only when the call has returned, so a process that was killed during the call has its
+ * next one repeat it. */
 static void meddle(child *c, pawl **p)
 {
     restart_fixture *l = c->fixture;

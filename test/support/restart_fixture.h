@@ -27,7 +27,7 @@
 enum {
     RESTART_NOTES = 512,
     RESTART_ROWS = 128,
-    RESTART_TEXT = 8192, /* of longer values there is a hash: {"same":"…"} */
+    RESTART_TEXT = 8192, /* of a longer value a hash is kept: {"same":"…"} */
     RESTART_BIG = 100000,
     RESTART_SLOW_MS = 250,
 };
@@ -37,9 +37,9 @@ typedef struct restart_note {
     int process;
     int64_t op;
     int64_t attempt;
-    int64_t seen;   /* the last row of the journal then */
-    int64_t rows;   /* how many there were */
-    uint64_t input; /* a hash of it */
+    int64_t seen;   /* seq of the last row of the journal at that time */
+    int64_t rows;   /* number of rows of the journal at that time */
+    uint64_t input; /* a hash of the input */
     char name[48];
 } restart_note;
 
@@ -47,7 +47,7 @@ typedef struct restart_note {
 typedef struct restart_row {
     int64_t seq, kind, op;
     char name[48];
-    char data[RESTART_TEXT]; /* what may differ from run to run is replaced by "*" */
+    char data[RESTART_TEXT]; /* the data, where "*" replaces what may differ from run to run */
     char raw[RESTART_TEXT];
 } restart_row;
 
@@ -60,41 +60,45 @@ typedef struct restart_fixture {
 
     int64_t now_ms;
     int64_t mono_ns;
-    int process;     /* the number of this one, from 1 */
-    int holds;       /* to be made by hand, from now on */
-    int build;       /* of the program, from 0 */
-    int64_t commits; /* of the last one, if it has lived to its end */
+    int process;     /* number of the current process, from 1 */
+    int holds;       /* how many times the run is still to be held by hand */
+    int build;       /* the build of the program, from 0 */
+    int64_t commits; /* number of commits of the last process that was not killed */
     int note_count;
     restart_note notes[RESTART_NOTES];
     int64_t polls[RESTART_ROWS];
 
     pawl_code code; /* how the run has ended */
     char result[RESTART_TEXT];
-    char status[256];       /* what it said of itself last */
-    char row[RESTART_TEXT]; /* what of its row, attributes and inbox is the same each time */
+    char status[256];       /* the custom status that the run has set last */
+    char row[RESTART_TEXT]; /* the parts of its row, its attributes and its inbox that must be
+                               the same each time */
 
-    size_t row_count; /* its journal, read by the life that has seen its end */
+    size_t row_count; /* number of rows of its journal, as the process that saw its end has read
+                         it */
     restart_row rows[RESTART_ROWS];
 } restart_fixture;
 
-/* In memory that children share. */
+/* Makes a fixture in memory that is shared with the child processes. */
 restart_fixture *restart_new(const conf *c, const char *workflow, pawl_workflow_fn *fn,
                              const char *input);
 void restart_free(restart_fixture *l);
 
-/* Begin with a fresh run, which is to be held so often. All that was recorded before is cleared. */
+/* Begins with a fresh run, which will be held by hand `holds` times. Clears everything that was
+ * recorded before. */
 void restart_begin(restart_fixture *l, const char *id, int holds);
 
-/* Run one process, which dies before or after its n-th commit; 0: it does not die. 1: it died; 0:
- * it has seen the end of the run. */
+/* Lets one process drive the run. The process is killed before its commit number `die_before`, or
+ * after its commit number `die_after`; 0: it is not killed there. Returns 1 if it was killed; 0: it
+ * has seen the end of the run. */
 int restart_process(restart_fixture *l, int64_t die_before, int64_t die_after);
 
 const char *restart_work(pawl_work *work, const char *input);
 
-/* For workflows: which build of the program this is. */
+/* Returns the build of the program, for workflows. */
 int restart_build(void);
 
-/* How often this attempt was executed. */
+/* Returns how many times this attempt of the op was executed. */
 int restart_count(const restart_fixture *l, int64_t op, int64_t attempt);
 
 #endif

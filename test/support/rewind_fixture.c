@@ -1,9 +1,9 @@
-/* What is looked at in the end: nothing is live, failed or held; all runs are there that have to
- * be, and no other; journals have no holes, and no row is left of a run that is not there.
+/* At the end the fixture expects: no run is live, failed or held; all runs are there that have to
+ * be, and no others; no journal has a gap; and no rows of a run are left without the run.
  *
- * How long a run may be due before it is driven is counted in looks of the node loops, for runs to
- * claim: however slow the machine is, a node that has looked has claimed what it found, and looks
- * again only when these claims are answered. */
+ * How long a run may be due before it is driven is counted in rounds of the node loops that look
+ * for runs to claim, and not in time. However slow the machine is, a node has claimed what a round
+ * has found, and begins the next round only when these claims are committed. */
 #include "support/rewind_fixture.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "sched/sched.h"
 #include "support/scratch.h"
 
-/* Long enough that even a busy machine sends a heartbeat in that time. */
+/* CLAIM_MS is so long that even on a busy machine a heartbeat is sent within it. */
 enum { EACH = 8, PAUSE_US = 4000, CLAIM_MS = 60000, LOOKS_MAX = 10 };
 
 static void note_log(int level, const char *event, const char *fields, void *arg)
@@ -71,7 +71,8 @@ static const char *walk(pawl_run *run, const char *input)
     return pawl_step(run, "last", echo, input, NULL);
 }
 
-/* As many steps, and in the middle of them a message that comes after the restore. */
+/* A workflow with as many steps as the others, and among them a message that comes after the
+ * restore. */
 static const char *wait_long(pawl_run *run, const char *input)
 {
     const char *message;
@@ -190,7 +191,7 @@ void rewind_pause(rewind_fixture *r)
     uint32_t bits = 0;
     r->random.source.fill(&r->random.source, &bits, sizeof bits);
     struct timespec a_while = {0, (long)(bits % PAUSE_US) * 1000};
-    nanosleep(&a_while, NULL); /* at any moment, not for something to happen */
+    nanosleep(&a_while, NULL); /* a random pause, and no wait for anything */
 }
 
 static int64_t count(rewind_fixture *r, const char *text)
@@ -204,7 +205,7 @@ static int64_t live(rewind_fixture *r)
     return count(r, "SELECT count(*) FROM {runs} WHERE phase IN (0, 4)");
 }
 
-/* Runs that have something to do, and that no node of the fixture has. */
+/* Returns the number of runs that are due, and that no node of the fixture owns. */
 static int64_t undriven(rewind_fixture *r)
 {
     static const db_sql sql = {
@@ -214,7 +215,8 @@ static int64_t undriven(rewind_fixture *r)
     db_value values[1 + REWIND_NODES] = {db_int(clock_system()->now_ms(clock_system()))};
     for (int i = 0; i < REWIND_NODES; i++)
         values[1 + i] = db_int(r->nodes[i].p ? handle_node(r->nodes[i].p) : 0);
-    for (int i = 0; i < REWIND_NODES; i++) /* 0 is no node: the run has no owner */
+    for (int i = 0; i < REWIND_NODES; i++) /* a run without an owner has 0 there, which is no
+                                              node */
         values[1 + i] = values[1 + i].i == 0 ? db_int(-1) : values[1 + i];
     return conf_number(handle_db(r->nodes[0].p), &sql, values, 1 + REWIND_NODES);
 }
@@ -224,7 +226,8 @@ static int64_t looks_of(const rewind_node *n)
     return sched_looks_made(handle_sched(n->p));
 }
 
-/* How often every node has looked since all have noticed. */
+/* Returns the least number of rounds that a node loop has made since all nodes have noticed the
+ * restore. */
 static int64_t looks(const rewind_fixture *r)
 {
     int64_t least = INT64_MAX;
@@ -236,7 +239,8 @@ static int64_t looks(const rewind_fixture *r)
     return least;
 }
 
-/* All have noticed: from here on looks count. */
+/* Waits until all due runs are driven. All nodes have noticed the restore: rounds count from here
+ * on. */
 static void await_driven(rewind_fixture *r)
 {
     int64_t until = tmp_deadline(), made, left;
@@ -278,7 +282,7 @@ static void expect_journals(rewind_fixture *r)
                      0);
 }
 
-/* Each node is a node, by a number of its own. */
+/* Expects that each engine is a node, and that no two have the same id. */
 static void expect_nodes(rewind_fixture *r)
 {
     for (int i = 0; i < REWIND_NODES; i++) {
@@ -290,7 +294,7 @@ static void expect_nodes(rewind_fixture *r)
     }
 }
 
-/* No run is left that a node has in memory. */
+/* No node has any of these runs in memory. */
 void rewind_empty(rewind_fixture *r)
 {
     conf_script(handle_db(r->nodes[0].p),

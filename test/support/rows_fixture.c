@@ -1,5 +1,5 @@
-/* The rows are written through the engine's own database, since a database in memory has no other
- * door. Values go in as parameters, so that any text may be among them. */
+/* The rows are written through the engine's own connections, since a database in memory has no
+ * others. Values are parameters of the statements, so that they may be any text. */
 #include "support/rows_fixture.h"
 
 #include <setjmp.h>
@@ -148,7 +148,7 @@ void runs_attribute(pawl *p, int64_t run, const char *name, int64_t kind, const 
 void runs_node(pawl *p, pawl *other, int64_t node, const char *name, int alive)
 {
     db *d = handle_db(p);
-    for (int slot = 1; slot <= 2; slot++) { /* of which one node must come, not two */
+    for (int slot = 1; slot <= 2; slot++) { /* a node with two slots must be listed once */
         const db_value row[] = {db_int(node), db_int(slot), text_or(name, "")};
         conf_do(d, &NODE, row, DB_COUNT(row));
     }
@@ -176,7 +176,7 @@ int runs_tell(const pawl_info *info, void *arg)
     int n = snprintf(t->text + at, sizeof t->text - at, "%.*s%s ", (int)pawl_info_depth(info),
                      "................", pawl_info_id(info));
     if (n >= (int)(sizeof t->text - at))
-        t->text[at] = '\0'; /* counted, and not told */
+        t->text[at] = '\0'; /* the info is counted, and its id is not added */
     snprintf(t->last, sizeof t->last, "%s", pawl_info_id(info));
     return ++t->count == t->most;
 }

@@ -6,11 +6,11 @@
 #include "journal/op.h"
 #include "support/conf.h"
 
-/* Open an engine on the backend, in that name space (NULL: ""). Fails the test if it cannot. */
+/* Opens an engine on the backend for this tenant (NULL: ""). Fails the test if that fails. */
 pawl *runs_open(const conf *c, const char *tenant);
 
-/* A row of the run list. What is zero or NULL is the table's default; id: "run-N", workflow:
- * "flow", version: "1", times: N * 1000. */
+/* A row of the table of runs. What is zero or NULL gets the default of the table; except id:
+ * "run-N", workflow: "flow", version: "1", times: N * 1000. */
 typedef struct runs_row {
     int64_t run;
     const char *tenant;
@@ -41,7 +41,7 @@ typedef struct runs_row {
 #define RUNS_ADD(p, ...) runs_add((p), &(runs_row){__VA_ARGS__})
 void runs_add(pawl *p, const runs_row *row);
 
-/* The same for many, in one transaction: `make` fills in the row number i of 0 … count - 1. */
+/* Adds many rows in one transaction: `make` fills in row number i, from 0 to count - 1. */
 void runs_add_many(pawl *p, size_t count, void (*make)(runs_row *row, size_t i, void *arg),
                    void *arg);
 
@@ -62,17 +62,17 @@ typedef struct runs_entry {
 #define RUNS_JOURNAL(p, ...) runs_journal((p), &(runs_entry){__VA_ARGS__})
 void runs_journal(pawl *p, const runs_entry *e);
 
-/* An attribute: the value as SQL has it, '…' or a number. */
+/* Adds an attribute to a run. `value` is written as in SQL: '…' or a number. */
 void runs_attribute(pawl *p, int64_t run, const char *name, int64_t kind, const char *value);
 
-/* A node with a sign of life, as the engine `other` (another one on the same database, or p itself)
- * would give it; `alive` 0: without. */
+/* Adds a node. With `alive` 1 it has a heartbeat, as the engine `other` would send it (which is
+ * another one on the same database, or p itself); with 0 it has none. */
 void runs_node(pawl *p, pawl *other, int64_t node, const char *name, int alive);
 
-/* ---- What a list tells ---- */
+/* ---- Checking lists of runs ---- */
 
-/* Ids, each with a blank behind it; with depths as many dots before it. Stops after `most` (0:
- * never). */
+/* Collects the ids of a list, with a blank behind each, and with as many dots before it as its
+ * depth. Ends the list after `most` ids (0: never). */
 typedef struct runs_told {
     char text[8192];
     size_t count;

@@ -1,5 +1,5 @@
-/* The scheduler and its runs are zeroed memory with just so much filled in as the functions under
- * test look at. */
+/* The scheduler and its runs are zeroed memory, in which only the fields are filled in that the
+ * functions under test use. */
 #include "support/sched_fixture.h"
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ sched_fixture sched_fixture_new(int runs)
     f.s->driver = pthread_self();
     f.s->runners[SCHED_HAND].sched = f.s;
     f.s->run_host.sched = f.s;
-    f.s->fds.pipe[1] = -1; /* calls of the node loop are not heard */
+    f.s->fds.pipe[1] = -1; /* calls of the node loop go nowhere */
     f.runs = calloc((size_t)runs, sizeof(pawl_run *));
     assert_non_null(f.runs);
     for (int i = 0; i < runs; i++)

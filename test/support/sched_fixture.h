@@ -1,6 +1,6 @@
-/* A scheduler without threads and without a database, for unit tests of its parts: of it only the
- * lock, the list of ready runs and the condition of the workers are set up. Its runs are in hand,
- * and have no function. */
+/* A scheduler without threads and without a database, for unit tests of its parts: only its lock,
+ * the list of ready runs and the condition of the workers are set up. Its runs are in place
+ * PLACE_IN_HAND, and have no function. */
 #ifndef SUPPORT_SCHED_FIXTURE_H
 #define SUPPORT_SCHED_FIXTURE_H
 

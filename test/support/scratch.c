@@ -1,5 +1,5 @@
-/* The plainest ways to do it; a test that cannot have its files has nothing to say about the
- * library, so every failure here ends the program. */
+/* Plain implementations. A test that cannot write its files says nothing about the library, so
+ * every failure here ends the program. */
 #include "support/scratch.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ uint64_t scratch_seed(void)
     uint64_t seed = 0;
     if (random_system()->fill(random_system(), &seed, sizeof seed) != 0)
         scratch_die("randomness");
-    /* Short, since it may have to be typed again. */
+    /* a short number, which can be typed again */
     return (uint64_t)scratch_number("PAWL_TEST_SEED", (int64_t)(seed % 1000000000) + 1);
 }
 

@@ -1,5 +1,5 @@
-/* pawl_serve() runs on a thread of the test, which returns when the engine was stopped; its code is
- * checked then. */
+/* pawl_serve() runs on a thread of the test, which ends when the engine was stopped. Then the code
+ * that pawl_serve() has returned is checked. */
 #include "support/served_fixture.h"
 
 #include <setjmp.h>

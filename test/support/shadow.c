@@ -1,9 +1,9 @@
-/* One list of files for the process, a bit per unsynced block, and a second file per file.
+/* One list of all files of the process; for each file a bit per unsynced block, and a shadow file.
  *
- * Copying whole blocks at a sync is exact although writes are not aligned: bytes of a block that
- * were not written are the same in both files. A block is marked after it was written, so that a
- * sync that runs meanwhile never forgets it; and syncs of one file wait for each other, so that
- * an older one cannot take back what a newer one has made durable. */
+ * At a sync whole blocks are copied. That is exact although writes need not begin and end with
+ * blocks: the other bytes of such a block are the same in both files. A block is marked after it
+ * was written, so that a sync at the same time cannot forget it. Syncs of one file wait for each
+ * other, so that an older one cannot undo what a newer one has made durable. */
 #include "support/shadow.h"
 
 #include <errno.h>
@@ -24,19 +24,20 @@ struct shadow {
     shadow *next;
     char *path;
     int handles;
-    int fd;      /* of the shadow file; -1: not lossy */
-    int log;     /* a write-ahead log */
-    int fresh;   /* was empty when it came: its first sync makes the directory durable too */
-    int deleted; /* unlinked, and the directory is not durable yet */
+    int fd;      /* descriptor of the shadow file; -1: the file is not lossy */
+    int log;     /* 1: the file is a write-ahead log */
+    int fresh;   /* 1: the file was empty when it was opened, so that its first sync makes the
+                    directory durable too */
+    int deleted; /* 1: the file was unlinked, and the directory is not durable yet */
     unsigned char *blocks;
-    int64_t count; /* blocks that there are bits for */
+    int64_t count; /* number of blocks that have a bit */
     int64_t written;
     int64_t synced;
     int64_t errors;
     pthread_mutex_t syncing;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and all that is in it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and all that is in it */
 static shadow *list;
 
 static void shadow_name(const char *path, char *out, size_t room)
@@ -79,7 +80,7 @@ void shadow_cut(shadow *s, int64_t before, int64_t after)
 {
     pthread_mutex_lock(&lock);
     s->written++;
-    mark(s, after, before); /* they read as zeroes should the file grow again */
+    mark(s, after, before); /* these blocks read as zeroes if the file grows again */
     pthread_mutex_unlock(&lock);
 }
 
@@ -180,7 +181,7 @@ shadow *shadow_open(const char *path, sqlite3_file *real, int lossy, int log)
     return s;
 }
 
-/* A lossy file keeps its marks: closing is no sync. */
+/* The marks of a lossy file stay, since closing a file does not sync it. */
 void shadow_close(shadow *s)
 {
     pthread_mutex_lock(&lock);
@@ -197,7 +198,7 @@ static void unlink_shadow(const char *path)
     unlink(name);
 }
 
-/* The directory has become durable, and with it what was unlinked there. */
+/* Called when the directory has become durable, and with it the unlinking of files in it. */
 static void settle_deleted(void)
 {
     for (shadow *s = list, *next; s; s = next) {
@@ -307,7 +308,7 @@ static int coin(random_seeded *r)
     return byte & 1;
 }
 
-/* Let each block in which the live file differs survive, or not. */
+/* Chooses at random, for each block in which the live file differs, whether the block survives. */
 static int merge(int live, int kept, uint64_t seed)
 {
     struct stat now, then;

@@ -1,7 +1,7 @@
-/* One lock for all. A side stands or runs; the thread of the test lets one go and waits until it
- * stands again, has ended, or is known to wait for the other. Everything that differs from run to
- * run is a row of choices; the last one that has another side to it is turned over for the next
- * run, as one counts in binary. */
+/* All sides and the test's thread share one lock. The test's thread lets one side go on, and waits
+ * until that side stands at its next stop, has ended, or is known to wait for the other side. A run
+ * is described by its choices. For the next run the last choice that has another possibility is
+ * changed, and later ones are forgotten, as one counts in binary. */
 #include "support/stepper.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 enum {
     CHOICES = 64,
     TRACE = 256,
-    LOOK_MS = 1,            /* a step that takes longer may be waiting for a lock */
+    LOOK_MS = 1,            /* a step that takes longer than this may be waiting for a lock */
     CLAIM_MS = 1000 * 1000, /* longer than any test takes */
 };
 
@@ -32,35 +32,36 @@ struct stepper_side {
     db_conn *conn;
     db_fault plan;
     db *direct_db;
-    db_conn *direct; /* the same without stops */
-    int64_t pids[2]; /* of the server's processes for both; 0: this database has no waiting */
+    db_conn *direct; /* a connection that is not stopped */
+    int64_t pids[2]; /* the server's processes of both connections; 0: on this database no
+                        statement waits for a lock */
     int goes_direct;
     pthread_t thread;
     void *arg;
     uint64_t passes;
-    int fresh; /* a statement was given values and not run yet */
+    int fresh; /* 1: a statement was given values, and was not executed yet */
 
     /* Under the lock. */
     where where;
-    int inside; /* it is in a transaction, or was when it was let go */
-    int again;  /* it stands before a further attempt */
-    int tired;  /* … and the other has not moved since the last one */
-    int waits;  /* it was found waiting for the other */
+    int inside; /* 1: the side is in a transaction, or was when it was let go on */
+    int again;  /* 1: the side stands before a further attempt of its unit */
+    int tired;  /* 1: and the other side has not gone on since its last attempt */
+    int waits;  /* 1: the side was found waiting for the other side */
     pthread_cond_t go;
 };
 
 struct stepper {
     db *db;
-    db_conn *spy; /* reads which side waits for which */
+    db_conn *spy; /* asks the server which side waits for which */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     stepper_side sides[STEPPER_SIDES];
     stepper_body body;
-    int active; /* an order is under way: sides stop */
+    int active; /* 1: an order is being executed, and sides stop */
     int whole;
 
     unsigned char choice[CHOICES];
-    int planned; /* of them are given; what comes after is made up on the way */
+    int planned; /* number of choices that are given; further ones are made on the way */
     int made;
     char trace[TRACE];
     size_t traced;
@@ -69,7 +70,7 @@ struct stepper {
 
 /* ---- A side ---- */
 
-/* Stand still until told to go on. */
+/* Stops the side until it is let go on. */
 static void stand(stepper_side *s, int inside)
 {
     stepper *t = s->stepper;
@@ -82,7 +83,8 @@ static void stand(stepper_side *s, int inside)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* A statement begins where it is asked for its first row: the call after it was given values. */
+/* Called before each call of the database. A statement is executed when it is asked for its first
+ * row, which is the first such call after it was given values. */
 static void before(void *arg, int64_t number, fault_call call, const char *sql)
 {
     (void)number;
@@ -143,7 +145,7 @@ static void *run_side(void *arg)
 
 /* ---- Which side waits for which ---- */
 
-/* Only asked of a database on which several write at a time. */
+/* Asked only where several transactions can write at a time. */
 static const db_sql PID = {"SELECT pg_backend_pid()::bigint", ""};
 static const db_sql WAITS = {
     "SELECT count(*) FROM unnest(pg_blocking_pids($1::int)) AS b WHERE b = $2", "ii"};
@@ -160,8 +162,8 @@ static int is_waiting(stepper *t, const stepper_side *s)
     return waits > 0;
 }
 
-/* Come to rest: each side stands, has ended, or waits for one that stands. Two that wait for each
- * other are left to the database. */
+/* Waits until each side stands, has ended, or waits for a side that stands. If the two wait for
+ * each other, the database will end that deadlock. */
 static void settle(stepper *t)
 {
     clock_source *real = clock_system();
@@ -200,7 +202,7 @@ static void trace(stepper *t, char what)
     t->trace[t->traced] = 0;
 }
 
-/* May this side take the next step? */
+/* Returns 1 if this side may take the next step. */
 static int may_go(const stepper *t, const stepper_side *s)
 {
     const stepper_side *other = &t->sides[!s->number];
@@ -213,7 +215,7 @@ static int may_go(const stepper *t, const stepper_side *s)
     return 1;
 }
 
-/* Which side goes on; NULL: all have ended. */
+/* Chooses the side that goes on; NULL: all have ended. */
 static stepper_side *choose(stepper *t)
 {
     stepper_side *can[STEPPER_SIDES];
@@ -242,7 +244,7 @@ static void let_go(stepper *t, stepper_side *s)
     t->counts.steps++;
     t->sides[!s->number].tired = 0;
     s->again = s->tired = 0;
-    s->inside = 1; /* until it says otherwise */
+    s->inside = 1; /* assumed until the side says otherwise */
     s->where = RUNS;
     pthread_cond_signal(&s->go);
 }
@@ -311,7 +313,8 @@ stepper_counts stepper_counted(const stepper *t)
 
 /* ---- Opening ---- */
 
-/* Deadlocks are wanted here, and should not take a second each. Gives the process's id. */
+/* Prepares a connection for waits: deadlocks are wanted here, and are to be found quickly, not
+ * after a second. Returns the id of the server's process. */
 static int64_t prepare_waiting(db_conn *c)
 {
     error err = {0};
@@ -324,7 +327,8 @@ static int64_t prepare_waiting(db_conn *c)
 
 static void open_side(stepper *t, stepper_side *s, const conf *c)
 {
-    /* Where only one can write at a time, the other is told so instead of waiting. */
+    /* Where only one transaction can write at a time, another one gets an answer at once instead of
+     * waiting. */
     db_options options = {.by_hand = (c->promises & DB_TURNS) != 0, .claim_ms = CLAIM_MS};
     s->stepper = t;
     s->plan = (db_fault){.before = before, .before_arg = s};

@@ -1,14 +1,14 @@
-/* Two connections, stepped statement by statement through every order.
+/* Two connections whose statements are executed one at a time, in every order (interleavings).
  *
- * Each side runs its units in a thread of its own, through batch_apply() on a connection that
- * db_fault stops before every BEGIN, before each statement and before COMMIT. One side at a time is
- * let go to its next stop. Where both could go there are two orders; the stepper takes the first
- * one, remembers that there is another, and takes that in a later run, until there is none left.
+ * Each side applies its units in a thread of its own, by batch_apply() on a connection that
+ * db_fault stops before every BEGIN, every statement and every COMMIT. One side at a time goes on
+ * to its next stop. Where both sides could go on there are two orders: the stepper takes the first
+ * one, remembers that there is another, and takes that in a later run, until none is left.
  *
- * A side that runs into a lock of the other does not come to its next stop; that is asked of the
- * server, not guessed from the time. Then the other one goes on. A unit that the database throws
- * out (a deadlock; on SQLite: the other side writes) is tried again when the other is out of its
- * transaction. */
+ * A side that waits for a lock of the other side does not get to its next stop. The stepper asks
+ * the server whether that is so, and does not guess from the time. Then the other side goes on. A
+ * unit that the database rolls back (because of a deadlock, or on SQLite because the other side
+ * writes) is tried again when the other side has ended its transaction. */
 #ifndef SUPPORT_STEPPER_H
 #define SUPPORT_STEPPER_H
 
@@ -20,44 +20,45 @@
 typedef struct stepper stepper;
 typedef struct stepper_side stepper_side;
 
-/* What a side does, in a thread of its own. No assertions of cmocka in there. */
+/* What a side does, in a thread of its own, where assertions of cmocka must not be used. */
 typedef void (*stepper_body)(stepper_side *s, void *arg);
 
-/* How often what has happened. */
+/* What has happened, as numbers of times. */
 typedef struct stepper_counts {
     int64_t orders;
     int64_t steps;
-    int64_t waits;   /* a side had to wait for a lock of the other */
-    int64_t retries; /* a unit was thrown out and tried again */
+    int64_t waits;   /* a side had to wait for a lock of the other side */
+    int64_t retries; /* a unit was rolled back by the database, and tried again */
 } stepper_counts;
 
 stepper *stepper_open(const conf *c);
 void stepper_close(stepper *t);
 
-/* The database, for set-up and checks; and a side's connection, to set its node. */
+/* Return the database, for set-up and checks, and the connection of a side, so that its node can be
+ * set. */
 db *stepper_db(stepper *t);
 db_conn *stepper_connection(stepper *t, int side);
 
-/* What is a step. Direct: a unit of that side is one step, applied in the way that is quick on this
- * database (driver->apply), in the midst of the other one's statements. */
+/* What counts as a step. DIRECT: a unit of that side is one step, applied in the way that is quick
+ * on this database (driver->apply), between two statements of the other side. */
 typedef enum {
-    STEPPER_WHOLE, /* a unit, on both sides: they are only put one behind the other */
+    STEPPER_WHOLE, /* a unit is one step on both sides: units are only put into every order */
     STEPPER_PIECES,
     STEPPER_LEFT_DIRECT,
     STEPPER_RIGHT_DIRECT,
 } stepper_how;
 
-/* Begin with the first order. */
+/* Begins with the first order. */
 void stepper_first(stepper *t, stepper_how how);
 
-/* Run both sides in the present order. Fails the test when that comes to no end. */
+/* Runs both sides in the present order. Fails the test if they do not come to an end. */
 void stepper_run(stepper *t, stepper_body body, void *args[STEPPER_SIDES]);
 
-/* Go to the next order. 0: that was the last one. */
+/* Goes on to the next order. Returns 0 if that was the last one. */
 int stepper_next(stepper *t);
 
-/* The present order, as the sides' names in the order of their steps: "LLRL"; '|' where one had to
- * wait. Good until the next run. */
+/* Returns the present order, as the names of the sides in the order of their steps: "LLRL", with
+ * '|' where a side had to wait. Valid until the next run. */
 const char *stepper_order(const stepper *t);
 
 stepper_counts stepper_counted(const stepper *t);
@@ -66,15 +67,15 @@ stepper_counts stepper_counted(const stepper *t);
 
 int stepper_number(const stepper_side *s); /* 0 or 1 */
 
-/* Apply the unit, again and again until it has its answer. */
+/* Applies the unit, and repeats that until the unit has its answer. */
 void stepper_apply(stepper_side *s, unit *u);
 
-/* A step of its own, outside any transaction: what is read then is not protected by any lock. */
+/* Makes a step outside of any transaction, where no lock protects what is read. */
 void stepper_stop(stepper_side *s);
 
-/* The rows that the sides have written are about to be taken away, and their keys used again, which
- * no program does: on a file the engines of both sides would take that for a database that went
- * back. They begin anew with their next transaction. */
+/* Called when the rows that the sides have written are about to be deleted and their keys used
+ * again, which no program does: on a SQLite file the engines of both sides would take that for a
+ * rewind of the database. Both begin anew with their next transaction. */
 void stepper_begin_anew(stepper *t);
 
 #endif

@@ -1,5 +1,6 @@
-/* The SQL of a step. The guard does not look at the counter, which would hide a hole; it only moves
- * it. A colliding step moves it too: if that stayed behind, the ledger would find the run torn. */
+/* The SQL of a step. The guard only raises the counter and does not compare it, since that would
+ * hide a gap. A step whose row collides raises it too; if the counter stayed raised after its
+ * rollback, the ledger would find the run torn. */
 #include "support/steps.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Folders, processes and patience for tests. See tmp.h; the awaiting here is by poll(2), so that a
- * child's death or word is seen when it comes and nothing depends on how fast the machine is. */
+/* Folders, child processes and waiting, for tests. Waits use poll(2), so that the end of a child or
+ * a byte from it is noticed at once, and no test depends on how fast the machine is. */
 #include "support/tmp.h"
 
 #include <setjmp.h>
@@ -22,10 +22,10 @@
 
 #include "base/clock.h"
 
-/* Asked by the address sanitizer, where there is one. A thread that is cancelled leaves its frames
- * marked as they were, and the sanitizer then trips over them itself when it takes away that
- * thread's signal stack; without such stacks it does not. Memory that cannot be had is answered
- * NULL, as the system does. */
+/* Called by the address sanitizer, in builds that have it. Without alternate signal stacks: when a
+ * thread is cancelled, the marks of its frames stay, and the sanitizer would report itself when it
+ * frees that thread's signal stack. With allocator_may_return_null malloc() returns NULL where
+ * memory is out, as without the sanitizer. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
@@ -33,7 +33,7 @@ const char *__asan_default_options(void)
     return "use_sigaltstack=0:allocator_may_return_null=1";
 }
 
-/* The same for the thread sanitizer. */
+/* As __asan_default_options(), called by the thread sanitizer. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
 const char *__tsan_default_options(void)
@@ -116,9 +116,9 @@ void tmp_pause(int64_t until, const char *condition, const char *file, int line)
     poll(NULL, 0, 1);
 }
 
-/* Mutable on purpose: a signal handler can be told in no other way. */
+/* What a signal handler prints is in a variable, since a handler has no argument for it. */
 static char watched[160];
-static volatile pid_t born[64]; /* children that have not been reaped; 0: a free place */
+static volatile pid_t born[64]; /* children that were not reaped; 0: a free entry */
 
 void tmp_end_children(void)
 {
@@ -191,7 +191,7 @@ static void replace_born(pid_t old, pid_t now)
     fail_msg("more children than tmp.c can remember");
 }
 
-/* cmocka's handlers jump back into the test that runs, which is the parent's. */
+/* cmocka's handlers would jump back into the test, which is the parent's. */
 static void forget_handlers(void)
 {
     static const int SIGNALS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGALRM};
@@ -210,7 +210,7 @@ tmp_child tmp_fork(void (*body)(int in, int out, void *arg), void *arg)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        memset((void *)born, 0, sizeof born); /* they are its parent's */
+        memset((void *)born, 0, sizeof born); /* these are children of the parent */
         forget_handlers();
         alarm(2 * (unsigned)tmp_patience());
         close(down[1]);
@@ -248,7 +248,7 @@ int tmp_reap(tmp_child *c)
 
 void tmp_join(tmp_child *c)
 {
-    /* The child's end of the pipe closes when it ends; poll() bounds the wait. */
+    /* the pipe is closed when the child ends; poll() in tmp_hear() limits the wait */
     while (tmp_hear(c->from) >= 0)
         continue;
     int status = tmp_reap(c);
@@ -278,7 +278,7 @@ _Noreturn void tmp_child_fail(const char *what, const char *file, int line)
 
 void *tmp_shared(size_t size)
 {
-    /* MAP_ANONYMOUS is no part of POSIX, an unlinked file is. */
+    /* POSIX has no MAP_ANONYMOUS, so an unlinked file is mapped. */
     char path[TMP_PATH];
     const char *base = getenv("TMPDIR");
     tmp_path(path, base && *base ? base : "/tmp", "pawl-shared-XXXXXX");

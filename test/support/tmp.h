@@ -1,7 +1,8 @@
-/* What a test needs around it: a folder of its own, other processes, and patience.
+/* What a test needs around it: a folder of its own, child processes, and waiting.
  *
- * Nothing here sleeps for a while and hopes. A test awaits a condition or a byte from a pipe; the
- * dead-line is so generous that reaching it means "never", and it fails the test. */
+ * No function here sleeps for a while and hopes. A test waits for a condition, or for a byte from a
+ * pipe. The time limit of such a wait is so long that reaching it means that it would never come,
+ * and fails the test. */
 #ifndef SUPPORT_TMP_H
 #define SUPPORT_TMP_H
 
@@ -11,32 +12,33 @@
 
 #define TMP_PATH 512
 
-/* Seconds until "never": 90, or what PAWL_TEST_PATIENCE says, for very slow machines. */
+/* Returns the seconds after which a wait fails the test: 90, or PAWL_TEST_PATIENCE, for very slow
+ * machines. */
 int tmp_patience(void);
 
 /* ---- Folders and files ---- */
 
-/* Make an empty folder under $TMPDIR. */
+/* Makes an empty folder under $TMPDIR. */
 void tmp_dir_make(char path[TMP_PATH]);
 
-/* Make an empty folder under /tmp, where other users get to as well. */
+/* Makes an empty folder under /tmp, to which other users have access. */
 void tmp_dir_make_open(char path[TMP_PATH]);
 
-/* Remove a folder with all that is in it. */
+/* Removes a folder with everything in it. */
 void tmp_dir_remove(const char *path);
 
 /* "dir/name". */
 void tmp_path(char out[TMP_PATH], const char *dir, const char *name);
 
-/* Write a file of these bytes; an old one is replaced. */
+/* Writes a file of these bytes, and replaces one that exists. */
 void tmp_file(const char *path, const void *bytes, size_t size);
 
-/* Size of a file; -1 when it is not there. */
+/* Returns the size of a file; -1: it does not exist. */
 int64_t tmp_size(const char *path);
 
 /* ---- Awaiting ---- */
 
-/* Await a condition that other threads or processes bring about. */
+/* Waits until other threads or processes have brought about the condition. */
 #define TMP_AWAIT(condition)                                                                       \
     do {                                                                                           \
         int64_t tmp_until_ = tmp_deadline();                                                       \
@@ -47,51 +49,53 @@ int64_t tmp_size(const char *path);
 int64_t tmp_deadline(void);
 void tmp_pause(int64_t until, const char *condition, const char *file, int line);
 
-/* A test that hangs ends the program instead of waiting for ever. `name` is told then; NULL takes
- * the watch away. */
+/* Ends the program if it is still in this test after a long time, and prints `name`. NULL switches
+ * that off. */
 void tmp_watchdog(const char *name);
 
-/* 1 under valgrind, which does not know that waiting for a lock of an open file description may
- * take long, and lets all other threads stand still meanwhile. */
+/* Returns 1 under valgrind. While a thread waits for a lock of an open file description there, all
+ * other threads stand still, since valgrind does not know that this call may take long. */
 int tmp_under_valgrind(void);
 
 /* ---- Other processes ---- */
 
-/* A child, with a pipe to it and one from it. */
+/* A child process, with a pipe to it and one from it. */
 typedef struct tmp_child {
     pid_t pid;
     int to;
     int from;
 } tmp_child;
 
-/* Fork a child that runs body(in, out, arg) and ends with exit code 0 when that returns. It must
- * not use the assertions of cmocka, which would jump into the parent's test; TMP_CHECK() is for
- * it. */
+/* Forks a child, which calls body(in, out, arg) and ends with exit code 0 when that returns. `body`
+ * must not use the assertions of cmocka, which would jump into the parent's test, but
+ * TMP_CHECK(). */
 tmp_child tmp_fork(void (*body)(int in, int out, void *arg), void *arg);
 
-/* One byte over a pipe. tmp_hear() gives it, or -1 when the other side has gone. */
+/* tmp_tell() sends one byte over a pipe. tmp_hear() receives one; it returns -1 if the other side
+ * has closed the pipe. */
 void tmp_tell(int fd, char what);
 int tmp_hear(int fd);
 
-/* Expect this byte from a child. */
+/* Receives a byte from a child, and expects that it is this one. */
 void tmp_expect(const tmp_child *c, char what);
 
-/* Wait for the child's end and expect exit code 0. */
+/* Waits until the child has ended, and expects exit code 0. */
 void tmp_join(tmp_child *c);
 
-/* Wait for the child's end; gives its status, as waitpid(2) has it. */
+/* Waits until the child has ended, and returns its status, as waitpid(2) has it. */
 int tmp_reap(tmp_child *c);
 
-/* Kill the child and reap it. */
+/* Kills the child and reaps it. */
 void tmp_kill(tmp_child *c);
 
-/* End the children that a failed test has left behind, stopped ones included. */
+/* Ends the children that a failed test has left behind, also those that are stopped (SIGSTOP). */
 void tmp_end_children(void);
 
-/* Wait until the child stands still by SIGSTOP. */
+/* Waits until the child is stopped by SIGSTOP. */
 void tmp_await_stop(const tmp_child *c);
 
-/* In a child: what must hold there. Otherwise it says so and ends with exit code 99. */
+/* For children: if the condition does not hold, the child prints that and ends with exit code
+ * 99. */
 #define TMP_CHECK(condition)                                                                       \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -100,7 +104,7 @@ void tmp_await_stop(const tmp_child *c);
 
 _Noreturn void tmp_child_fail(const char *what, const char *file, int line);
 
-/* Memory that children made later share with this process; zeroed. */
+/* Returns zeroed memory that this process shares with the children that it makes later. */
 void *tmp_shared(size_t size);
 void tmp_shared_free(void *at, size_t size);
 

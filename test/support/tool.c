@@ -1,5 +1,5 @@
-/* The tool is the one beside the test, build/…/pawl. It gets a file for each of its outputs, so
- * that nothing has to be read while it runs. */
+/* The tool is the one of the same build, build/…/pawl. Its outputs go into files, so that nothing
+ * has to be read while it is running. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ tool_fixture *tool_set_up(void)
     tmp_path(l->db, l->dir, "tool.db");
     ssize_t size = readlink("/proc/self/exe", l->tool, sizeof l->tool - 1);
     assert_true(size > 0);
-    for (int up = 0; up < 3; up++) /* build/…/test/cli/test_… */
+    for (int up = 0; up < 3; up++) /* from build/…/test/cli/test_NAME to build/… */
         *strrchr(l->tool, '/') = '\0';
     snprintf(l->tool + strlen(l->tool), sizeof l->tool - strlen(l->tool), "/pawl");
     return l;
@@ -82,7 +82,7 @@ int tool_run_to(tool_fixture *l, const char *to, const char *environment, const 
     return WEXITSTATUS(status);
 }
 
-/* Nothing that a terminal obeys, whatever the rows say. */
+/* Fails the test if the text has control characters that a terminal would obey. */
 static void expect_harmless(const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {

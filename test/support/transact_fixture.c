@@ -1,5 +1,5 @@
-/* The tables of the application, made and read as an application would on each backend, and all
- * that its function may do wrong. */
+/* The tables of the application, made and read as an application would do it on each backend, and
+ * the ways in which its function misbehaves. */
 #include "support/transact_fixture.h"
 
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Long: a server ends a transaction that is idle for a part of it, as those of functions are that
- * a test keeps waiting. */
+/* A server ends a transaction that is idle for a part of this time, as those are whose functions a
+ * test keeps waiting; so it is long. */
 enum { CLAIM_MS = 60000 };
 
 /* ---- The application's own table ---- */

@@ -1,9 +1,9 @@
-/* The fixture for pawl_transact(): an application with a table of its own, for tests of steps in
- * its transactions.
+/* The fixture for pawl_transact(): an application with a table of its own, for tests of steps
+ * inside its transactions.
  *
- * The table of orders is unknown to pawl. The application's function takes an order: it writes a
- * row through the connection that it is given, and then misbehaves in the way that the test has
- * chosen, as often as the test wants it to. */
+ * The application's table of orders is unknown to pawl. The function of the step takes an order: it
+ * writes a row through the connection that it gets, and then misbehaves in the way that the test
+ * has chosen, in as many attempts as the test has chosen. */
 #ifndef SUPPORT_TRANSACT_FIXTURE_H
 #define SUPPORT_TRANSACT_FIXTURE_H
 
@@ -36,36 +36,40 @@ typedef struct transact_fixture {
     engine_fixture *fixture;
     pawl *engine;
     pawl *other;
-    sqlite3 *memory; /* the only handle of a database in memory */
+    sqlite3 *memory; /* of a database in memory: its only connection */
     pawl_run *run;
     order_way way;
-    _Atomic int64_t times; /* so many attempts go that way, then all is well */
+    _Atomic int64_t times; /* number of attempts that misbehave; later ones succeed */
     int64_t attempts;
     int64_t attempt_ms;
-    pawl_code answered; /* by pawl, where it should not have been called */
+    pawl_code answered; /* the answer of the last call of pawl that was forbidden where it was
+                           made */
     db_fault plan;
     atomic_int calls;
     atomic_int waits;
     sqlite3_stmt *open;
 } transact_fixture;
 
-/* Open an engine driven by hand, and make the tables; close both. */
+/* transact_fixture_open() opens an engine that is driven by hand, and makes the tables.
+ * transact_fixture_close() closes what the fixture has open. */
 void transact_fixture_open(transact_fixture *s, const conf *c);
 void transact_fixture_close(transact_fixture *s);
 
-/* One more engine, with the workflow "ordering": transact_fixture_ordering(). */
+/* transact_fixture_open_engine() opens another engine, with the workflow "ordering", which is
+ * transact_fixture_ordering(). transact_fixture_make_tables() makes the application's tables. */
 pawl *transact_fixture_open_engine(transact_fixture *s, int threads);
 void transact_fixture_make_tables(const transact_fixture *s);
 
-/* For engines that the test opens itself. */
+/* The on_connect() of engines that the test opens by itself. */
 int transact_fixture_on_connect(void *native, void *arg);
 
-/* Run SQL on a connection of the application's own. `gives`: it gives a number. */
+/* Runs SQL on a connection of the application. With `gives` 1, returns the number that the SQL
+ * selects. */
 int64_t transact_fixture_exec(const transact_fixture *s, const char *sql, int gives);
 int64_t transact_fixture_orders(const transact_fixture *s);
 
-/* Work function and workflow. Their arg is the fixture, the input is the number of the order, and
- * the value is the number of the attempt. */
+/* The function of the step, and the workflow. The arg of both is the fixture, the input is the
+ * number of the order, and the value is the number of the attempt. */
 const char *transact_fixture_take_order(pawl_work *work, void *native, const char *input);
 const char *transact_fixture_ordering(pawl_run *run, const char *input);
 

@@ -1,5 +1,5 @@
-/* The units are those of the engine, with values that tell the two sides apart. Nothing is applied
- * here. */
+/* The units are those of the engine, with values by which the two sides can be told apart. This
+ * file builds the units, and does not apply them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

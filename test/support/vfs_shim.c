@@ -1,7 +1,8 @@
-/* The VFS itself: every method hands on to the system's own, after asking the control struct.
+/* The VFS itself: every method consults the control struct (vfs_shim), and then calls the method of
+ * the system's VFS.
  *
- * A file of ours is followed in memory by the real one. Memory-mapped pages are never handed out
- * (SQLite reads them instead), so that no read goes past the faults. */
+ * A file struct is followed in memory by that of the real file. Memory-mapped pages are never given
+ * to SQLite, which then reads the file instead, so that faults apply to all reads. */
 #include "support/vfs_shim.h"
 
 #include <errno.h>
@@ -17,10 +18,10 @@
 typedef struct shim_file {
     sqlite3_file base;
     sqlite3_file *real;
-    const char *name; /* SQLite's; NULL for a temporary file */
+    const char *name; /* the name, in SQLite's memory; NULL for a temporary file */
     vfs_file_kind kind;
     shadow *shadow; /* NULL for a temporary file */
-    int64_t errors; /* of its syncs, as far as this handle has heard */
+    int64_t errors; /* the last shadow_errors() that this handle has seen */
 } shim_file;
 
 vfs_shim_control vfs_shim = {.budget = -1, .size_max = -1};
@@ -86,7 +87,8 @@ static int fires(vfs_fault *fault, const char *name)
     return 1;
 }
 
-/* Before everything that changes something on the disk. */
+/* Called before everything that changes something on the disk: kills the process if `death` says
+ * so. */
 static void perhaps_die(const char *name)
 {
     if (fires(&vfs_shim.death, name))
@@ -102,7 +104,7 @@ static int sync_fires(const shim_file *f)
     return fires(&vfs_shim.sync, f->name);
 }
 
-/* How many of `amount` bytes the budget still allows; they are taken from it. */
+/* Returns how many of `amount` bytes the budget still allows, and takes them from it. */
 static int take_budget(const shim_file *f, int amount)
 {
     int64_t left = atomic_load(&vfs_shim.budget);
@@ -115,7 +117,7 @@ static int take_budget(const shim_file *f, int amount)
     return (int)got;
 }
 
-/* How many of `amount` bytes at `offset` the disk has room for. */
+/* Returns how many of `amount` bytes at `offset` the disk has room for. */
 static int room_for(const shim_file *f, int amount, int64_t offset)
 {
     int64_t most = atomic_load(&vfs_shim.size_max);
@@ -188,7 +190,7 @@ static int real_sync(shim_file *f, int flags)
     return atomic_load(&vfs_shim.quick) ? SQLITE_OK : f->real->pMethods->xSync(f->real, flags);
 }
 
-/* 1 if another handle's sync has failed and lost pages since we asked last. */
+/* Returns 1 if a sync of another handle has failed and lost pages since this was asked last. */
 static int missed_error(shim_file *f)
 {
     int64_t errors = shadow_errors(f->shadow);

@@ -1,9 +1,9 @@
 /* The child: threads that submit steps, and answers that go into a pipe.
  *
  * A thread has one turn at a time: up to WINDOW steps of one run, handed in without waiting in
- * between, so that batches hold several units of a submitter; the last one is waited for by
- * committer_commit() or left to the helper, as chance has it. When a step was not committed the
- * run gets a new submitter and goes on where the journal ends, as an engine would. */
+ * between, so that a batch has several units of a submitter. It waits for the last one by
+ * committer_commit(), or leaves that to the helper thread, at random. If a step was not committed,
+ * the run gets a new submitter and goes on where the journal ends, as an engine would. */
 #include "support/writers.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ typedef struct slot {
 
 typedef struct writer_run {
     int64_t run;
-    int64_t seq; /* the last; -1: has to be looked up */
+    int64_t seq; /* seq of the last row; -1: it has to be read */
     submitter *submitter;
 } writer_run;
 
@@ -59,7 +59,7 @@ struct thread {
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    int open;      /* units that have no final answer yet */
+    int open;      /* number of units that have no final answer yet */
     int committed; /* of this turn */
 };
 
@@ -80,7 +80,8 @@ static void send_answer(int fd, const ledger_entry *e)
     }
 }
 
-/* On the leader's thread. The entry is smaller than PIPE_BUF, so that entries never mix. */
+/* Called on the thread of the leader. An entry is smaller than PIPE_BUF, so that two entries never
+ * mix. */
 static void on_answer(unit *u, void *arg)
 {
     slot *s = arg;
@@ -130,7 +131,8 @@ static int64_t now_ns(void)
     return clock_system()->mono_ns(clock_system());
 }
 
-/* A file is there or is not. A server that has gone comes back. */
+/* Reads the last seq of a run. A file that cannot be read ends the child. A server that is gone may
+ * come back, and is asked again. */
 static int64_t look_up(thread *t, int64_t run)
 {
     int64_t until = now_ns() + (int64_t)WRITERS_BUSY_MS * 1000000;
@@ -279,8 +281,8 @@ static void run_child(child *c)
     db_close(c->database);
 }
 
-/* What cmocka catches in the test must kill the child. And a test that dies must not leave children
- * behind that wait for a server to come back. */
+/* Makes the handlers of cmocka's signals kill the child, and the child end with the test: otherwise
+ * it could wait for ever for a server to come back. */
 static void be_a_child(pid_t parent)
 {
     static const int SIGNALS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGALRM};
@@ -336,7 +338,7 @@ void writers_start(writers *w, const writers_plan *plan, int64_t birth)
     *w = (writers){.pid = pid, .fd = ends[0]};
 }
 
-/* Take in what is in the pipe. 1; 0 at its end. */
+/* Reads what is in the pipe. Returns 1; 0 at its end. */
 static int take_in(writers *w, ledger *l)
 {
     char bytes[sizeof(ledger_entry) * 256];
