@@ -144,7 +144,7 @@ pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome 
         sched_drive_only(s, id);
         rc = finish(p, id, timeout_ms, deadline, out, &err);
         sched_drive_only(s, NULL);
-        sched_leave(s);
+        sched_end_finish(s);
         sched_let_go(s);
     }
     return handle_leave(p, rc, &err);

@@ -25,7 +25,9 @@ static const int64_t RECORD_MS = 1000;
  * runner that executes the run next. */
 static int has_failed(const pawl_run *run)
 {
-    return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_FAILED;
+    /* RULE L5-what-is-held-does-not-keep-a-stop */
+    return run->slot->keeps == KEPT_NOT && run->draft.handed_in && run->draft.unit &&
+           run->draft.unit->answer == UNIT_FAILED;
 }
 
 /* Has a function returned for which there was no memory to record it? */
@@ -139,6 +141,28 @@ static void tell_lost(sched *s, const pawl_run *run, const unit *u)
         LOG_TEXT("code", pawl_code_name(u->code)), LOG_TEXT("why", u->message ? u->message : ""));
 }
 
+/* Has the run something that was executed and is not recorded, and that another try may record? */
+static int may_be_recorded(const pawl_run *run)
+{
+    const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
+    if (has_to_record(run) || run->slot->keeps != KEPT_NOT)
+        return 1;
+    return u && (u->answer == UNIT_OPEN || u->answer == UNIT_UNDECIDED || unit_retry_may(run));
+}
+
+int sched_has_unrecorded(sched *s)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    int some = 0;
+    sched_lock(s);
+    while (!some && map_next(&s->runs, &cursor, &key, &at))
+        some = may_be_recorded(at);
+    sched_unlock(s);
+    return some;
+}
+
 void sched_tell_lost(sched *s)
 {
     size_t cursor = 0;
@@ -159,14 +183,15 @@ void sched_tell_lost(sched *s)
  * few times at most. An undecided commit alone may need two of them: one until it is decided that
  * it is lost, and one in which its unit is handed in again. While the clock stands still, as that
  * of a test may, the number of tries is limited. */
-static int record_until(sched *s, int64_t deadline)
+static int record_until(sched *s, int64_t deadline, int keeps)
 {
     committers *all = s->options.committers;
     int64_t moved = s->host->mono_ns(s->host);
-    int more = 0, flushed = committers_flush_runs(all, deadline);
+    int more = keeps ? MORE_MAX : 0, flushed = committers_flush_runs(all, deadline);
     if (atomic_load(&s->fenced) || !s->node.id)
         return flushed;
-    unit_retry_release_all(s); /* RULE L5-a-node-that-leaves-tries-once-more */
+    if (!keeps)
+        unit_retry_release_all(s); /* RULE L5-a-node-that-leaves-tries-once-more */
     /* RULE B12-what-was-done-beside-is-recorded-at-a-stop */
     /* RULE L5-a-stalled-storage-gets-one-more-try */
     for (int tries = 0, still = 0; still < STILL_MAX && (record_all(s) > 0 || !flushed); tries++) {
@@ -186,11 +211,14 @@ static int record_until(sched *s, int64_t deadline)
     return flushed;
 }
 
-int sched_drain(sched *s)
+int sched_drain(sched *s, int keeps)
 {
-    int64_t ms = s->options.drain_ms > RECORD_MS ? s->options.drain_ms : RECORD_MS;
-    int flushed = record_until(s, clock_deadline(s->host->mono_ns(s->host), ms));
-    if (!atomic_load(&s->fenced) && s->node.id)
+    int64_t ms = s->options.drain_ms;
+    /* RULE L5-a-finish-that-can-keep-does-not-try-for-long */
+    if (keeps || ms < RECORD_MS)
+        ms = RECORD_MS;
+    int flushed = record_until(s, clock_deadline(s->host->mono_ns(s->host), ms), keeps);
+    if (!keeps && !atomic_load(&s->fenced) && s->node.id)
         tell_what_is_left(s);
     return flushed;
 }

@@ -43,8 +43,9 @@ int64_t handover_owner(sched *s, run_insert *b)
     sched_lock(s);
     int64_t me = atomic_load(&s->open_node);
     int here = me && b->here && b->mail == 0 && (!s->only || b->parent) && !s->fenced &&
-               b->wake_ms <= b->now_ms && s->runs.count < s->heap.count + LOCAL_MAX &&
-               !atomic_load(&s->stopping) && run_queue_reserve(s, b->run);
+               !s->takes_no_starts && b->wake_ms <= b->now_ms &&
+               s->runs.count < s->heap.count + LOCAL_MAX && !atomic_load(&s->stopping) &&
+               run_queue_reserve(s, b->run);
     s->starting += here;
     sched_unlock(s);
     b->owner = here ? me : 0;

@@ -40,6 +40,7 @@ typedef struct run_slot {
     int put_off;      /* the run sleeps to be tried again, and not because its function waits: an
                          arrival does not wake it */
     int is_returning; /* the submitted unit gives the run back */
+    int stays;        /* the run was kept in memory at the end of pawl_finish() (leave.c) */
 
     /* Quarantine (quarantine.h). */
     int64_t claims;      /* {runs}.claims when the run came into memory */

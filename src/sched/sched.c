@@ -1,5 +1,5 @@
-/* The scheduler of a node: driven by its own threads or by a caller by hand; becoming a node, and
- * leaving. */
+/* The scheduler of a node: driven by its own threads or by a caller by hand, and becoming a node.
+ * leave.c has the end of being one. */
 #include "sched/sched_internal.h"
 
 #include <poll.h>
@@ -20,9 +20,6 @@
 static const int64_t SECOND_NS = 1000000000, WORKERS_NS = 5000000;
 enum {
     WARM_RUN_BYTES = 16 * 1024, /* the memory of a warm run that waits, more or less */
-    GIVEN_BACK_MAX = 256,       /* runs that one unit gives back */
-    DOOR_MS = 1000,             /* how long a stop waits for starts under way: a start by a function
-                                   that was left may never end */
     ANEW_MS = 200,              /* between two attempts to begin anew */
 };
 
@@ -122,6 +119,9 @@ static void run_node_loop(sched *s)
 /* Make the engine a node, if it is none yet. */
 static pawl_code join_as_node(sched *s, error *err)
 {
+    sched_lock(s);
+    s->takes_no_starts = 0;
+    sched_unlock(s);
     if (s->node.id)
         return PAWL_OK;
     pawl_code rc = node_ready_reserve(s, err);
@@ -172,13 +172,15 @@ static int wait_to_begin_anew(sched *s)
     return !sched_is_told_to_stop(s);
 }
 
-/* Runs that were driven by hand before have fibers of another thread: they are given back first. A
+/* Runs that were driven by hand before have fibers of another thread: they are given back first,
+ * unless something that was executed is not recorded yet; then the workers take them over. A
  * database that was rewound is no reason to end: the node begins anew. */
 pawl_code sched_serve(sched *s, error *err)
 {
     int anew = 0;
     if (s->node.id)
-        sched_leave(s);
+        /* RULE L5-serve-keeps-what-finish-has-kept */
+        sched_leave_or_stay(s, 1);
     workers_join(s);
     for (;;) {
         pawl_code rc = serve_once(s, err);
@@ -235,14 +237,6 @@ void sched_let_go(sched *s)
     if (stops != s->stops_told)
         watches_tell_all(s->options.watches);
     s->stops_told = stops;
-    sched_unlock(s);
-}
-
-void sched_drive_only(sched *s, const char *id)
-{
-    sched_lock(s); /* threads that start runs read it */
-    s->only = id;
-    s->family_ns = 0;
     sched_unlock(s);
 }
 
@@ -420,150 +414,6 @@ pawl_code sched_open(sched **out, const sched_options *options, error *err)
     }
     *out = s;
     return PAWL_OK;
-}
-
-/* Takes all runs out of the map, and gives them, linked by `next`. The room that is reserved for
- * claims and starts on their way stays. With the lock held. */
-static pawl_run *clear_map(sched *s)
-{
-    pawl_run *all = NULL;
-    size_t cursor = 0;
-    uint64_t key;
-    void *at;
-    while (map_next(&s->runs, &cursor, &key, &at)) {
-        pawl_run *run = at;
-        run->slot->next = all;
-        all = run;
-    }
-    if (s->claiming || s->locked_claims.count || s->starting)
-        map_clear(&s->runs);
-    else
-        map_free(&s->runs);
-    return all;
-}
-
-/* Takes all runs out of every list, and gives them. With the lock held. */
-static pawl_run *clear_places(sched *s)
-{
-    s->heap.count = 0;
-    work_limit_clear(s);
-    s->backoff_runs = NULL;
-    s->backoff_ms = s->backoff_until_ms = 0;
-    s->unit_retry_held = 0;
-    run_failure_forget_all(s);
-    look_failure_forget_all(s);
-    atomic_store(&s->doubts, 0);
-    s->quarantine =
-        (quarantine){.running = s->quarantine.running, .unmarking = s->quarantine.unmarking};
-    for (int i = 0; i < SCHED_RUNNERS; i++) {
-        s->runners[i].first = s->runners[i].last = s->runners[i].last_warm = NULL;
-        s->runners[i].count = 0;
-        atomic_store(&s->runners[i].answered, NULL);
-    }
-    return clear_map(s);
-}
-
-/* Is the unit of the run committed, and has its runner not seen that (after_commit()), since the
- * engine stopped or closed first? The unit may also be one that gives the run back, marks it, or
- * has only what was recorded before memory was out. */
-static int was_committed(const pawl_run *run)
-{
-    return run->draft.handed_in && run->draft.unit && run->draft.unit->answer == UNIT_COMMITTED;
-}
-
-/* Frees all runs. They are taken out of every list before, since clients may look for a run at any
- * time, and threads that were given up come back. */
-static void drop_runs(sched *s)
-{
-    sched_lock(s);
-    pawl_run *all = clear_places(s), *run;
-    sched_unlock(s);
-    deferred_watch(s, all);
-    while ((run = all) != NULL) {
-        all = run->slot->next;
-        if (was_committed(run)) { /* RULE C4-the-last-log-lines-are-written */
-            run_tell_lines(run);
-            runner_tell_end(run);
-        }
-        run_free(run);
-    }
-    deferred_watch_end(s);
-}
-
-/* Waits until no start is under way any more, so that this node gets no new run. Runs of this node
- * that were about to start others must be freed before, since the answer of such a start could not
- * reach them any more. Runs that clients have started meanwhile are dropped too. 1: there were
- * some. */
-static int close_door(sched *s)
-{
-    sched_lock(s);
-    int64_t until =
-        clock_deadline(s->host->mono_ns(s->host), workers_has_lost(s) ? DOOR_MS : INT64_MAX);
-    while (s->starting > 0 && !sched_await(s, &s->started, until))
-        continue;
-    int late = s->runs.count > 0;
-    sched_unlock(s);
-    drop_runs(s);
-    return late;
-}
-
-/* Lists the runs that the node owns; -1: they are too many. With the lock held. */
-static int list_runs(sched *s, int64_t out[GIVEN_BACK_MAX])
-{
-    size_t cursor = 0;
-    int count = 0;
-    uint64_t key;
-    void *run;
-    if (s->runs.count + (size_t)s->dormant.count > GIVEN_BACK_MAX || !dormant_list(s, out, &count))
-        return -1;
-    while (map_next(&s->runs, &cursor, &key, &run))
-        out[count++] = (int64_t)key;
-    return count;
-}
-
-/* The runs of the node are given back, when what was executed is recorded. If they are many, the
- * rows of the node are closed instead, as those of a dead node would be: other nodes, or this
- * engine when it is a node again, claim the runs. The same happens where the storage is gone. */
-void sched_leave(sched *s)
-{
-    int64_t runs[GIVEN_BACK_MAX];
-    sched_lock(s);
-    atomic_store(&s->open_node, 0);
-    sched_unlock(s);
-    atomic_store(&s->stopping, 1);
-    work_threads_stop(s);
-    /* RULE B8-good-order-leaves-no-marks */
-    quarantine_leave(s);
-    if (!sched_drain(s)) /* RULE 2-finish-records-what-has-returned */
-        committers_give_up_runs(s->options.committers);
-    sched_tell_lost(s);
-    sched_lock(s);
-    int count = list_runs(s, runs);
-    sched_unlock(s);
-    drop_runs(s);
-    if (close_door(s))
-        count = -1;
-    heartbeat_stop(s);
-    notify_flush(s->options.notify);
-    atomic_store(&s->stopping, 0);
-    at_risk_reset(s);
-    if (!s->node.id)
-        return;
-    committers_set_node(s->options.committers, 0, 0, 0);
-    if (!rejoin_leave(s) && !atomic_load(&s->fenced))
-        node_resign(committers_at(s->options.committers, 0), s->node.id, count < 0 ? NULL : runs,
-                    count < 0 ? 0 : (size_t)count, NULL);
-    node_leave(&s->node);
-    inflight_close(s->quarantine.running);
-    s->quarantine.running = NULL;
-    sched_lock(s);
-    dormant_forget(s);
-    sched_unlock(s);
-    s->walk = (hold_walk){0};
-    s->over = (hold_over){0};
-    s->sweep = (node_sweep){0};
-    s->sign_looks = (sign_looks){0};
-    atomic_store(&s->fenced, 0);
 }
 
 void sched_close(sched *s)

@@ -57,7 +57,7 @@ const char *sched_in_use(sched *s);
 /* Registers a chore of the node loop. Before the engine is driven. */
 void sched_add_chore(sched *s, const chore *c);
 
-/* ---- Driving (sched.c) ---- */
+/* ---- Driving (sched.c, leave.c) ---- */
 
 /* By which threads an engine is driven: by none, by one of the caller's, by its own. */
 typedef enum { DRIVEN_NOT, DRIVEN_BY_HAND, DRIVEN_BY_THREADS } sched_driven;
@@ -89,8 +89,11 @@ void sched_stop(sched *s); /* async-signal-safe */
  * restriction. The id is borrowed. */
 void sched_drive_only(sched *s, const char *id);
 
-/* Gives everything back that the node owns, and closes the node. */
+/* Gives everything back that the node owns, and closes the node. sched_end_finish(): but the node
+ * stays as it is, for the next call that drives, if something that was executed could not be
+ * recorded. */
 void sched_leave(sched *s);
+void sched_end_finish(sched *s);
 
 /* ---- What public functions ask of the scheduler (sched_base.c) ---- */
 

@@ -137,6 +137,8 @@ struct sched {
     node_ready node_ready;       /* can the node execute what it claims? */
 
     _Atomic int64_t open_node; /* the node that takes new runs; 0: none, or the engine leaves */
+    int takes_no_starts;       /* 1: the node stays since something is unrecorded, and no call
+                                  drives it: new runs are left to others */
     int64_t starting;          /* starts under way whose run this node is to own */
     pthread_cond_t started;    /* signalled when `starting` becomes 0 */
     const char *only;          /* claim this run and its family only; NULL: no restriction
@@ -183,8 +185,18 @@ void sched_end_forked(const sched *s);
 /* Before runs are given back: records what their jobs have returned, and commits the submitted
  * units. Takes drain_ms at most, or a second where drain_ms is less, and up to three seconds more
  * if the storage stalls. 0: there are units left (drain.c). The engine stops, and no other thread
- * drives. */
-int sched_drain(sched *s);
+ * drives. `keeps`: what is not recorded then can be kept (sched_leave_or_stay()), so what is
+ * refused is not tried again, and nothing is logged as lost. */
+int sched_drain(sched *s, int keeps);
+
+/* After a drain: has this node executed something that is not recorded, and that may be recorded by
+ * another try? */
+int sched_has_unrecorded(sched *s);
+
+/* As sched_leave(), for a caller that goes on to live: the node stays, with its runs, if it has
+ * something unrecorded; 1: it does. `gives_up`: units that have no answer in time are given up, as
+ * in sched_leave(). */
+int sched_leave_or_stay(sched *s, int gives_up);
 
 /* Logs each unit of a run that was handed in and is not committed, when all have their answers. */
 void sched_tell_lost(sched *s);

@@ -556,8 +556,9 @@ void unit_retry_look(sched *s)
 
 int unit_retry_wants_try(const pawl_run *run)
 {
-    return run->slot->keeps == KEPT_WAITS ||
-           (run->slot->keeps == KEPT_HELD && run->slot->failure->released);
+    if (run->slot->keeps == KEPT_HELD)
+        return run->slot->failure->released;
+    return run->slot->keeps != KEPT_NOT;
 }
 
 void unit_retry_release_all(sched *s)

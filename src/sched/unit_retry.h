@@ -42,6 +42,8 @@
  *   hold by hand a run that is held for its record stays held for that; the release is the same.
  *   redrive      is refused while a node has the result: release or cancel the run instead.
  *   delete       by force: the guard of the next try finds no run, and all of it is forgotten.
+ *   finish ends  the node stays as it is (leave.c), and the next call that drives tries again: so
+ *                the tries of several calls are counted together, and a hold stays one.
  *   stop, close  it is tried for as long as a drain takes, what was refused once more; what is not
  *                recorded then is told in the log and executed again by the next owner.
  *   death        a node that claims the run ends the hold; the step is executed again, and
@@ -98,8 +100,8 @@ void unit_retry_release(struct sched *s, pawl_run *run);
 void unit_retry_look(struct sched *s);
 
 /* For a node that leaves. unit_retry_release_all(): units that were refused are tried once more.
- * unit_retry_wants_try(): 1 if the drain (drain.c) has to take this run in hand, because its kept
- * unit is to be tried. */
+ * unit_retry_wants_try(): 1 if the drain (drain.c) has to take this run in hand as soon as it is
+ * ready, because its kept unit is to be tried, or what is tried beside has its answer. */
 void unit_retry_release_all(struct sched *s);  /* without the lock */
 int unit_retry_wants_try(const pawl_run *run); /* with the lock held */
 

@@ -215,6 +215,19 @@ static void move_ready(sched *s, runner *from, runner *to)
         run_queue_ready_on(s, to, run);
 }
 
+/* Runs of a caller that drove by hand go to the workers, where their functions are replayed. With
+ * the lock held. */
+static void take_over_from_hand(sched *s)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *at;
+    run_queue_collect(&s->runners[SCHED_HAND]);
+    while (map_next(&s->runs, &cursor, &key, &at))
+        ((pawl_run *)at)->slot->runner = 0; /* RULE L5-workers-take-over-what-finish-has-kept */
+    move_ready(s, &s->runners[SCHED_HAND], &s->runners[0]);
+}
+
 pawl_code workers_start(sched *s, error *err)
 {
     int wanted = (int)s->options.threads, started = 0;
@@ -224,6 +237,7 @@ pawl_code workers_start(sched *s, error *err)
     if (started > 0) { /* runs may have been started meanwhile */
         for (int i = started; i < s->runner_count; i++)
             move_ready(s, &s->runners[i], &s->runners[0]);
+        take_over_from_hand(s);
         s->runner_count = s->thread_count = started;
     }
     sched_unlock(s);
