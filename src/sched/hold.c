@@ -359,12 +359,16 @@ int64_t hold_walk_on(sched *s)
     claim *list[CLAIMS_MAX];
     size_t count = 0;
     error err = {0};
-    if (!is_walking(s) || db_begin(s->looks, &err) != PAWL_OK)
+    if (!is_walking(s))
         return 0;
-    for (int i = 0; (s->walk.at || s->walk.begins) && i < LOOKUPS_MAX; i++)
-        if (count + PAGE > CLAIMS_MAX || walk_page(s, list, &count, &err) != PAWL_OK)
-            break;
-    db_rollback(s->looks);
+    pawl_code rc = db_begin(s->looks, &err);
+    if (rc == PAWL_OK) {
+        for (int i = 0; (s->walk.at || s->walk.begins) && i < LOOKUPS_MAX; i++)
+            if (count + PAGE > CLAIMS_MAX || (rc = walk_page(s, list, &count, &err)) != PAWL_OK)
+                break;
+        db_rollback(s->looks);
+    }
+    look_failure_result(s, LOOK_HELD, rc, &err); /* RULE L6-a-walk-that-fails-is-told */
     if (!s->walk.at && !s->walk.begins)
         s->walk.again_ns = clock_deadline(s->host->mono_ns(s->host), AGAIN_MS);
     int64_t claims = 0;

@@ -9,6 +9,7 @@
 
 #include "db/inflight_file.h"
 #include "sched/hold.h"
+#include "sched/look_failure.h"
 #include "sched/rejoin.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
@@ -260,4 +261,8 @@ void sched_drive_only(sched *s, const char *id)
         go_on_with(s, id);
     }
     sched_unlock(s);
+    if (id)
+        return;
+    look_failure_end(s, LOOK_ONE); /* what such looks have failed to find is not looked for now */
+    look_failure_end(s, LOOK_FAMILY);
 }

@@ -12,6 +12,9 @@ static const char *const WHAT[LOOKS] = {
     "which runs are due that have no owner",
     "which runs of closed nodes are due",
     "what other processes have sent",
+    "which held runs can go on here",
+    "the run that it is to finish",
+    "the children of the run that it is to finish",
 };
 
 /* Is the failure one that another part of the node reports? */
@@ -61,12 +64,31 @@ void look_failure_end(sched *s, look_kind kind)
         LOG(&s->log, LOG_INFO, "look-failed-ended", LOG_TEXT("what", WHAT[kind]));
 }
 
+void look_failure_result(sched *s, look_kind kind, pawl_code rc, const error *err)
+{
+    if (rc == PAWL_OK)
+        look_failure_end(s, kind);
+    else
+        look_failure_note(s, kind, err);
+}
+
 void look_failure_forget_all(sched *s)
 {
     sched_assert_locked(s);
     for (int i = 0; i < LOOKS; i++)
         s->look_failures.of[i].fails = s->look_failures.of[i].is_told = 0;
     atomic_store(&s->look_failures.count, 0);
+}
+
+/* Returns a kind of look that fails and could have found a run that is not in memory; `kind` if
+ * there is none. */
+static look_kind other_failure(const sched *s, look_kind kind)
+{
+    static const look_kind OTHERS[] = {LOOK_ONE, LOOK_FAMILY};
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (s->look_failures.of[OTHERS[i]].fails)
+            return OTHERS[i];
+    return kind;
 }
 
 int look_failure_words(sched *s, int64_t run, int64_t owner, char *out, size_t size)
@@ -79,6 +101,8 @@ int look_failure_words(sched *s, int64_t run, int64_t owner, char *out, size_t s
                      : owner != atomic_load(&s->open_node) ? LOOK_LEFT
                      : is_here                             ? LOOK_ARRIVALS
                                                            : LOOK_DORMANT;
+    if (!s->look_failures.of[kind].fails && !is_here)
+        kind = other_failure(s, kind);
     const struct look_failure *f = &s->look_failures.of[kind];
     int fails = f->fails;
     if (fails)

@@ -20,6 +20,9 @@ typedef enum {
     LOOK_DUE,      /* for runs without an owner that are due */
     LOOK_LEFT,     /* for runs of closed nodes that are due */
     LOOK_ARRIVALS, /* for what has arrived from other processes */
+    LOOK_HELD,     /* for held runs that can go on here */
+    LOOK_ONE,      /* for the run of a pawl_finish() */
+    LOOK_FAMILY,   /* for the descendants of that run */
     LOOKS,
 } look_kind;
 
@@ -38,6 +41,9 @@ typedef struct look_failures {
 /* The look has failed, or it has worked. Without the lock. */
 void look_failure_note(struct sched *s, look_kind kind, const error *err);
 void look_failure_end(struct sched *s, look_kind kind);
+
+/* One of the two, as `rc` says. */
+void look_failure_result(struct sched *s, look_kind kind, pawl_code rc, const error *err);
 
 /* The node leaves. With the lock held. */
 void look_failure_forget_all(struct sched *s);

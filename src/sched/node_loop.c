@@ -221,20 +221,24 @@ static const db_sql ONE = {
     " OR r.held IN ({HELD_VERSION}, {HELD_MISMATCH}, {HELD_POISON}, {HELD_RECORD}))",
     "tti"};
 
-static claim *read_one(sched *s)
+/* Reads the row of the run. *out NULL: it does not exist, or is not to be claimed. */
+static pawl_code read_one(sched *s, claim **out, error *err)
 {
     db_stmt *stmt;
-    error err = {0};
-    claim *c = NULL;
     const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
                                db_int(sched_now_ms(s))};
-    if (db_prepare(s->looks, &ONE, &stmt, &err) != PAWL_OK)
-        return NULL;
-    if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK &&
-        db_next(stmt, &err) == DB_ROW && !claim_waits(s, db_column(stmt, 0).i))
-        c = claim_read(s, stmt);
+    *out = NULL;
+    pawl_code rc = db_prepare(s->looks, &ONE, &stmt, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    db_step step = rc == PAWL_OK ? db_next(stmt, err) : DB_DONE;
+    if (step == DB_FAILED)
+        rc = err->code;
+    else if (step == DB_ROW && !claim_waits(s, db_column(stmt, 0).i))
+        *out = claim_read(s, stmt);
     db_reset(stmt);
-    return c;
+    return rc;
 }
 
 /* Has the run no owner, or one that is closed? */
@@ -249,9 +253,11 @@ static int64_t claim_one(sched *s)
 {
     error err = {0};
     int resigned = 0;
-    if (db_begin(s->looks, &err) != PAWL_OK)
+    claim *c = NULL;
+    pawl_code rc = db_begin(s->looks, &err), read = rc == PAWL_OK ? read_one(s, &c, &err) : rc;
+    look_failure_result(s, LOOK_ONE, read, &err); /* RULE L6-a-finish-that-cannot-read-is-told */
+    if (rc != PAWL_OK)
         return 0;
-    claim *c = read_one(s);
     int given_up = c && c->found.held == 0 && is_given_up(s, c);
     int is_owned = c && !is_free(s, c, &resigned);
     if (!c)
@@ -294,23 +300,27 @@ static const db_sql OWN_FAMILY = {FAMILY_KEYS
                                   " WHERE r.owner = $3 AND r.phase IN ({LIVE}, {FAILING})",
                                   "tti"};
 
-static void call_own_family(sched *s)
+static pawl_code call_own_family(sched *s, error *err)
 {
     db_stmt *stmt;
-    error err = {0};
     const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
                                db_int(s->node.id)};
-    if (db_prepare(s->looks, &OWN_FAMILY, &stmt, &err) != PAWL_OK)
-        return;
-    int bound = db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK;
-    while (bound && db_next(stmt, &err) == DB_ROW) {
+    pawl_code rc = db_prepare(s->looks, &OWN_FAMILY, &stmt, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && (step = db_next(stmt, err)) == DB_ROW) {
         int64_t key = db_column(stmt, 0).i;
         sched_lock(s);
         if (!run_queue_knows(s, key))
             dormant_call(s, key);
         sched_unlock(s);
     }
+    if (step == DB_FAILED)
+        rc = err->code;
     db_reset(stmt);
+    return rc;
 }
 
 static void note_member(sched *s, due_page *list, db_stmt *stmt)
@@ -322,18 +332,22 @@ static void note_member(sched *s, due_page *list, db_stmt *stmt)
         claim_free(c);
 }
 
-static void read_family(sched *s, due_page *list)
+static pawl_code read_family(sched *s, due_page *list, error *err)
 {
     db_stmt *stmt;
-    error err = {0};
     const db_value values[] = {db_text(slice_of(s->options.tenant)), db_text(slice_of(s->only)),
                                db_int(s->node.id), db_int(ROW_READS_PAGE)};
-    if (db_prepare(s->looks, &FAMILY, &stmt, &err) != PAWL_OK)
-        return;
-    if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
-        while (list->count < ROW_READS_PAGE && db_next(stmt, &err) == DB_ROW)
-            note_member(s, list, stmt);
+    pawl_code rc = db_prepare(s->looks, &FAMILY, &stmt, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    db_step step = DB_DONE;
+    while (rc == PAWL_OK && list->count < ROW_READS_PAGE && (step = db_next(stmt, err)) == DB_ROW)
+        note_member(s, list, stmt);
+    if (step == DB_FAILED)
+        rc = err->code;
     db_reset(stmt);
+    return rc;
 }
 
 static int64_t claim_family(sched *s)
@@ -341,15 +355,22 @@ static int64_t claim_family(sched *s)
     due_page list = {.count = 0};
     error err = {0};
     int64_t claims = 0, submitted = 0, now_ns = s->host->mono_ns(s->host);
-    if (now_ns < s->family_ns || db_begin(s->looks, &err) != PAWL_OK)
+    if (now_ns < s->family_ns)
         return 0;
+    pawl_code rc = db_begin(s->looks, &err);
+    if (rc != PAWL_OK) {
+        look_failure_note(s, LOOK_FAMILY, &err);
+        return 0;
+    }
     s->family_ns = clock_deadline(now_ns, FAMILY_MS);
-    read_family(s, &list);
+    rc = read_family(s, &list, &err);
     sched_lock(s);
     int has_dormant = s->dormant.count > 0;
     sched_unlock(s);
-    if (has_dormant)
-        call_own_family(s);
+    if (rc == PAWL_OK && has_dormant)
+        rc = call_own_family(s, &err);
+    /* RULE L6-a-finish-that-cannot-read-its-family-is-told */
+    look_failure_result(s, LOOK_FAMILY, rc, &err);
     for (size_t i = 0; i < list.count; i++) {
         claim *c = list.at[i];
         int resigned = 0, is_owned = !is_free(s, c, &resigned);

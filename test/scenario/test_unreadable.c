@@ -350,6 +350,47 @@ static void nothing_can_be_claimed(conf *c)
     a_look_fails(f, "r.wake_at <= $2", "which runs are due that have no owner");
 }
 
+/* A node of another build could go on with the run; whether this one can is not known. */
+static void no_held_run_can_be_read(conf *c)
+{
+    FIXTURE_BY_HAND();
+    unreadable_fixture *f = open_unreadable(c, PAWL_DENIED, 0);
+    fixture_start(f->fixture, f->client, "unknown", "victim", "1");
+    drive_for(f, 30000);
+    assert_int_equal(fixture_phase(f->fixture, f->client, "victim"), PAWL_RUN_HELD);
+    f->fails = "r.version = $3";
+    drive_for(f, 20000);
+    assert_int_equal(heard(f, LOOK_FAILED), 1);
+    assert_int_equal(heard(f, LOOK_ENDED), 0);
+    f->fails = NULL;
+    drive_for(f, 20000);
+    assert_int_equal(heard(f, LOOK_FAILED), 1);
+    assert_int_equal(heard(f, LOOK_ENDED), 1);
+    close_unreadable(f);
+}
+
+/* A finish that cannot read its run, or its children, waits; the log says why. It is over when the
+ * finish is. */
+static void a_finish_cannot_read(conf *c)
+{
+    static const char *const READS[] = {"r.id = $2 AND r.phase", "FROM family f JOIN"};
+    FIXTURE_BY_HAND();
+    unreadable_fixture *f = open_unreadable(c, PAWL_DENIED, 0);
+    fixture_run_clock(f->fixture);
+    fixture_start(f->fixture, f->client, "hearing", "victim", "1");
+    for (int i = 0; i < 2; i++) {
+        f->fails = READS[i];
+        for (int rounds = 0; heard(f, LOOK_FAILED) == i && rounds < 20; rounds++)
+            FIXTURE_CODE(f->fixture, f->p, pawl_finish(f->p, "victim", 4000, NULL), PAWL_TIMEOUT);
+        assert_int_equal(heard(f, LOOK_FAILED), i + 1);
+        assert_int_equal(heard(f, LOOK_ENDED), i + 1);
+    }
+    f->fails = NULL;
+    FIXTURE_CODE(f->fixture, f->p, pawl_send(f->p, "victim", "box", "7", NULL), PAWL_OK);
+    FIXTURE_CODE(f->fixture, f->p, pawl_finish(f->p, "victim", PAWL_FOREVER, NULL), PAWL_OK);
+    close_unreadable(f);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -363,6 +404,8 @@ int main(void)
         {"one that is written to", one_that_is_written_to, DB_DURABLE},
         {"no sleeper can be read", no_sleeper_can_be_read, DB_DURABLE},
         {"nothing can be claimed", nothing_can_be_claimed, DB_DURABLE},
+        {"no held run can be read", no_held_run_can_be_read, DB_DURABLE},
+        {"a finish cannot read", a_finish_cannot_read, DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }
