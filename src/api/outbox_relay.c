@@ -493,7 +493,7 @@ static pawl_code flush_outbox(pawl *p, error *err)
         rc = move_page(rows, err);
     while (rc == PAWL_OK && rows->count > 0);
     page_free(rows);
-    if (rc == PAWL_OK && waits.first) /* RULE L4-a-kick-says-that-something-was-left */
+    if (rc == PAWL_OK && waits.first) /* RULE L4-a-flush-says-that-something-was-left */
         rc = left_behind(&waits, err);
     outbox_backoff_clear(&waits);
     return rc;

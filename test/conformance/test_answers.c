@@ -33,7 +33,7 @@ static void lose_next_commit(committer_fixture *b, int64_t unknown_times)
 /* ---- Patience (rule 5) ---- */
 
 /* Nothing is written while a commit is undecided; that is no reason to keep a client. */
-static void patience_ends_behind_an_undecided_batch(conf *c)
+static void a_deadline_passes_behind_an_undecided_batch(conf *c)
 {
     committer_fixture b;
     committer_fixture_open_fault(&b, c, (committer_options){.busy_ms = 100}, (db_options){0});
@@ -66,7 +66,7 @@ static void patience_ends_behind_an_undecided_batch(conf *c)
 
 /* A client that no batch has reached yet has no less patience than the first one in the queue; and
  * those around it stay, in their order. */
-static void patience_ends_behind_more_than_a_batch(conf *c)
+static void a_deadline_passes_behind_more_than_a_batch(conf *c)
 {
     enum { COUNT = 8 };
     committer_fixture b;
@@ -141,7 +141,7 @@ static void units_of_runs_can_be_given_up(conf *c)
     give_up(c, 0);
 }
 
-static void what_was_given_up_may_have_happened(conf *c)
+static void a_unit_that_was_given_up_may_be_committed(conf *c)
 {
     give_up(c, 1);
 }
@@ -205,7 +205,7 @@ static void *drive_once(void *arg)
 
 /* committer_leave() says that its thread does not come back. The leader of that moment may not come
  * back either, so the helper thread must have been told. */
-static void a_thread_that_leaves_is_heard_by_the_helper(conf *c)
+static void committer_leave_wakes_the_helper(conf *c)
 {
     gate g = {0};
     db_fault plan = {.before = hold_the_leader, .before_arg = &g};
@@ -419,7 +419,7 @@ static void a_unit_that_breaks_a_rule_at_the_commit_fails_alone(conf *c)
 }
 
 /* Rule 3 there: what its submitter handed in before stays, what came after does not. */
-static void and_takes_the_rest_of_its_submitter_along(conf *c)
+static void after_it_the_later_units_of_its_submitter_are_refused(conf *c)
 {
     committer_fixture b;
     open_with_references(&b, c);
@@ -449,18 +449,19 @@ static void and_takes_the_rest_of_its_submitter_along(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"patience ends behind an undecided batch", patience_ends_behind_an_undecided_batch, 0},
-    {"patience ends behind more than a batch", patience_ends_behind_more_than_a_batch, 0},
+    {"a deadline passes behind an undecided batch", a_deadline_passes_behind_an_undecided_batch, 0},
+    {"a deadline passes behind more than a batch", a_deadline_passes_behind_more_than_a_batch, 0},
     {"units of runs can be given up", units_of_runs_can_be_given_up, 0},
-    {"what was given up may have happened", what_was_given_up_may_have_happened, 0},
+    {"a unit that was given up may be committed", a_unit_that_was_given_up_may_be_committed, 0},
     {"by hand, no unit waits for a reader", by_hand_no_unit_waits_for_a_reader, 0},
-    {"a thread that leaves is heard by the helper", a_thread_that_leaves_is_heard_by_the_helper, 0},
+    {"committer_leave() wakes the helper", committer_leave_wakes_the_helper, 0},
     {"the log is written without the lock", the_log_is_written_without_the_lock, 0},
     {"closing answers a unit that is handed in again",
      closing_answers_a_unit_that_is_handed_in_again, 0},
     {"a unit that breaks a rule at the commit fails alone",
      a_unit_that_breaks_a_rule_at_the_commit_fails_alone, 0},
-    {"and takes the rest of its submitter along", and_takes_the_rest_of_its_submitter_along, 0},
+    {"after it the later units of its submitter are refused",
+     after_it_the_later_units_of_its_submitter_are_refused, 0},
 };
 
 int main(void)

@@ -14,7 +14,7 @@ static const db_sql AT = {"SELECT at FROM {beats} WHERE node = $1", "i"};
 
 /* A heartbeat looks at the row of its node first: a node that was closed says nothing, also where
  * its last heartbeat was left behind. */
-static void a_beat_looks_at_its_node_first(conf *c)
+static void a_heartbeat_reads_the_row_of_its_node_first(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -39,7 +39,7 @@ static void a_beat_looks_at_its_node_first(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a beat looks at its node first", a_beat_looks_at_its_node_first, 0},
+    {"a heartbeat reads the row of its node first", a_heartbeat_reads_the_row_of_its_node_first, 0},
 };
 
 int main(void)

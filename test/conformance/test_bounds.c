@@ -229,7 +229,7 @@ static void a_locked_database_is_waited_for(conf *c)
 
 /* Rule 5: clients hear BUSY when their patience is over, and nothing of theirs is written later;
  * units of runs stay and are committed when the lock goes away. */
-static void clients_hear_busy_and_runs_get_through(conf *c)
+static void units_of_clients_are_answered_busy_and_units_of_runs_get_through(conf *c)
 {
     committer_fixture b;
     open_with(&b, c, (committer_options){.busy_ms = 100, .units_max = 2});
@@ -269,7 +269,7 @@ static void clients_hear_busy_and_runs_get_through(conf *c)
 }
 
 /* Patience counts from the submission, and a client that comes later has its own. */
-static void each_client_has_its_own_patience(conf *c)
+static void each_unit_of_a_client_has_its_own_deadline(conf *c)
 {
     committer_fixture b;
     open_with(&b, c, (committer_options){.busy_ms = 100});
@@ -294,7 +294,7 @@ static void each_client_has_its_own_patience(conf *c)
 }
 
 /* "For ever" is a time too, and no overflow. */
-static void patience_may_be_endless(conf *c)
+static void a_unit_without_a_deadline_is_never_given_up(conf *c)
 {
     committer_fixture b;
     open_with(&b, c, (committer_options){.busy_ms = INT64_MAX});
@@ -309,7 +309,7 @@ static void patience_may_be_endless(conf *c)
 }
 
 /* On the system's clock, as no other thread is there to move one by hand. */
-static void by_hand_a_waiting_call_hears_busy(conf *c)
+static void by_hand_a_waiting_call_is_answered_busy(conf *c)
 {
     db *d = conf_open(c, &(db_options){.by_hand = 1, .busy_ms = 20});
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1, .busy_ms = 20});
@@ -471,16 +471,19 @@ static const conf_case CASES[] = {
     {"bytes fill the queue too", bytes_fill_the_queue_too, 0},
     {"threads that fill the queue empty it", threads_that_fill_the_queue_empty_it, 0},
     {"a locked database is waited for", a_locked_database_is_waited_for, DB_ISOLATED},
-    {"clients hear BUSY and runs get through", clients_hear_busy_and_runs_get_through, DB_ISOLATED},
-    {"each client has its own patience", each_client_has_its_own_patience, DB_ISOLATED},
-    {"by hand, a waiting call hears BUSY", by_hand_a_waiting_call_hears_busy, DB_ISOLATED},
+    {"units of clients are answered BUSY and units of runs get through",
+     units_of_clients_are_answered_busy_and_units_of_runs_get_through, DB_ISOLATED},
+    {"each unit of a client has its own deadline", each_unit_of_a_client_has_its_own_deadline,
+     DB_ISOLATED},
+    {"by hand, a waiting call is answered BUSY", by_hand_a_waiting_call_is_answered_busy,
+     DB_ISOLATED},
     {"by hand, a full queue on a locked database", by_hand_a_full_queue_on_a_locked_database,
      DB_ISOLATED},
     {"waiting threads on a locked database", waiting_threads_on_a_locked_database, DB_ISOLATED},
     {"closing commits what is queued", closing_commits_what_is_queued, 0},
     {"closing answers what it cannot commit", closing_answers_what_it_cannot_commit, DB_ISOLATED},
     {"closing answers what is undecided", closing_answers_what_is_undecided, 0},
-    {"patience may be endless", patience_may_be_endless, 0},
+    {"a unit without a deadline is never given up", a_unit_without_a_deadline_is_never_given_up, 0},
 };
 
 int main(void)

@@ -122,7 +122,7 @@ static void many_threads_that_do_not_wait(conf *c)
     run_crowd(c, 1);
 }
 
-static void many_threads_that_do_both(conf *c)
+static void many_threads_of_which_some_wait(conf *c)
 {
     run_crowd(c, 3);
 }
@@ -144,7 +144,7 @@ static void a_thread_that_is_alone_leads(conf *c)
     db_close(d);
 }
 
-static void the_answer_of_a_waiting_call(conf *c)
+static void a_call_that_waits_returns_the_answer_of_its_unit(conf *c)
 {
     static const db_sql NEVER = {"UPDATE {meta} SET number = 1 WHERE name = $1 RETURNING number",
                                  "t"};
@@ -559,9 +559,10 @@ static const conf_case CASES[] = {
     {"units are applied in queue order", units_are_applied_in_queue_order, 0},
     {"many threads that wait", many_threads_that_wait, 0},
     {"many threads that do not wait", many_threads_that_do_not_wait, 0},
-    {"many threads that do both", many_threads_that_do_both, 0},
+    {"many threads, of which some wait", many_threads_of_which_some_wait, 0},
     {"a thread that is alone leads", a_thread_that_is_alone_leads, 0},
-    {"the answer of a waiting call", the_answer_of_a_waiting_call, 0},
+    {"a call that waits returns the answer of its unit",
+     a_call_that_waits_returns_the_answer_of_its_unit, 0},
     {"leaving wakes the helper", leaving_wakes_the_helper, 0},
     {"by hand, leaving drives once", by_hand_leaving_drives_once, 0},
     {"a unit without a waiting thread is committed", a_unit_without_a_waiting_thread_is_committed,

@@ -101,7 +101,7 @@ static void free_runs(run *runs)
 
 /* ---- Tests ---- */
 
-static void as_many_as_the_database_can_use(conf *c)
+static void there_are_as_many_committers_as_the_database_can_use(conf *c)
 {
     db *d = conf_open(c, NULL);
     committers *all = open_them(d, NULL);
@@ -121,7 +121,7 @@ static void as_many_as_the_database_can_use(conf *c)
     db_close(d);
 }
 
-static void all_is_there_and_in_order(conf *c)
+static void units_of_one_key_are_committed_in_order(conf *c)
 {
     db *d = conf_open(c, NULL);
     committers *all = open_them(d, &(committer_options){.batch_units = 32});
@@ -174,7 +174,7 @@ static void no_journal_has_a_hole(conf *c)
     db_close(d);
 }
 
-static void by_hand_all_are_driven(conf *c)
+static void by_hand_all_committers_are_driven(conf *c)
 {
     db_options o = {.by_hand = 1};
     db *d = conf_open(c, &o);
@@ -218,7 +218,7 @@ static void expect_each(committers *all, int64_t seq, unit_answer wanted)
     }
 }
 
-static void a_closed_node_is_shut_out_of_each(conf *c)
+static void each_committer_refuses_the_units_of_a_closed_node(conf *c)
 {
     static const db_sql CLOSE = {"UPDATE {nodes} SET closed = 1 WHERE node = $1", "i"};
     db *d = conf_open(c, NULL);
@@ -238,7 +238,7 @@ static void a_closed_node_is_shut_out_of_each(conf *c)
 }
 
 /* Slots are each one's own: closing one shuts out one. A takeover always closes them all. */
-static void each_has_its_own_slot(conf *c)
+static void each_committer_has_its_own_slot(conf *c)
 {
     static const db_sql CLOSE = {"UPDATE {nodes} SET closed = 1 WHERE node = $1 AND slot = $2",
                                  "ii"};
@@ -261,12 +261,14 @@ static void each_has_its_own_slot(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"as many as the database can use", as_many_as_the_database_can_use, 0},
-        {"all is there and in order", all_is_there_and_in_order, 0},
+        {"there are as many committers as the database can use",
+         there_are_as_many_committers_as_the_database_can_use, 0},
+        {"units of one key are committed in order", units_of_one_key_are_committed_in_order, 0},
         {"no journal has a hole", no_journal_has_a_hole, 0},
-        {"by hand all are driven", by_hand_all_are_driven, 0},
-        {"a closed node is shut out of each", a_closed_node_is_shut_out_of_each, 0},
-        {"each has its own slot", each_has_its_own_slot, 0},
+        {"by hand all committers are driven", by_hand_all_committers_are_driven, 0},
+        {"each committer refuses the units of a closed node",
+         each_committer_refuses_the_units_of_a_closed_node, 0},
+        {"each committer has its own slot", each_committer_has_its_own_slot, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

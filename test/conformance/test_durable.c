@@ -51,7 +51,7 @@ static void every_connection_syncs(conf *c)
     db_close(d);
 }
 
-static void relaxed_only_by_name(conf *c)
+static void durability_is_relaxed_only_if_the_url_says_so(conf *c)
 {
     size_t used = strlen(c->url);
     snprintf(c->url + used, sizeof c->url - used, "%s", "?durability=relaxed");
@@ -70,7 +70,7 @@ static int run_hook(void *native, void *arg)
 }
 
 /* What the application's hook sets is put right, or the connection refused; never taken. */
-static void hooks_cannot_weaken_it(conf *c)
+static void an_on_connect_cannot_weaken_durability(conf *c)
 {
     static const char *const IDEAS[] = {
         "PRAGMA synchronous=OFF",      "PRAGMA synchronous=NORMAL", "PRAGMA journal_mode=DELETE",
@@ -278,7 +278,7 @@ static size_t longer(struct migration *list, const char *const *more, size_t cou
 
 static const db_sql COUNT_PROBE = {"SELECT count(*) FROM {probe}", ""};
 
-static void a_longer_list_upgrades(conf *c)
+static void a_longer_list_of_migrations_upgrades_the_tables(conf *c)
 {
     static const char *const MORE[] = {MAKE_PROBE, "INSERT INTO {probe} (x) VALUES (2);",
                                        "INSERT INTO {probe} (x) VALUES (3);"};
@@ -368,7 +368,7 @@ static void migrate_at_once(int in, int out, void *arg)
     db_close(d);
 }
 
-static void processes_that_race_migrate_once(conf *c)
+static void processes_that_open_at_once_migrate_once(conf *c)
 {
     enum { PROCESSES = 4, ROUNDS = 3 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -408,7 +408,7 @@ static void open_at_once(int in, int out, void *arg)
     pawl_close(p);
 }
 
-static void processes_that_race_for_a_new_file_all_get_it(conf *c)
+static void processes_that_make_the_same_new_file_all_open_it(conf *c)
 {
     enum { PROCESSES = 4, ROUNDS = 5 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -428,18 +428,20 @@ static void processes_that_race_for_a_new_file_all_get_it(conf *c)
 
 static const conf_case CASES[] = {
     {"every connection syncs", every_connection_syncs, 0},
-    {"relaxed only by name", relaxed_only_by_name, 0},
-    {"hooks cannot weaken it", hooks_cannot_weaken_it, 0},
+    {"durability is relaxed only if the URL says so", durability_is_relaxed_only_if_the_url_says_so,
+     0},
+    {"an on_connect cannot weaken durability", an_on_connect_cannot_weaken_durability, 0},
     {"a setting that does not stick is found", a_setting_that_does_not_stick_is_found, 0},
     {"every handle is shown to the application", every_handle_is_shown_to_the_application, 0},
     {"network file systems are refused", network_file_systems_are_refused, 0},
     {"a link to a network file system is refused", a_link_to_a_network_file_system_is_refused, 0},
-    {"a longer list upgrades", a_longer_list_upgrades, 0},
+    {"a longer list of migrations upgrades the tables",
+     a_longer_list_of_migrations_upgrades_the_tables, 0},
     {"a newer schema is refused", a_newer_schema_is_refused, 0},
     {"a failing migration leaves nothing", a_failing_migration_leaves_nothing, 0},
-    {"processes that race migrate once", processes_that_race_migrate_once, 0},
-    {"processes that race for a new file all get it", processes_that_race_for_a_new_file_all_get_it,
-     0},
+    {"processes that open at once migrate once", processes_that_open_at_once_migrate_once, 0},
+    {"processes that make the same new file all open it",
+     processes_that_make_the_same_new_file_all_open_it, 0},
 };
 
 int main(void)

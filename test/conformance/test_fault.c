@@ -247,7 +247,7 @@ static void a_busy_database_only_delays(conf *c)
 
 /* A4(c), A4d: one unit's own statement fails, with or without the transaction: its neighbours of
  * other submitters do not notice. */
-static void neighbours_do_not_notice(conf *c)
+static void an_injected_fault_changes_no_other_unit(conf *c)
 {
     load l;
     load_open(&l, c);
@@ -441,7 +441,7 @@ static void die_at_work(int in, int out, void *arg)
 }
 
 /* All of a batch or nothing of it, and all that came before. */
-static void death_around_a_commit(conf *c)
+static void the_process_is_killed_before_and_after_a_commit(conf *c)
 {
     for (int64_t number = 1; number <= 3; number++) {
         for (int after = 0; after <= 1; after++) {
@@ -468,12 +468,13 @@ static const conf_case CASES[] = {
     {"the disk is full at each call", the_disk_is_full_at_each_call, 0},
     {"the disk is full and ends the transaction", the_disk_is_full_and_ends_the_transaction, 0},
     {"a busy database only delays", a_busy_database_only_delays, 0},
-    {"neighbours do not notice", neighbours_do_not_notice, 0},
+    {"an injected fault changes no other unit", an_injected_fault_changes_no_other_unit, 0},
     {"what a lost pass has found does not count", what_a_lost_pass_has_found_does_not_count, 0},
     {"a lost commit that happened", a_lost_commit_that_happened, 0},
     {"a lost commit that did not happen", a_lost_commit_that_did_not_happen, 0},
     {"nothing is committed while a fate is open", nothing_is_committed_while_a_fate_is_open, 0},
-    {"death around a commit", death_around_a_commit, DB_DURABLE},
+    {"the process is killed before and after a commit",
+     the_process_is_killed_before_and_after_a_commit, DB_DURABLE},
 };
 
 int main(void)

@@ -100,7 +100,7 @@ static void the_guilty_unit_fails_alone(conf *c)
     }
 }
 
-static void all_may_be_guilty(conf *c)
+static void every_unit_of_a_batch_fails_for_itself(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -119,7 +119,7 @@ static void all_may_be_guilty(conf *c)
 
 /* A transaction that ended by itself must also end what stands around it, the writer's turn and
  * the lock of a shared handle: others come in, and so does the next unit. */
-static void after_it_every_unit_comes_in(conf *c)
+static void after_a_full_disk_a_new_transaction_works(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -143,7 +143,7 @@ static void after_it_every_unit_comes_in(conf *c)
 }
 
 /* B2: an engine that has nothing to write does not keep the turn from another one. */
-static void after_it_another_engine_has_its_turn(conf *c)
+static void after_a_full_disk_another_engine_gets_its_turn(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -164,9 +164,10 @@ static void after_it_another_engine_has_its_turn(conf *c)
 
 static const conf_case CASES[] = {
     {"the guilty unit fails alone", the_guilty_unit_fails_alone, 0},
-    {"all may be guilty", all_may_be_guilty, 0},
-    {"after it every unit comes in", after_it_every_unit_comes_in, 0},
-    {"after it another engine has its turn", after_it_another_engine_has_its_turn, DB_SHARED},
+    {"every unit of a batch fails for itself", every_unit_of_a_batch_fails_for_itself, 0},
+    {"after a full disk a new transaction works", after_a_full_disk_a_new_transaction_works, 0},
+    {"after a full disk another engine gets its turn",
+     after_a_full_disk_another_engine_gets_its_turn, DB_SHARED},
 };
 
 int main(void)

@@ -132,7 +132,7 @@ static void expect_nothing(fixture *b)
 
 /* ---- All or nothing ---- */
 
-static void its_rows_commit_with_the_unit(conf *c)
+static void rows_of_a_guest_commit_with_its_unit(conf *c)
 {
     fixture b;
     fixture_open(&b, c, 0);
@@ -316,7 +316,7 @@ static void a_failed_statement_is_found_out(conf *c)
     fixture_close(&b);
 }
 
-static void savepoints_are_its_own_affair(conf *c)
+static void a_guest_may_use_savepoints(conf *c)
 {
     fixture b;
     fixture_open(&b, c, 0);
@@ -367,7 +367,7 @@ static void an_undecided_commit_may_not_have_happened(conf *c)
     undecided(c, 0);
 }
 
-static void a_locked_database_is_no_call(conf *c)
+static void on_a_locked_database_no_guest_is_called(conf *c)
 {
     if (!(c->promises & DB_TURNS))
         skip(); /* no unit has to wait for a turn */
@@ -405,7 +405,7 @@ static void meanwhile(visit *v, void *native)
     conf_ticket_free(&t);
 }
 
-static void others_go_on_meanwhile(conf *c)
+static void other_units_are_committed_while_a_guest_runs(conf *c)
 {
     if (c->promises & DB_TURNS)
         skip(); /* there is one writer */
@@ -423,7 +423,7 @@ static void others_go_on_meanwhile(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"its rows commit with the unit", its_rows_commit_with_the_unit, 0},
+    {"rows of a guest commit with its unit", rows_of_a_guest_commit_with_its_unit, 0},
     {"a guest that fails leaves nothing", a_guest_that_fails_leaves_nothing, 0},
     {"what came before can be handed in again", what_came_before_can_be_handed_in_again, 0},
     {"without its guard no guest is called", without_its_guard_no_guest_is_called, 0},
@@ -431,11 +431,12 @@ static const conf_case CASES[] = {
     {"an ended transaction is found out", an_ended_transaction_is_found_out, 0},
     {"an open statement is found out", an_open_statement_is_found_out, 0},
     {"a failed statement is found out", a_failed_statement_is_found_out, 0},
-    {"savepoints are its own affair", savepoints_are_its_own_affair, 0},
+    {"a guest may use savepoints", a_guest_may_use_savepoints, 0},
     {"an undecided commit may have happened", an_undecided_commit_may_have_happened, 0},
     {"an undecided commit may not have happened", an_undecided_commit_may_not_have_happened, 0},
-    {"a locked database is no call", a_locked_database_is_no_call, 0},
-    {"others go on meanwhile", others_go_on_meanwhile, 0},
+    {"on a locked database no guest is called", on_a_locked_database_no_guest_is_called, 0},
+    {"other units are committed while a guest runs", other_units_are_committed_while_a_guest_runs,
+     0},
 };
 
 int main(void)

@@ -81,7 +81,7 @@ static int note_op(const pawl_event *e, void *arg)
     return 1;
 }
 
-static void a_history_tells_the_rows(conf *c)
+static void a_history_has_an_event_for_each_row(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     int count = 0;
@@ -114,7 +114,7 @@ static void a_history_tells_the_rows(conf *c)
 }
 
 /* A small input has no row of its own; it is told all the same, once, at the beginning. */
-static void the_start_is_told(conf *c)
+static void a_history_begins_with_the_start(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .input = "{\"a\":1}");
@@ -230,7 +230,7 @@ static void parents_come_first(conf *c)
 }
 
 /* What a damaged database may say must not go round for ever. */
-static void ancestors_of_themselves(conf *c)
+static void a_run_that_is_its_own_ancestor_is_reported_once(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .id = "a", .parent = 3);
@@ -326,12 +326,13 @@ static void many_nodes_come_in_pages(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a history tells the rows", a_history_tells_the_rows, 0},
-    {"the start is told", the_start_is_told, 0},
+    {"a history has an event for each row", a_history_has_an_event_for_each_row, 0},
+    {"a history begins with the start", a_history_begins_with_the_start, 0},
     {"generations have histories", generations_have_histories, 0},
     {"long histories come in pages", long_histories_come_in_pages, 0},
     {"parents come first", parents_come_first, 0},
-    {"ancestors of themselves", ancestors_of_themselves, 0},
+    {"a run that is its own ancestor is reported once",
+     a_run_that_is_its_own_ancestor_is_reported_once, 0},
     {"large families", large_families, 0},
     {"live nodes are told", live_nodes_are_told, 0},
     {"many nodes come in pages", many_nodes_come_in_pages, 0},

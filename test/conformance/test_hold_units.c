@@ -127,7 +127,7 @@ static void an_owner_holds_and_gives_back(conf *c)
 }
 
 /* What people have held stays held by them. */
-static void by_hand_is_not_written_over(conf *c)
+static void another_hold_does_not_replace_a_hold_by_hand(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -150,7 +150,7 @@ static void by_hand_is_not_written_over(conf *c)
 
 /* Whatever an owner does next to a run that was held by hand gives it back, and nothing wakes
  * it. */
-static void an_owner_lets_go_of_what_was_held(conf *c)
+static void an_owner_gives_up_a_run_that_was_held(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -173,7 +173,7 @@ static void an_owner_lets_go_of_what_was_held(conf *c)
 }
 
 /* Unless work is under way beside its function: then its owner has to hear of it first. */
-static void an_owner_keeps_what_is_under_way(conf *c)
+static void an_owner_keeps_a_held_run_that_has_jobs_under_way(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -300,7 +300,7 @@ static void claims_are_counted(conf *c)
 
 /* The count of deaths begins anew at 1, and at 0 for a run that was never owned: a message wakes
  * the one before its time, and not the other (ARRIVE). */
-static void a_run_that_was_driven_stays_so(conf *c)
+static void the_claims_of_a_run_that_was_driven_never_become_0(conf *c)
 {
     static const struct {
         const char *before;
@@ -350,7 +350,7 @@ static void expect_status(fixture *b, const char *status, int64_t seq)
     assert_int_equal(number(b, "status_seq"), seq);
 }
 
-static void a_status_rides_along(conf *c)
+static void a_park_writes_the_custom_status(conf *c)
 {
     fixture b;
     fixture_open(&b, c);
@@ -404,15 +404,18 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"an owner holds and gives back", an_owner_holds_and_gives_back, 0},
-        {"by hand is not written over", by_hand_is_not_written_over, 0},
-        {"an owner lets go of what was held", an_owner_lets_go_of_what_was_held, 0},
-        {"an owner keeps what is under way", an_owner_keeps_what_is_under_way, 0},
+        {"another hold does not replace a hold by hand",
+         another_hold_does_not_replace_a_hold_by_hand, 0},
+        {"an owner gives up a run that was held", an_owner_gives_up_a_run_that_was_held, 0},
+        {"an owner keeps a held run that has jobs under way",
+         an_owner_keeps_a_held_run_that_has_jobs_under_way, 0},
         {"a run whose workflow no node has is held", a_run_whose_workflow_no_node_has_is_held, 0},
         {"a hold does not shorten a delay", a_hold_does_not_shorten_a_delay, 0},
         {"a claim ends the hold it knows of", a_claim_ends_the_hold_it_knows_of, 0},
         {"claims are counted", claims_are_counted, 0},
-        {"a run that was driven stays so", a_run_that_was_driven_stays_so, 0},
-        {"a status rides along", a_status_rides_along, 0},
+        {"the claims of a run that was driven never become 0",
+         the_claims_of_a_run_that_was_driven_never_become_0, 0},
+        {"a park writes the custom status", a_park_writes_the_custom_status, 0},
         {"attributes are set and taken away", attributes_are_set_and_taken_away, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

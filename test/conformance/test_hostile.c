@@ -80,7 +80,7 @@ static void the_lock_file_is_no_link(conf *c)
 }
 
 /* Some builds of SQLite take "file:x" for an address, and find another file than stat() does. */
-static void a_name_is_a_name(conf *c)
+static void a_file_name_is_never_taken_for_a_uri(conf *c)
 {
     char before[TMP_PATH], made[TMP_PATH];
     assert_non_null(getcwd(before, sizeof before));
@@ -100,7 +100,7 @@ static void secrets_are_not_file_names(conf *c)
     expect("host=h user=u password=secret", PAWL_INVALID);
 }
 
-static void meta_is_a_table(conf *c)
+static void a_view_in_the_place_of_the_table_meta_is_refused(conf *c)
 {
     char path[TMP_PATH];
     sqlite3 *s;
@@ -176,9 +176,10 @@ static void a_child_does_not_open_what_its_parent_had_open(conf *c)
 static const conf_case CASES[] = {
     {"a file of two names is refused", a_file_of_two_names_is_refused, 0},
     {"the lock file is no link", the_lock_file_is_no_link, 0},
-    {"a name is a name", a_name_is_a_name, 0},
+    {"a file name is never taken for a URI", a_file_name_is_never_taken_for_a_uri, 0},
     {"secrets are not file names", secrets_are_not_file_names, 0},
-    {"meta is a table", meta_is_a_table, 0},
+    {"a view in the place of the table meta is refused",
+     a_view_in_the_place_of_the_table_meta_is_refused, 0},
     {"a moved file takes no more writes", a_moved_file_takes_no_more_writes, 0},
     {"a child does not open what its parent had open",
      a_child_does_not_open_what_its_parent_had_open, 0},

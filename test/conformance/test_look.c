@@ -42,7 +42,7 @@ static void expect_list(pawl *p, const pawl_filter *f, const char *ids, int line
 
 /* ---- One run ---- */
 
-static void a_status_says_what_is_there(conf *c)
+static void an_inspected_run_has_the_values_of_its_row(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 7, .id = "parent");
@@ -70,7 +70,7 @@ static void a_status_says_what_is_there(conf *c)
     pawl_info_free(i);
 }
 
-static void what_is_missing_has_a_text(conf *c)
+static void a_missing_value_has_a_default_text(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     pawl_info *i = NULL;
@@ -95,7 +95,7 @@ static void expect_phase(pawl *p, const char *id, pawl_phase phase, const char *
 }
 
 /* To be held is a phase of runs that have not ended; the words may be missing. */
-static void held_is_a_phase(conf *c)
+static void a_held_run_is_shown_in_the_phase_held(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1, .held = 4, .held_reason = "look at it");
@@ -250,7 +250,7 @@ static void make_plain(runs_row *row, size_t i, void *arg)
 }
 
 /* Whatever is added behind or before the page, everything that was there is told once, in order. */
-static void pages_do_not_mind_changes(conf *c)
+static void a_list_goes_on_although_runs_are_added_and_deleted(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     int64_t first = 1000, added = 5000;
@@ -354,7 +354,7 @@ static void many_runs(conf *c)
 
 /* ---- Name spaces ---- */
 
-static void name_spaces_do_not_see_each_other(conf *c)
+static void tenants_do_not_see_each_other_s_runs(conf *c)
 {
     pawl *p = runs_open(c, "ours");
     pawl_info *i = NULL;
@@ -501,18 +501,19 @@ static void threads_share_connections(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a status says what is there", a_status_says_what_is_there, 0},
-    {"what is missing has a text", what_is_missing_has_a_text, 0},
-    {"held is a phase", held_is_a_phase, 0},
+    {"an inspected run has the values of its row", an_inspected_run_has_the_values_of_its_row, 0},
+    {"a missing value has a default text", a_missing_value_has_a_default_text, 0},
+    {"a held run is shown in the phase held", a_held_run_is_shown_in_the_phase_held, 0},
     {"the newest come first", the_newest_come_first, 0},
     {"names and times are filters", names_and_times_are_filters, 0},
     {"phases are a filter", phases_are_a_filter, 0},
     {"prefixes are a filter", prefixes_are_a_filter, 0},
     {"attributes are a filter", attributes_are_a_filter, 0},
-    {"pages do not mind changes", pages_do_not_mind_changes, 0},
+    {"a list goes on although runs are added and deleted",
+     a_list_goes_on_although_runs_are_added_and_deleted, 0},
     {"the function may call pawl", the_function_may_call_pawl, 0},
     {"many runs", many_runs, 0},
-    {"name spaces do not see each other", name_spaces_do_not_see_each_other, 0},
+    {"tenants do not see each other's runs", tenants_do_not_see_each_other_s_runs, 0},
     {"bad filters are refused", bad_filters_are_refused, 0},
     {"bad ids are refused", bad_ids_are_refused, 0},
     {"a handle that is not open says so", a_handle_that_is_not_open_says_so, 0},

@@ -115,7 +115,7 @@ static void a_foreign_database_stays_as_it_is(conf *c)
     assert_int_equal(files_in(c->dir), files);
 }
 
-static void what_looks_is_answered(conf *c)
+static void calls_that_only_read_are_answered(conf *c)
 {
     pawl_info *info = NULL;
     pawl_outcome *end = NULL;
@@ -134,7 +134,7 @@ static void what_looks_is_answered(conf *c)
     pawl_close(p);
 }
 
-static void what_writes_is_refused(conf *c)
+static void calls_that_write_are_refused(conf *c)
 {
     int64_t position = 0, did;
     start_one(c->url);
@@ -283,7 +283,7 @@ static void a_copy_beside_a_node(conf *c)
 }
 
 /* What is read without locks is not read beside a writer, nor after one has come and gone. */
-static void a_writer_comes_under_a_look(conf *c)
+static void a_writer_begins_while_a_handle_only_reads(conf *c)
 {
     char bare[TMP_PATH];
     int runs = 0;
@@ -414,13 +414,14 @@ static void without_rights(conf *c)
 static const conf_case CASES[] = {
     {"no file is made", no_file_is_made, DB_SHARED},
     {"a foreign database stays as it is", a_foreign_database_stays_as_it_is, DB_SHARED},
-    {"what looks is answered", what_looks_is_answered, DB_SHARED},
-    {"what writes is refused", what_writes_is_refused, DB_SHARED},
+    {"calls that only read are answered", calls_that_only_read_are_answered, DB_SHARED},
+    {"calls that write are refused", calls_that_write_are_refused, DB_SHARED},
     {"an older schema is not migrated", an_older_schema_is_not_migrated, DB_SHARED},
     {"looking makes no file", looking_makes_no_file, DB_SHARED},
     {"a rollback journal keeps its locks", a_rollback_journal_keeps_its_locks, DB_SHARED},
     {"a copy beside a node", a_copy_beside_a_node, DB_SHARED},
-    {"a writer comes under a look", a_writer_comes_under_a_look, DB_SHARED},
+    {"a writer begins while a handle only reads", a_writer_begins_while_a_handle_only_reads,
+     DB_SHARED},
     {"without the right to write", without_rights, DB_SHARED},
 };
 

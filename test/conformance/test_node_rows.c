@@ -212,7 +212,7 @@ static void a_join_that_fails_leaves_no_live_node(conf *c)
 /* ---- Being shut out ---- */
 
 /* A1: a closed node commits nothing any more, by whichever of its connections; others go on. */
-static void a_closed_node_is_shut_out(conf *c)
+static void a_closed_node_commits_nothing(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -255,7 +255,7 @@ static void all_units_of_a_closed_node_are_refused(conf *c)
 }
 
 /* A row that is not there is as good as closed: the walk may have been there already. */
-static void a_node_without_rows_is_shut_out(conf *c)
+static void a_node_without_rows_commits_nothing(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -296,7 +296,7 @@ static void a_node_may_close_itself(conf *c)
 /* ---- Signs of life ---- */
 
 /* Between the look and the closing. */
-static void a_sign_of_life_may_come_in_time(conf *c)
+static void a_heartbeat_may_come_in_time(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -323,7 +323,7 @@ static void a_silent_node_is_found(conf *c)
 }
 
 /* More nodes than there is room for in one list, nearly all of them dead or nearly all alive. */
-static void one_among_many_is_found(conf *c)
+static void one_silent_node_among_many_is_found(conf *c)
 {
     enum { MANY = 200 };
     engine e[2];
@@ -358,7 +358,7 @@ static void one_among_many_is_found(conf *c)
     close_two(e);
 }
 
-static void a_beat_is_a_sign_of_life(conf *c)
+static void a_node_that_sends_heartbeats_is_not_silent(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -373,7 +373,7 @@ static void a_beat_is_a_sign_of_life(conf *c)
 }
 
 /* A node that has nothing to commit hears of its end by its beat. */
-static void a_closed_node_has_no_beat(conf *c)
+static void a_closed_node_sends_no_heartbeat(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -386,7 +386,7 @@ static void a_closed_node_has_no_beat(conf *c)
 }
 
 /* A beat does not wait for a commit of its node that is under way, which holds the node's row. */
-static void a_beat_waits_for_no_commit(conf *c)
+static void a_heartbeat_waits_for_no_commit(conf *c)
 {
     engine e;
     engine_open(&e, c, NULL, NULL);
@@ -413,7 +413,7 @@ static void beat(engine *e)
     CONF_OK(node_beat(&e->node, e->conn, &err), &err);
 }
 
-static void silence_is_longer_than_a_claim(conf *c)
+static void a_node_is_silent_after_claim_ms(conf *c)
 {
     engine e[2];
     clock_fake *clock = clock_fake_new(1000000);
@@ -438,7 +438,7 @@ static void silence_is_longer_than_a_claim(conf *c)
 
 /* After an outage of the database no node has a recent heartbeat. The node that comes back first
  * must not shut out all the others, which come back just now. */
-static void after_an_outage_no_node_is_shut_out(conf *c)
+static void after_an_outage_no_node_is_closed(conf *c)
 {
     engine e[2];
     clock_fake *clock = clock_fake_new(1000000);
@@ -530,7 +530,7 @@ static void what_a_dead_node_owned_has_no_owner(conf *c)
 }
 
 /* A run that was claimed in the meantime stays claimed. */
-static void a_claimed_run_is_not_swept_away(conf *c)
+static void a_claimed_run_is_not_swept(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -550,7 +550,7 @@ static void a_claimed_run_is_not_swept_away(conf *c)
     close_two(e);
 }
 
-static void the_living_are_not_swept_up(conf *c)
+static void runs_of_live_nodes_are_not_swept(conf *c)
 {
     engine e[2];
     two_nodes(e, c, NULL);
@@ -571,24 +571,25 @@ int main(void)
         {"a node has an id and its rows", a_node_has_an_id_and_its_rows, 0},
         {"an id is never used again", an_id_is_never_used_again, 0},
         {"a join that fails leaves no live node", a_join_that_fails_leaves_no_live_node, DB_SHARED},
-        {"a closed node is shut out", a_closed_node_is_shut_out, 0},
+        {"a closed node commits nothing", a_closed_node_commits_nothing, 0},
         {"all units of a closed node are refused", all_units_of_a_closed_node_are_refused, 0},
-        {"a node without rows is shut out", a_node_without_rows_is_shut_out, 0},
+        {"a node without rows commits nothing", a_node_without_rows_commits_nothing, 0},
         {"a node is closed once", a_node_is_closed_once, 0},
         {"a node may close itself", a_node_may_close_itself, 0},
         {"a silent node is found", a_silent_node_is_found, 0},
-        {"a sign of life may come in time", a_sign_of_life_may_come_in_time, 0},
-        {"one among many is found", one_among_many_is_found, 0},
-        {"a beat is a sign of life", a_beat_is_a_sign_of_life, 0},
-        {"a closed node has no beat", a_closed_node_has_no_beat, 0},
-        {"a beat waits for no commit", a_beat_waits_for_no_commit, 0},
+        {"a heartbeat may come in time", a_heartbeat_may_come_in_time, 0},
+        {"one silent node among many is found", one_silent_node_among_many_is_found, 0},
+        {"a node that sends heartbeats is not silent", a_node_that_sends_heartbeats_is_not_silent,
+         0},
+        {"a closed node sends no heartbeat", a_closed_node_sends_no_heartbeat, 0},
+        {"a heartbeat waits for no commit", a_heartbeat_waits_for_no_commit, 0},
         {"what a dead node owned has no owner", what_a_dead_node_owned_has_no_owner, 0},
-        {"a claimed run is not swept away", a_claimed_run_is_not_swept_away, 0},
-        {"the living are not swept up", the_living_are_not_swept_up, 0},
+        {"a claimed run is not swept", a_claimed_run_is_not_swept, 0},
+        {"runs of live nodes are not swept", runs_of_live_nodes_are_not_swept, 0},
     };
     static const conf_case TIMED[] = {
-        {"silence is longer than a claim", silence_is_longer_than_a_claim, 0},
-        {"after an outage no node is shut out", after_an_outage_no_node_is_shut_out, 0},
+        {"a node is silent after claim_ms", a_node_is_silent_after_claim_ms, 0},
+        {"after an outage no node is closed", after_an_outage_no_node_is_closed, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES)) +
            conf_run_on("memory", TIMED, CONF_COUNT(TIMED));

@@ -116,7 +116,7 @@ static void tell(tmp_child *c, char word)
 
 /* ---- Tests ---- */
 
-static void a_lock_is_a_sign_of_life(conf *c)
+static void a_node_that_holds_its_lock_is_alive(conf *c)
 {
     char path[TMP_PATH];
     char file[TMP_PATH];
@@ -185,7 +185,7 @@ static void engines_of_one_process_exclude_each_other(conf *c)
 }
 
 /* Killed without a last word: the lock is gone when the process is, and the watch tells. */
-static void death_is_seen_at_once(conf *c)
+static void a_dead_process_frees_its_lock_at_once(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
@@ -210,7 +210,7 @@ static void death_is_seen_at_once(conf *c)
 }
 
 /* A stopped process is not dead. */
-static void the_stopped_are_alive(conf *c)
+static void a_stopped_process_keeps_its_lock(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "a.db");
@@ -342,11 +342,11 @@ static void links_lead_to_the_same_locks(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a lock is a sign of life", a_lock_is_a_sign_of_life, 0},
+    {"a node that holds its lock is alive", a_node_that_holds_its_lock_is_alive, 0},
     {"ids may be large but not small", ids_may_be_large_but_not_small, 0},
     {"engines of one process exclude each other", engines_of_one_process_exclude_each_other, 0},
-    {"death is seen at once", death_is_seen_at_once, 0},
-    {"the stopped are alive", the_stopped_are_alive, 0},
+    {"a dead process frees its lock at once", a_dead_process_frees_its_lock_at_once, 0},
+    {"a stopped process keeps its lock", a_stopped_process_keeps_its_lock, 0},
     {"a forked child keeps no node alive", a_forked_child_keeps_no_node_alive, 0},
     {"a program that was started keeps no node alive",
      a_program_that_was_started_keeps_no_node_alive, 0},

@@ -78,7 +78,7 @@ static int readable(int fd, int ms)
 
 /* ---- The target hears ---- */
 
-static void any_process_may_tell(conf *c)
+static void every_target_may_be_notified(conf *c)
 {
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         listener one;
@@ -127,7 +127,7 @@ static void all_listeners_hear(conf *c)
 
 /* By name: only where there are names. What has been sent to a connection is there after a trip to
  * the server on it, so that "not heard" is no matter of time. */
-static void others_are_left_alone(conf *c)
+static void other_nodes_are_not_notified(conf *c)
 {
     if (c->promises & DB_FILE)
         skip();
@@ -173,7 +173,7 @@ static void by_hand_there_is_a_descriptor(conf *c)
 }
 
 /* A thousand within 5 ms are one, also where they arrive. */
-static void many_are_one(conf *c)
+static void many_notifications_become_one(conf *c)
 {
     clock_fake *clock = clock_fake_new(0);
     db_options o = {.clock = clock_fake_source(clock)};
@@ -276,7 +276,7 @@ static void cut(const conf *c, db *d)
         conf_script(d, TERMINATE);
 }
 
-static void it_goes_on_after_a_loss(conf *c)
+static void the_notifier_goes_on_after_a_lost_connection(conf *c)
 {
     listener one, two;
     listener_open(&one, c, NULL, 2, 0);
@@ -300,7 +300,7 @@ static void it_goes_on_after_a_loss(conf *c)
 
 /* A notification for a server that is down goes out when the server is back; a target that cannot
  * be reached by then is called for another reason, its own new connection. */
-static void a_server_may_go_and_come(conf *c)
+static void the_notifier_goes_on_after_a_restart_of_the_server(conf *c)
 {
     if (!c->server)
         skip();
@@ -322,7 +322,7 @@ static void a_server_may_go_and_come(conf *c)
 }
 
 /* Behind a pooler a session is shared: a client can notify, and not listen. */
-static void behind_a_pooler_one_can_tell(conf *c)
+static void behind_a_pooler_notifications_are_sent(conf *c)
 {
     if (!c->server)
         skip();
@@ -493,17 +493,20 @@ static void the_file_is_small_and_ours(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"any process may tell", any_process_may_tell, 0},
+        {"every target may be notified", every_target_may_be_notified, 0},
         {"the target hears", the_target_hears, DB_SHARED},
         {"all listeners hear", all_listeners_hear, DB_SHARED},
-        {"others are left alone", others_are_left_alone, DB_SHARED},
+        {"other nodes are not notified", other_nodes_are_not_notified, DB_SHARED},
         {"by hand there is a descriptor", by_hand_there_is_a_descriptor, DB_SHARED},
-        {"many are one", many_are_one, DB_SHARED},
+        {"many notifications become one", many_notifications_become_one, DB_SHARED},
         {"a listener that hears finds it", a_listener_that_hears_finds_it, DB_SHARED},
         {"no transaction is waited for", no_transaction_is_waited_for, DB_SHARED},
-        {"it goes on after a loss", it_goes_on_after_a_loss, DB_SHARED},
-        {"a server may go and come", a_server_may_go_and_come, DB_SHARED},
-        {"behind a pooler one can tell", behind_a_pooler_one_can_tell, DB_SHARED},
+        {"the notifier goes on after a lost connection",
+         the_notifier_goes_on_after_a_lost_connection, DB_SHARED},
+        {"the notifier goes on after a restart of the server",
+         the_notifier_goes_on_after_a_restart_of_the_server, DB_SHARED},
+        {"behind a pooler notifications are sent", behind_a_pooler_notifications_are_sent,
+         DB_SHARED},
         {"processes wake each other", processes_wake_each_other, DB_SHARED},
         {"a forked child disturbs no listener", a_forked_child_disturbs_no_listener, DB_SHARED},
         {"a notifier opens no database", a_waker_opens_no_database, DB_SHARED},

@@ -100,7 +100,7 @@ static void expect_sent(fixture *r, const int64_t *targets, int count)
 
 /* ---- Not too often ---- */
 
-static void what_is_told_goes_out_at_once(void **state)
+static void a_notification_is_sent_at_once(void **state)
 {
     (void)state;
     fixture r;
@@ -116,7 +116,7 @@ static void what_is_told_goes_out_at_once(void **state)
     fixture_close(&r);
 }
 
-static void a_thousand_are_one(void **state)
+static void a_thousand_notifications_become_one(void **state)
 {
     (void)state;
     fixture r;
@@ -207,7 +207,7 @@ static void a_notification_for_all_covers_each_node(void **state)
     fixture_close(&r);
 }
 
-static void a_node_does_not_wake_itself(void **state)
+static void a_node_does_not_notify_itself(void **state)
 {
     (void)state;
     fixture r;
@@ -251,7 +251,7 @@ static void too_many_targets_become_one_for_all(void **state)
     fixture_close(&r);
 }
 
-static void the_last_words_are_sent(void **state)
+static void what_is_pending_is_sent_at_the_close(void **state)
 {
     (void)state;
     fixture r;
@@ -270,7 +270,7 @@ static void the_last_words_are_sent(void **state)
 
 /* ---- Hearing ---- */
 
-static void what_is_said_is_heard_once(void **state)
+static void a_notification_is_heard_once(void **state)
 {
     (void)state;
     fixture r;
@@ -288,7 +288,7 @@ static void what_is_said_is_heard_once(void **state)
     fixture_close(&r);
 }
 
-static void who_tells_makes_the_descriptor_readable(void **state)
+static void notifier_tell_makes_the_descriptor_readable(void **state)
 {
     (void)state;
     fixture r;
@@ -306,7 +306,7 @@ static void who_tells_makes_the_descriptor_readable(void **state)
     fixture_close(&r);
 }
 
-static void where_nothing_can_be_heard_one_can_tell(void **state)
+static void without_a_descriptor_notifications_are_sent(void **state)
 {
     (void)state;
     fixture r = {0};
@@ -354,7 +354,7 @@ static void a_lost_connection_is_made_anew(void **state)
     fixture_close(&r);
 }
 
-static void patience_grows(void **state)
+static void the_back_off_grows(void **state)
 {
     (void)state;
     fixture r;
@@ -424,7 +424,7 @@ static void what_cannot_get_better_is_refused(void **state)
 }
 
 /* It is a hint: not worth a second attempt, nor a new connection. */
-static void a_word_that_is_refused_is_dropped(void **state)
+static void a_notification_that_is_refused_is_dropped(void **state)
 {
     (void)state;
     fixture r;
@@ -518,7 +518,7 @@ static void *tell_often(void *arg)
 
 /* Whichever thread tells, and whenever: after the last telling another notification goes out. Here
  * the clock is the system's, because the thread waits for descriptors. */
-static void nothing_that_was_told_is_lost(void **state)
+static void no_notification_is_lost(void **state)
 {
     (void)state;
     fixture r = {0};
@@ -567,25 +567,25 @@ static void the_thread_comes_back_by_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_told_goes_out_at_once),
-        cmocka_unit_test(a_thousand_are_one),
+        cmocka_unit_test(a_notification_is_sent_at_once),
+        cmocka_unit_test(a_thousand_notifications_become_one),
         cmocka_unit_test(five_milliseconds_lie_between_two),
         cmocka_unit_test(every_target_has_its_own_time),
         cmocka_unit_test(a_notification_for_all_covers_each_node),
-        cmocka_unit_test(a_node_does_not_wake_itself),
+        cmocka_unit_test(a_node_does_not_notify_itself),
         cmocka_unit_test(too_many_targets_become_one_for_all),
-        cmocka_unit_test(the_last_words_are_sent),
-        cmocka_unit_test(what_is_said_is_heard_once),
-        cmocka_unit_test(who_tells_makes_the_descriptor_readable),
-        cmocka_unit_test(where_nothing_can_be_heard_one_can_tell),
+        cmocka_unit_test(what_is_pending_is_sent_at_the_close),
+        cmocka_unit_test(a_notification_is_heard_once),
+        cmocka_unit_test(notifier_tell_makes_the_descriptor_readable),
+        cmocka_unit_test(without_a_descriptor_notifications_are_sent),
         cmocka_unit_test(a_lost_connection_is_made_anew),
-        cmocka_unit_test(patience_grows),
+        cmocka_unit_test(the_back_off_grows),
         cmocka_unit_test(a_server_may_come_later),
         cmocka_unit_test(what_cannot_get_better_is_refused),
-        cmocka_unit_test(a_word_that_is_refused_is_dropped),
+        cmocka_unit_test(a_notification_that_is_refused_is_dropped),
         cmocka_unit_test(a_node_without_a_lock),
         cmocka_unit_test(an_engine_without_a_notifier),
-        cmocka_unit_test(nothing_that_was_told_is_lost),
+        cmocka_unit_test(no_notification_is_lost),
         cmocka_unit_test(the_thread_comes_back_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

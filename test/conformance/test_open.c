@@ -138,7 +138,7 @@ static void secrets_are_not_repeated(conf *c)
     }
 }
 
-static void the_spellings_of_a_file(conf *c)
+static void every_form_of_a_file_s_url_is_understood(conf *c)
 {
     char path[TMP_PATH];
     char url[TMP_PATH + 64];
@@ -500,7 +500,7 @@ static const conf_case CASES[] = {
     {"wrong URLs are refused", wrong_urls_are_refused, 0},
     {"a URL that is too long is refused", a_url_that_is_too_long_is_refused, 0},
     {"secrets are not repeated", secrets_are_not_repeated, 0},
-    {"the spellings of a file", the_spellings_of_a_file, 0},
+    {"every form of a file's URL is understood", every_form_of_a_file_s_url_is_understood, 0},
     {"wrong paths are refused", wrong_paths_are_refused, 0},
     {"files that are no database", files_that_are_no_database, 0},
     {"an empty file is a new database", an_empty_file_is_a_new_database, 0},

@@ -133,7 +133,7 @@ static void one_locked_row_stops_its_run_only(conf *c)
 }
 
 /* What comes later goes on too, and what its submitter hands in later waits behind it. */
-static void those_that_come_later_go_on(conf *c)
+static void runs_that_come_later_go_on(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -167,7 +167,7 @@ static void those_that_come_later_go_on(conf *c)
 }
 
 /* The row has changed under the lock: the unit is refused, and those behind it by the prefix. */
-static void after_the_lock_it_may_be_refused(conf *c)
+static void a_unit_that_waited_for_a_lock_may_be_refused(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -193,7 +193,7 @@ static void after_the_lock_it_may_be_refused(conf *c)
     db_close(d);
 }
 
-static void a_client_is_told_busy(conf *c)
+static void a_client_s_unit_is_answered_busy(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, &(committer_options){.busy_ms = 1000});
@@ -232,7 +232,7 @@ static void count_wait(unit *u, void *arg)
 }
 
 /* The submitter is told that its unit waits, once; and units of runs can be given up. */
-static void it_is_told_and_can_be_given_up(conf *c)
+static void a_unit_that_waits_for_a_lock_reports_that_and_can_be_given_up(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -281,7 +281,7 @@ static void closing_does_not_wait_for_a_lock(conf *c)
     db_close(d);
 }
 
-static void by_hand_too(conf *c)
+static void by_hand_one_locked_row_stops_its_run_only_too(conf *c)
 {
     db *d = conf_open(c, &(db_options){.by_hand = 1});
     committer *k = conf_committer(d, &(committer_options){.by_hand = 1});
@@ -302,7 +302,7 @@ static void by_hand_too(conf *c)
 }
 
 /* Locks that every transaction needs are no unit's trouble: nothing is set aside for them. */
-static void locks_of_the_committer_itself_are_another_thing(conf *c)
+static void locks_on_the_node_s_row_are_no_locks_of_a_unit(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -333,14 +333,17 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"one locked row stops its run only", one_locked_row_stops_its_run_only, 0},
-        {"those that come later go on", those_that_come_later_go_on, 0},
-        {"after the lock it may be refused", after_the_lock_it_may_be_refused, 0},
-        {"a client is told BUSY", a_client_is_told_busy, 0},
-        {"it is told, and can be given up", it_is_told_and_can_be_given_up, 0},
+        {"runs that come later go on", runs_that_come_later_go_on, 0},
+        {"a unit that waited for a lock may be refused",
+         a_unit_that_waited_for_a_lock_may_be_refused, 0},
+        {"a client's unit is answered BUSY", a_client_s_unit_is_answered_busy, 0},
+        {"a unit that waits for a lock reports that, and can be given up",
+         a_unit_that_waits_for_a_lock_reports_that_and_can_be_given_up, 0},
         {"closing does not wait for a lock", closing_does_not_wait_for_a_lock, 0},
-        {"by hand too", by_hand_too, 0},
-        {"locks of the committer itself are another thing",
-         locks_of_the_committer_itself_are_another_thing, 0},
+        {"by hand one locked row stops its run only, too",
+         by_hand_one_locked_row_stops_its_run_only_too, 0},
+        {"locks on the node's row are no locks of a unit",
+         locks_on_the_node_s_row_are_no_locks_of_a_unit, 0},
     };
     return conf_run_on("postgres", CASES, CONF_COUNT(CASES));
 }

@@ -464,7 +464,7 @@ static void a_url_that_is_too_long_is_refused(conf *c)
     free(url);
 }
 
-static void the_spellings_of_a_url(conf *c)
+static void every_form_of_a_url_is_understood(conf *c)
 {
     static const char *const SCHEMES[] = {"postgres", "postgresql", "POSTGRES", "PostgreSQL"};
     static const char *const MORE[] = {
@@ -585,7 +585,7 @@ static const conf_case CASES[] = {
     {"tables of a newer pawl are refused", tables_of_a_newer_pawl_are_refused, 0},
     {"wrong urls are invalid", wrong_urls_are_invalid, 0},
     {"a url that is too long is refused", a_url_that_is_too_long_is_refused, 0},
-    {"the spellings of a url", the_spellings_of_a_url, 0},
+    {"every form of a URL is understood", every_form_of_a_url_is_understood, 0},
     {"a driver that is not installed is unsupported", a_driver_that_is_not_installed_is_unsupported,
      0},
 };

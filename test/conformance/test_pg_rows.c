@@ -294,7 +294,7 @@ static void values_come_back_equal(conf *c)
 /* ---- On a server alone ---- */
 
 /* Text that is none is refused by the server; the seam's callers look at it before (text.h). */
-static void text_that_is_none_fails_its_unit(conf *c)
+static void text_that_is_not_utf_8_fails_its_unit(conf *c)
 {
     const slice BAD[] = {SLICE_LIT("\xff\xfe"), SLICE_LIT("a\0b"), SLICE_LIT("\xC0\xAF"),
                          SLICE_LIT("\xED\xA0\x80"), SLICE_LIT("cut \xC3")};
@@ -329,7 +329,7 @@ static const conf_case CASES[] = {
 };
 
 static const conf_case SERVER_CASES[] = {
-    {"text that is none fails its unit", text_that_is_none_fails_its_unit, 0},
+    {"text that is not UTF-8 fails its unit", text_that_is_not_utf_8_fails_its_unit, 0},
 };
 
 int main(void)

@@ -240,7 +240,7 @@ static void expect_patience(db *d)
     }
 }
 
-static void patience_is_shorter_than_a_claim(conf *c)
+static void time_outs_are_shorter_than_claim_ms(conf *c)
 {
     char url[URL];
     hook h = {.sql = "SET statement_timeout = 40000; SET lock_timeout = 0;"
@@ -560,7 +560,7 @@ static const conf_case CASES[] = {
     {"whatever a setting says, commits are durable", whatever_a_setting_says_commits_are_durable,
      0},
     {"a server that does not sync is refused", a_server_that_does_not_sync_is_refused, 0},
-    {"patience is shorter than a claim", patience_is_shorter_than_a_claim, 0},
+    {"time-outs are shorter than claim_ms", time_outs_are_shorter_than_claim_ms, 0},
     {"settings come back with the connection", settings_come_back_with_the_connection, 0},
     {"a reader begins with its first statement", a_reader_begins_with_its_first_statement, 0},
     {"the application sees every connection", the_application_sees_every_connection, 0},

@@ -189,7 +189,7 @@ static void a_death_is_seen_by_two_looks(conf *c)
 }
 
 /* The lock has gone, and the node was not silent for long: it may live, and know of nothing. */
-static void a_node_has_time_to_beat(conf *c)
+static void a_node_has_time_to_send_a_heartbeat(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -215,7 +215,7 @@ static void a_node_with_its_lock_is_left_alone(conf *c)
 }
 
 /* Its session was reset at the server and not at the node, which goes on sending heartbeats. */
-static void a_node_that_beats_is_left_alone(conf *c)
+static void a_node_that_sends_heartbeats_is_left_alone(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -228,7 +228,7 @@ static void a_node_that_beats_is_left_alone(conf *c)
     scene_close(&v);
 }
 
-static void a_heartbeat_after_the_looks_is_life(conf *c)
+static void a_heartbeat_after_both_looks_keeps_the_node(conf *c)
 {
     scene v;
     error err = {0};
@@ -242,7 +242,7 @@ static void a_heartbeat_after_the_looks_is_life(conf *c)
 }
 
 /* The heartbeat between the looks has come late: they begin anew. */
-static void a_heartbeat_between_the_looks_is_life(conf *c)
+static void a_heartbeat_between_the_looks_keeps_the_node(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -259,7 +259,7 @@ static void a_heartbeat_between_the_looks_is_life(conf *c)
 }
 
 /* The node has noticed that its lock is gone; and then it has it again. */
-static void a_node_that_has_noticed_takes_its_sign_away(conf *c)
+static void a_node_that_has_lost_its_lock_deletes_its_sign(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -280,7 +280,7 @@ static void a_node_that_has_noticed_takes_its_sign_away(conf *c)
 }
 
 /* A sign that was written under another start of the server, which has freed the lock. */
-static void a_sign_of_another_start_says_nothing(conf *c)
+static void a_sign_of_an_earlier_start_of_the_server_is_ignored(conf *c)
 {
     static const db_sql AGE = {"UPDATE {signs} SET started = started - 1", ""};
     scene v;
@@ -292,7 +292,7 @@ static void a_sign_of_another_start_says_nothing(conf *c)
 }
 
 /* An outage of the database, as far as the looking node can tell: it judges no other. */
-static void a_node_that_was_late_itself_judges_none(conf *c)
+static void a_node_whose_own_heartbeats_were_late_closes_no_other(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -429,7 +429,7 @@ static void a_child_does_not_keep_the_lock(conf *c)
 }
 
 /* A crash frees all locks, and the server begins anew with the same start time. */
-static void a_crash_takes_all_signs(conf *c)
+static void a_crash_of_the_server_deletes_all_signs(conf *c)
 {
     char sql[160];
     scene v;
@@ -457,7 +457,7 @@ static void a_crash_takes_all_signs(conf *c)
     scene_close(&v);
 }
 
-static void a_restart_makes_signs_old(conf *c)
+static void after_a_restart_of_the_server_old_signs_are_ignored(conf *c)
 {
     scene v;
     scene_open(&v, c);
@@ -517,20 +517,25 @@ static void behind_a_pooler_no_lock_is_taken(conf *c)
 
 static const conf_case CASES[] = {
     {"a death is seen by two looks", a_death_is_seen_by_two_looks, 0},
-    {"a node has time to beat", a_node_has_time_to_beat, 0},
+    {"a node has time to send a heartbeat", a_node_has_time_to_send_a_heartbeat, 0},
     {"a node with its lock is left alone", a_node_with_its_lock_is_left_alone, 0},
-    {"a node that beats is left alone", a_node_that_beats_is_left_alone, 0},
-    {"a heartbeat after the looks is life", a_heartbeat_after_the_looks_is_life, 0},
-    {"a heartbeat between the looks is life", a_heartbeat_between_the_looks_is_life, 0},
-    {"a node that has noticed takes its sign away", a_node_that_has_noticed_takes_its_sign_away, 0},
-    {"a sign of another start says nothing", a_sign_of_another_start_says_nothing, 0},
-    {"a node that was late itself judges none", a_node_that_was_late_itself_judges_none, 0},
+    {"a node that sends heartbeats is left alone", a_node_that_sends_heartbeats_is_left_alone, 0},
+    {"a heartbeat after both looks keeps the node", a_heartbeat_after_both_looks_keeps_the_node, 0},
+    {"a heartbeat between the looks keeps the node", a_heartbeat_between_the_looks_keeps_the_node,
+     0},
+    {"a node that has lost its lock deletes its sign",
+     a_node_that_has_lost_its_lock_deletes_its_sign, 0},
+    {"a sign of an earlier start of the server is ignored",
+     a_sign_of_an_earlier_start_of_the_server_is_ignored, 0},
+    {"a node whose own heartbeats were late closes no other",
+     a_node_whose_own_heartbeats_were_late_closes_no_other, 0},
     {"two sessions of a node share the lock", two_sessions_of_a_node_share_the_lock, 0},
     {"a lock that is taken is not waited for", a_lock_that_is_taken_is_not_waited_for, 0},
     {"an idle session keeps its lock", an_idle_session_keeps_its_lock, 0},
     {"a child does not keep the lock", a_child_does_not_keep_the_lock, 0},
-    {"a crash takes all signs", a_crash_takes_all_signs, 0},
-    {"a restart makes signs old", a_restart_makes_signs_old, 0},
+    {"a crash of the server deletes all signs", a_crash_of_the_server_deletes_all_signs, 0},
+    {"after a restart of the server old signs are ignored",
+     after_a_restart_of_the_server_old_signs_are_ignored, 0},
     {"a standby that is promoted has no signs", a_standby_that_is_promoted_has_no_signs, 0},
     {"behind a pooler no lock is taken", behind_a_pooler_no_lock_is_taken, 0},
 };

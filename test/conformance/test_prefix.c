@@ -39,7 +39,7 @@ static void expect_prefix(const conf_ticket *t)
     assert_string_equal(t->unit->refused, "prefix");
 }
 
-static void after_a_failure_none_follows(conf *c)
+static void after_a_unit_that_failed_no_unit_of_its_submitter_is_committed(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     submitter one = {0};
@@ -65,7 +65,7 @@ static void after_a_failure_none_follows(conf *c)
     committer_fixture_close(&b);
 }
 
-static void after_a_refusal_none_follows(conf *c)
+static void after_a_unit_that_was_refused_no_unit_of_its_submitter_is_committed(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     submitter s = {0};
@@ -128,7 +128,7 @@ static void the_rule_reaches_over_a_cut_batch(conf *c)
 }
 
 /* The answer has been lost: perhaps the unit is there, perhaps not. What follows may not be. */
-static void after_an_undecided_unit_none_follows(conf *c)
+static void after_an_undecided_unit_no_unit_of_its_submitter_is_committed(conf *c)
 {
     for (int happened = 0; happened <= 1; happened++) {
         clock_fake *clock = clock_fake_new(1000);
@@ -164,7 +164,7 @@ static void after_an_undecided_unit_none_follows(conf *c)
 }
 
 /* A unit that could not even be built has not been committed either. */
-static void a_unit_that_was_never_whole_counts_too(conf *c)
+static void a_unit_that_could_not_be_built_breaks_its_submitter_too(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     submitter s = {0};
@@ -188,7 +188,7 @@ static void a_unit_that_was_never_whole_counts_too(conf *c)
 
 /* A unit that fails before the database has seen it: those handed in before it are queued still,
  * and leave no hole. */
-static void what_came_before_stays(conf *c)
+static void units_before_the_one_that_failed_stay_committed(conf *c)
 {
     committer_fixture b = committer_fixture_open_with(c, &(committer_options){.batch_units = 1});
     submitter s = {0};
@@ -212,7 +212,7 @@ static void what_came_before_stays(conf *c)
 }
 
 /* The same when one of them waited too long, behind one that may wait for ever. */
-static void what_came_before_the_late_one_stays(conf *c)
+static void units_before_the_one_that_was_given_up_stay_committed(conf *c)
 {
     clock_fake *clock = clock_fake_new(1000);
     db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock)});
@@ -237,7 +237,7 @@ static void what_came_before_the_late_one_stays(conf *c)
     clock_fake_free(clock);
 }
 
-static void a_submitter_that_was_told_busy_counts_too(conf *c)
+static void a_unit_that_was_answered_busy_breaks_its_submitter_too(conf *c)
 {
     clock_fake *clock = clock_fake_new(1000);
     db *d = conf_open(c, &(db_options){.clock = clock_fake_source(clock)});
@@ -410,15 +410,22 @@ static void equal_rows_have_equal_names(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"after a failure none follows", after_a_failure_none_follows, 0},
-    {"after a refusal none follows", after_a_refusal_none_follows, 0},
+    {"after a unit that failed no unit of its submitter is committed",
+     after_a_unit_that_failed_no_unit_of_its_submitter_is_committed, 0},
+    {"after a unit that was refused no unit of its submitter is committed",
+     after_a_unit_that_was_refused_no_unit_of_its_submitter_is_committed, 0},
     {"the rule reaches over batches", the_rule_reaches_over_batches, 0},
     {"the rule reaches over a cut batch", the_rule_reaches_over_a_cut_batch, 0},
-    {"after an undecided unit none follows", after_an_undecided_unit_none_follows, 0},
-    {"a unit that was never whole counts too", a_unit_that_was_never_whole_counts_too, 0},
-    {"what came before stays", what_came_before_stays, 0},
-    {"what came before the late one stays", what_came_before_the_late_one_stays, 0},
-    {"a submitter that was told busy counts too", a_submitter_that_was_told_busy_counts_too, 0},
+    {"after an undecided unit no unit of its submitter is committed",
+     after_an_undecided_unit_no_unit_of_its_submitter_is_committed, 0},
+    {"a unit that could not be built breaks its submitter too",
+     a_unit_that_could_not_be_built_breaks_its_submitter_too, 0},
+    {"units before the one that failed stay committed",
+     units_before_the_one_that_failed_stay_committed, 0},
+    {"units before the one that was given up stay committed",
+     units_before_the_one_that_was_given_up_stay_committed, 0},
+    {"a unit that was answered BUSY breaks its submitter too",
+     a_unit_that_was_answered_busy_breaks_its_submitter_too, 0},
     {"units of one submitter keep their order", units_of_one_submitter_keep_their_order, 0},
     {"an empty unit is committed", an_empty_unit_is_committed, 0},
     {"a full arena fails the unit alone", a_full_arena_fails_the_unit_alone, 0},

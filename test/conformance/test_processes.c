@@ -303,12 +303,12 @@ static void a_turn_is_handed_on(conf *c)
     pass_the_turnstile(c, 'l');
 }
 
-static void the_dead_hold_no_turn(conf *c)
+static void a_dead_process_holds_no_turn(conf *c)
 {
     pass_the_turnstile(c, 'k');
 }
 
-static void the_stopped_are_passed_by(conf *c)
+static void a_stopped_process_is_passed_by(conf *c)
 {
     if (tmp_under_valgrind())
         skip();
@@ -316,7 +316,7 @@ static void the_stopped_are_passed_by(conf *c)
 }
 
 /* By hand nothing blocks: it is "not yet" until patience is over, from the clock's first moment. */
-static void by_hand_the_stopped_are_passed_by(conf *c)
+static void by_hand_a_stopped_process_is_passed_by(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "conf.db");
@@ -349,7 +349,7 @@ static void by_hand_the_stopped_are_passed_by(conf *c)
 
 /* By hand beside a process that writes all the time: at every look it has the turn, and now and
  * then SQLite's lock too. The test waits for the turn once, and then only for a gap. */
-static void by_hand_a_busy_neighbour_costs_one_patience(conf *c)
+static void by_hand_a_busy_process_costs_one_time_out(conf *c)
 {
     char path[TMP_PATH];
     tmp_path(path, c->dir, "conf.db");
@@ -419,10 +419,10 @@ static const conf_case CASES[] = {
     {"a turn comes when the others had one", a_turn_comes_when_the_others_had_one,
      DB_SHARED | DB_TURNS},
     {"a turn is handed on", a_turn_is_handed_on, DB_FILE},
-    {"the dead hold no turn", the_dead_hold_no_turn, DB_FILE},
-    {"the stopped are passed by", the_stopped_are_passed_by, DB_FILE},
-    {"by hand, the stopped are passed by", by_hand_the_stopped_are_passed_by, DB_FILE},
-    {"by hand, a busy neighbour costs one patience", by_hand_a_busy_neighbour_costs_one_patience,
+    {"a dead process holds no turn", a_dead_process_holds_no_turn, DB_FILE},
+    {"a stopped process is passed by", a_stopped_process_is_passed_by, DB_FILE},
+    {"by hand, a stopped process is passed by", by_hand_a_stopped_process_is_passed_by, DB_FILE},
+    {"by hand, a busy process costs one time-out", by_hand_a_busy_process_costs_one_time_out,
      DB_FILE},
     {"a killed writer leaves no lock and no row", a_killed_writer_leaves_no_lock_and_no_row,
      DB_SHARED},

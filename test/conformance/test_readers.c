@@ -41,7 +41,7 @@ static pawl_code look(read_pool *r, int64_t *sum, error *err)
 }
 
 /* Every call to the database fails once; the next look is as good as the first. */
-static void a_failure_costs_one_look(conf *c)
+static void a_read_that_fails_is_followed_by_one_that_works(conf *c)
 {
     db_fault plan = {0};
     db *d = conf_open_fault(c, NULL, &plan);
@@ -121,7 +121,7 @@ static void *look_often(void *arg)
     return NULL;
 }
 
-static void a_crowd_is_bounded(conf *c)
+static void the_number_of_connections_is_bounded(conf *c)
 {
     enum { THREADS = 24, CONNECTIONS = 8 };
     db *d = conf_open(c, &(db_options){.busy_ms = 60000});
@@ -169,7 +169,7 @@ static void hear(int level, const char *event, const char *fields, void *arg)
 
 /* The server gives one connection and no other: all threads share it. Without any connection no
  * thread waits. */
-static void one_is_shared_by_all(conf *c)
+static void one_connection_is_shared_by_all_threads(conf *c)
 {
     enum { THREADS = 6 };
     db *d = conf_open(c, &(db_options){.busy_ms = 60000});
@@ -201,7 +201,7 @@ static void one_is_shared_by_all(conf *c)
 
 /* The log tells of it once, and once when there are more again; a request that fails for another
  * reason in between is neither. */
-static void few_connections_are_told_once(conf *c)
+static void few_connections_are_logged_once(conf *c)
 {
     told log = {0};
     db *d = conf_open(c, &(db_options){.busy_ms = 20, .log = {hear, &log}});
@@ -231,7 +231,7 @@ static void few_connections_are_told_once(conf *c)
 
 /* A thread that finds all connections taken, and gets none back, gets an error in time. In memory
  * all connections are one, and the second would wait for the first. */
-static void patience_ends(conf *c)
+static void a_wait_for_a_connection_ends(conf *c)
 {
     enum { CONNECTIONS = 8 };
     db *d = conf_open(c, &(db_options){.busy_ms = 20});
@@ -253,12 +253,14 @@ static void patience_ends(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a failure costs one look", a_failure_costs_one_look, 0},
+    {"a read that fails is followed by one that works",
+     a_read_that_fails_is_followed_by_one_that_works, 0},
     {"a walk may be stopped", a_walk_may_be_stopped, 0},
-    {"a crowd is bounded", a_crowd_is_bounded, 0},
-    {"one is shared by all", one_is_shared_by_all, DB_ISOLATED},
-    {"few connections are told once", few_connections_are_told_once, DB_ISOLATED},
-    {"patience ends", patience_ends, DB_ISOLATED},
+    {"the number of connections is bounded", the_number_of_connections_is_bounded, 0},
+    {"one connection is shared by all threads", one_connection_is_shared_by_all_threads,
+     DB_ISOLATED},
+    {"few connections are logged once", few_connections_are_logged_once, DB_ISOLATED},
+    {"a wait for a connection ends", a_wait_for_a_connection_ends, DB_ISOLATED},
 };
 
 int main(void)

@@ -41,7 +41,7 @@ static void be_killed(int in, int out, void *arg)
     raise(SIGKILL);
 }
 
-static void it_outlives_its_process(conf *c)
+static void the_in_flight_list_outlives_its_process(conf *c)
 {
     tmp_child child = tmp_fork(be_killed, c);
     tmp_expect(&child, 'r');
@@ -61,7 +61,7 @@ static void it_outlives_its_process(conf *c)
 }
 
 /* What did no harm while it was watched is not to blame, wherever it is. */
-static void one_can_be_cleared(conf *c)
+static void a_run_can_be_removed_from_the_list(conf *c)
 {
     db *d = conf_open(c, NULL);
     running *r = inflight_open(db_nodes(d), NODE);
@@ -84,7 +84,7 @@ static void one_can_be_cleared(conf *c)
 
 /* A file that is already there under its name is from an earlier state of the database, or was put
  * there with bad intent. */
-static void what_is_there_is_not_trusted(conf *c)
+static void a_damaged_list_is_not_trusted(conf *c)
 {
     db *d = conf_open(c, NULL);
     char path[TMP_PATH], target[TMP_PATH];
@@ -116,7 +116,7 @@ static void what_is_there_is_not_trusted(conf *c)
 }
 
 /* It has the mode of the database, so that every process that may take over may read it. */
-static void others_may_read_it(conf *c)
+static void another_process_reads_the_list(conf *c)
 {
     db *d = conf_open(c, NULL);
     char path[TMP_PATH], nodes[TMP_PATH];
@@ -132,7 +132,7 @@ static void others_may_read_it(conf *c)
     db_close(d);
 }
 
-static void there_need_not_be_one(conf *c)
+static void a_takeover_works_without_a_list(conf *c)
 {
     (void)c;
     inflight_list list;
@@ -148,11 +148,12 @@ static void there_need_not_be_one(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"it outlives its process", it_outlives_its_process, DB_FILE},
-        {"one can be cleared", one_can_be_cleared, DB_FILE},
-        {"what is there is not trusted", what_is_there_is_not_trusted, DB_FILE},
-        {"others may read it", others_may_read_it, DB_FILE},
-        {"there need not be one", there_need_not_be_one, 0},
+        {"the in-flight list outlives its process", the_in_flight_list_outlives_its_process,
+         DB_FILE},
+        {"a run can be removed from the list", a_run_can_be_removed_from_the_list, DB_FILE},
+        {"a damaged list is not trusted", a_damaged_list_is_not_trusted, DB_FILE},
+        {"another process reads the list", another_process_reads_the_list, DB_FILE},
+        {"a takeover works without a list", a_takeover_works_without_a_list, 0},
     };
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));
 }

@@ -250,7 +250,7 @@ static void an_open_transaction_is_invisible(conf *c)
     db_close(d);
 }
 
-static void a_reader_sees_one_state(conf *c)
+static void a_reader_sees_one_state_of_the_database(conf *c)
 {
     db *d = conf_open(c, NULL);
     db_conn *w = conf_connect(d, DB_WRITER);
@@ -274,7 +274,7 @@ static void a_reader_sees_one_state(conf *c)
 
 /* A writer must find out at its beginning that it is not alone: a guard that read first and wrote
  * later would have read an old state. */
-static void two_writers_do_not_meet(conf *c)
+static void two_writers_do_not_overlap(conf *c)
 {
     error err = {0};
     db *d = conf_open(c, &(db_options){.by_hand = 1});
@@ -295,7 +295,7 @@ static void two_writers_do_not_meet(conf *c)
     db_close(d);
 }
 
-static void two_engines_do_not_meet(conf *c)
+static void writers_of_two_engines_do_not_overlap(conf *c)
 {
     error err = {0};
     db *d = conf_open(c, &(db_options){.by_hand = 1});
@@ -396,9 +396,10 @@ static const conf_case CASES[] = {
     {"RETURNING gives every row", returning_gives_every_row, 0},
     {"an unread row is a written row", an_unread_row_is_a_written_row, 0},
     {"an open transaction is invisible", an_open_transaction_is_invisible, DB_ISOLATED},
-    {"a reader sees one state", a_reader_sees_one_state, DB_ISOLATED},
-    {"two writers do not meet", two_writers_do_not_meet, DB_ISOLATED},
-    {"two engines do not meet", two_engines_do_not_meet, DB_SHARED},
+    {"a reader sees one state of the database", a_reader_sees_one_state_of_the_database,
+     DB_ISOLATED},
+    {"two writers do not overlap", two_writers_do_not_overlap, DB_ISOLATED},
+    {"writers of two engines do not overlap", writers_of_two_engines_do_not_overlap, DB_SHARED},
     {"every connection is shown to the application", every_connection_is_shown_to_the_application,
      0},
     {"the application may refuse to open", the_application_may_refuse_to_open, 0},

@@ -63,7 +63,7 @@ static run_insert child(int64_t run, const char *id, attribute_set *attributes)
 }
 
 /* A run that is there already leaves nothing of the second one behind, and the unit goes on. */
-static void a_birth_may_be_tried(conf *c)
+static void a_run_is_inserted_as_a_try(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     attribute_set attributes;
@@ -90,7 +90,7 @@ static void a_birth_may_be_tried(conf *c)
 }
 
 /* As a guard it says what was found: the first generation's, whatever came after it. */
-static void a_birth_may_be_demanded(conf *c)
+static void a_run_is_inserted_as_a_guard(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     attribute_set attributes;
@@ -121,7 +121,7 @@ static void a_birth_may_be_demanded(conf *c)
 
 /* ---- Messages ---- */
 
-static inbox_message letter_to(int64_t run, slice key, slice data)
+static inbox_message message_to(int64_t run, slice key, slice data)
 {
     inbox_message l = {.row = {.run = run,
                                .kind = INBOX_MESSAGE,
@@ -134,7 +134,7 @@ static inbox_message letter_to(int64_t run, slice key, slice data)
 }
 
 /* The unit of a run that sends to other runs, one of which has ended and one never existed. */
-static void telling_the_dead(conf *c)
+static void a_message_to_a_run_that_has_ended_is_left_out(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     inbox_message list[3];
@@ -145,7 +145,7 @@ static void telling_the_dead(conf *c)
     conf_script(b.db, "UPDATE {runs} SET phase = 1, wake_at = NULL WHERE run = 2");
     conf_ticket_open(&t, 0);
     for (int i = 0; i < 3; i++) {
-        list[i] = letter_to(i + 1, SLICE_LIT("k"), SLICE_LIT("1"));
+        list[i] = message_to(i + 1, SLICE_LIT("k"), SLICE_LIT("1"));
         tries[i] = send_try(t.unit, &list[i]);
     }
     apply(&b, &t, 1);
@@ -173,7 +173,7 @@ static void keys_in_one_batch(conf *c)
     for (int i = 0; i < COUNT; i++) {
         char *key = names[i % KEYS];
         snprintf(key, sizeof names[0], "k%d", i % KEYS);
-        list[i] = letter_to(1, slice_of(key), i < 3 * KEYS ? SLICE_LIT("1") : SLICE_LIT("2"));
+        list[i] = message_to(1, slice_of(key), i < 3 * KEYS ? SLICE_LIT("1") : SLICE_LIT("2"));
         conf_ticket_open(&t[i], 0);
         inbox_message_write(t[i].unit, &list[i]);
     }
@@ -194,7 +194,7 @@ static void keys_in_one_batch(conf *c)
 }
 
 /* A row of the outbox goes with what it becomes, or stays as it is. */
-static void a_row_goes_with_its_letter(conf *c)
+static void the_unit_that_delivers_a_message_deletes_its_outbox_row(conf *c)
 {
     committer_fixture b = committer_fixture_open(c);
     conf_ticket t[3];
@@ -203,7 +203,7 @@ static void a_row_goes_with_its_letter(conf *c)
     conf_script(b.db, "INSERT INTO {outbox} (pos, tenant, kind, target, name, at)"
                       " VALUES (7, '', 2, 'a', 'b', 0), (8, '', 2, 'a', 'b', 0)");
     for (int i = 0; i < 3; i++) {
-        list[i] = letter_to(1, SLICE_LIT("k"), SLICE_LIT("1"));
+        list[i] = message_to(1, SLICE_LIT("k"), SLICE_LIT("1"));
         list[i].row.key = i == 1 ? (slice){0} : list[i].row.key;
         conf_ticket_open(&t[i], 0);
         outbox_relay_take(t[i].unit, i < 2 ? 7 : 8);
@@ -248,11 +248,13 @@ static void one_cancel_of_many(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"a run_insert may be tried", a_birth_may_be_tried, 0},
-        {"a run_insert may be demanded", a_birth_may_be_demanded, 0},
-        {"telling the dead", telling_the_dead, 0},
+        {"a run is inserted as a try", a_run_is_inserted_as_a_try, 0},
+        {"a run is inserted as a guard", a_run_is_inserted_as_a_guard, 0},
+        {"a message to a run that has ended is left out",
+         a_message_to_a_run_that_has_ended_is_left_out, 0},
         {"keys in one batch", keys_in_one_batch, 0},
-        {"a row goes with its message", a_row_goes_with_its_letter, 0},
+        {"the unit that delivers a message deletes its outbox row",
+         the_unit_that_delivers_a_message_deletes_its_outbox_row, 0},
         {"one cancel of many", one_cancel_of_many, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -132,7 +132,7 @@ static void fixture_close(fixture *s)
 
 /* One wait for a process that stands still is enough; the next batches must not each wait for it
  * anew. That the clock stands still makes such a wait one for ever. */
-static void patience_is_lost_once(void **state)
+static void a_time_out_is_waited_for_once(void **state)
 {
     (void)state;
     if (tmp_under_valgrind())
@@ -163,7 +163,7 @@ static void patience_is_lost_once(void **state)
 
 /* By hand: an engine that was let in and found SQLite locked has not had its turn. It may come back
  * at once, as often as it takes, until it has written. */
-static void by_hand_patience_stays_over_until_written(void **state)
+static void by_hand_a_time_out_stays_over_until_a_write(void **state)
 {
     (void)state;
     fixture s;
@@ -206,8 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_engine_goes_before_one_that_comes_back),
-        cmocka_unit_test(patience_is_lost_once),
-        cmocka_unit_test(by_hand_patience_stays_over_until_written),
+        cmocka_unit_test(a_time_out_is_waited_for_once),
+        cmocka_unit_test(by_hand_a_time_out_stays_over_until_a_write),
         cmocka_unit_test(by_hand_being_away_is_not_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

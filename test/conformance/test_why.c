@@ -166,7 +166,7 @@ static void tasks_say_which_node_has_them(conf *c)
     pawl_close(p);
 }
 
-static void many_things_are_not_all_told(conf *c)
+static void of_many_ops_only_some_are_described(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     RUNS_ADD(p, .run = 1);
@@ -253,7 +253,7 @@ static void a_live_owner_has_no_due_time(conf *c)
 }
 
 /* Names and errors cannot make lines of their own, however long they are. */
-static void names_cannot_forge(conf *c)
+static void names_cannot_forge_sentences(conf *c)
 {
     pawl *p = runs_open(c, NULL);
     char name[PAWL_MAX_NAME + 1];
@@ -279,10 +279,10 @@ static const conf_case CASES[] = {
     {"sleepers say until when", sleepers_say_until_when, 0},
     {"retries say what went wrong", retries_say_what_went_wrong, 0},
     {"tasks say which node has them", tasks_say_which_node_has_them, 0},
-    {"many things are not all told", many_things_are_not_all_told, 0},
+    {"of many ops only some are described", of_many_ops_only_some_are_described, 0},
     {"owners are named", owners_are_named, 0},
     {"a live owner has no due time", a_live_owner_has_no_due_time, 0},
-    {"names cannot forge", names_cannot_forge, 0},
+    {"names cannot forge sentences", names_cannot_forge_sentences, 0},
 };
 
 int main(void)

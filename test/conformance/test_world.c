@@ -26,7 +26,7 @@ static void append(committer *k, int64_t run, int64_t seq, unit_answer wanted, c
     conf_ticket_free(&t);
 }
 
-static void the_next_transaction_notices(conf *c)
+static void the_next_transaction_notices_a_rewind(conf *c)
 {
     db *d = conf_open(c, NULL);
     committer *k = conf_committer(d, NULL);
@@ -45,7 +45,7 @@ static void the_next_transaction_notices(conf *c)
 }
 
 /* Its first transaction is lost, and so its row. */
-static void a_row_that_is_missing_counts(conf *c)
+static void a_missing_row_counts_as_a_rewind(conf *c)
 {
     db *d = conf_open(c, NULL);
     backup_take(c);
@@ -95,7 +95,7 @@ static void nothing_is_written_while_runs_are_held(conf *c)
 }
 
 /* Another connection has begun anew meanwhile: what this one remembers is of the life before. */
-static void one_begins_anew_for_all(conf *c)
+static void one_connection_begins_a_new_history_for_all(conf *c)
 {
     db *d = conf_open(c, NULL);
     committers *all;
@@ -117,7 +117,7 @@ static void one_begins_anew_for_all(conf *c)
     db_close(d);
 }
 
-static void a_node_of_the_same_number_is_another_one(conf *c)
+static void a_node_with_the_same_id_is_another_one(conf *c)
 {
     static const db_sql ROW = {
         "INSERT INTO {nodes} (node, slot, since, token) VALUES ($1, 1, 0, $2)", "ii"};
@@ -134,12 +134,13 @@ static void a_node_of_the_same_number_is_another_one(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"the next transaction notices", the_next_transaction_notices, DB_SHARED},
-    {"a row that is missing counts", a_row_that_is_missing_counts, DB_SHARED},
+    {"the next transaction notices a rewind", the_next_transaction_notices_a_rewind, DB_SHARED},
+    {"a missing row counts as a rewind", a_missing_row_counts_as_a_rewind, DB_SHARED},
     {"what another connection has lost", what_another_connection_has_lost, DB_SHARED},
     {"nothing is written while runs are held", nothing_is_written_while_runs_are_held, DB_SHARED},
-    {"one begins anew for all", one_begins_anew_for_all, DB_SHARED},
-    {"a node of the same number is another one", a_node_of_the_same_number_is_another_one, 0},
+    {"one connection begins a new history for all", one_connection_begins_a_new_history_for_all,
+     DB_SHARED},
+    {"a node with the same id is another one", a_node_with_the_same_id_is_another_one, 0},
 };
 
 int main(void)

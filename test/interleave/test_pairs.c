@@ -484,7 +484,7 @@ static void messages_for_a_run_without_an_owner(conf *c)
     letters_of(c, 0);
 }
 
-static void letters_for_a_run_of_one_of_both(conf *c)
+static void messages_for_a_run_of_one_of_both(conf *c)
 {
     letters_of(c, LEFT);
 }
@@ -499,7 +499,7 @@ int main(void)
         {"messages that cross", messages_that_cross, DB_ISOLATED},
         {"a run that is let go", a_run_that_is_let_go, DB_ISOLATED},
         {"messages for a run without an owner", messages_for_a_run_without_an_owner, DB_ISOLATED},
-        {"letters for a run of one of both", letters_for_a_run_of_one_of_both, DB_ISOLATED},
+        {"messages for a run of one of both", messages_for_a_run_of_one_of_both, DB_ISOLATED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -50,7 +50,7 @@ static int put_word(const pawl_event *e, void *arg)
     return 0;
 }
 
-static void until_a_condition(conf *c)
+static void continues_as_new_until_a_condition_holds(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     char line[2048];
@@ -76,7 +76,7 @@ static void until_a_condition(conf *c)
     fixture_free(s);
 }
 
-static void without_waiting(conf *c)
+static void continues_as_new_without_waiting(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -93,7 +93,7 @@ static void without_waiting(conf *c)
 }
 
 /* The memory of an engine does not grow with them. */
-static void a_thousand(conf *c)
+static void a_thousand_generations(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -120,7 +120,7 @@ static void one_round(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void in_other_processes(conf *c)
+static void continues_as_new_in_other_processes(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     for (int i = 0; i < 7; i++) {
@@ -159,7 +159,7 @@ static int note_start(const pawl_event *e, void *arg)
     return 0;
 }
 
-static void small_and_large(conf *c)
+static void small_and_large_inputs_of_generations(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -202,7 +202,7 @@ static int count_one(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void what_stays(conf *c)
+static void what_a_new_generation_keeps(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     int found = 0;
@@ -267,7 +267,7 @@ static const char *quiet(pawl_run *run, const char *input)
     return input;
 }
 
-static void what_goes(conf *c)
+static void what_a_new_generation_ends(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -305,7 +305,7 @@ static void start_version(engine_fixture *s, pawl *p, const char *id, const char
     FIXTURE_CODE(s, p, pawl_start(p, "w", id, input, PAWL_START(.version = "1.0")), PAWL_OK);
 }
 
-static void which_version(conf *c)
+static void a_new_generation_has_the_version_that_is_asked_for(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -350,7 +350,7 @@ static void the_version_of_a_start(conf *c)
 }
 
 /* Another node has it, and goes on. */
-static void a_version_elsewhere(conf *c)
+static void a_new_generation_of_a_version_that_another_node_has(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a"), *q = open_build(s, "b");
@@ -370,7 +370,7 @@ static void a_version_elsewhere(conf *c)
 }
 
 /* A second start of a run that is under way changes nothing of it. */
-static void a_second_start(conf *c)
+static void a_second_start_is_compared_with_the_first_generation(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -411,7 +411,7 @@ static const char *behind_the_change(pawl_run *run, const char *input)
     return input;
 }
 
-static void a_patch(conf *c)
+static void a_patch_in_a_new_generation(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -430,18 +430,24 @@ static void a_patch(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-X15 dx-continue-as-new until a condition", until_a_condition, 0},
-        {"dx-continue-as-new without waiting", without_waiting, 0},
-        {"a thousand", a_thousand, 0},
-        {"dx-continue-as-new in other processes", in_other_processes, DB_SHARED},
-        {"small and large", small_and_large, 0},
-        {"dx-W10 dx-custom-status what stays", what_stays, 0},
-        {"dx-W13 what goes", what_goes, 0},
+        {"dx-X15 dx-continue-as-new continues as new until a condition holds",
+         continues_as_new_until_a_condition_holds, 0},
+        {"dx-continue-as-new continues as new without waiting", continues_as_new_without_waiting,
+         0},
+        {"a thousand generations", a_thousand_generations, 0},
+        {"dx-continue-as-new continues as new in other processes",
+         continues_as_new_in_other_processes, DB_SHARED},
+        {"small and large inputs of generations", small_and_large_inputs_of_generations, 0},
+        {"dx-W10 dx-custom-status what a new generation keeps", what_a_new_generation_keeps, 0},
+        {"dx-W13 what a new generation ends", what_a_new_generation_ends, 0},
         {"dx-X20 the version of a start", the_version_of_a_start, 0},
-        {"dx-X22 which version", which_version, 0},
-        {"dx-versioning a version elsewhere", a_version_elsewhere, DB_SHARED},
-        {"dx-W7 a second start", a_second_start, 0},
-        {"dx-W11 a patch", a_patch, DB_SHARED},
+        {"dx-X22 a new generation has the version that is asked for",
+         a_new_generation_has_the_version_that_is_asked_for, 0},
+        {"dx-versioning a new generation of a version that another node has",
+         a_new_generation_of_a_version_that_another_node_has, DB_SHARED},
+        {"dx-W7 a second start is compared with the first generation",
+         a_second_start_is_compared_with_the_first_generation, 0},
+        {"dx-W11 a patch in a new generation", a_patch_in_a_new_generation, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

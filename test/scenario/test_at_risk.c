@@ -104,7 +104,7 @@ static pawl_options bounded(void)
 
 /* The application has the file locked. By then every run waits to be let go, so that all of them
  * could be executed. */
-static void while_nothing_is_committed(conf *c)
+static void executions_stop_at_the_bound_while_nothing_is_committed(conf *c)
 {
     const pawl_options o = bounded();
     served_fixture v = served_open(c, &o);
@@ -142,7 +142,7 @@ static void killed_body(engine_fixture *s, void *arg)
 }
 
 /* Process after process is killed in the middle of an execution. */
-static void killed_in_the_middle(conf *c)
+static void a_kill_has_no_more_executed_again_than_the_bound(conf *c)
 {
     static const int64_t AT[] = {40, 90, 130, 200, 290};
     engine_fixture *s = fixture_new(c);
@@ -170,7 +170,7 @@ static void killed_in_the_middle(conf *c)
 /* ---- A row that is locked ---- */
 
 /* What one run has executed cannot be recorded, and fills the bound alone. */
-static void a_locked_row_does_not_fill_it(conf *c)
+static void results_behind_a_locked_row_do_not_count(conf *c)
 {
     const pawl_options o = *PAWL_OPTIONS(.threads = THREADS, .at_risk_max = 1);
     if (!c->server)
@@ -235,11 +235,14 @@ static void a_result_does_not_wait_for_all_ready_runs(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"while nothing is committed", while_nothing_is_committed, DB_DURABLE | DB_TURNS},
-        {"killed in the middle", killed_in_the_middle, DB_DURABLE},
+        {"executions stop at the bound while nothing is committed",
+         executions_stop_at_the_bound_while_nothing_is_committed, DB_DURABLE | DB_TURNS},
+        {"a kill has no more executed again than the bound",
+         a_kill_has_no_more_executed_again_than_the_bound, DB_DURABLE},
         {"a result does not wait for all ready runs", a_result_does_not_wait_for_all_ready_runs,
          DB_DURABLE | DB_TURNS},
-        {"a locked row does not fill it", a_locked_row_does_not_fill_it, DB_DURABLE},
+        {"results behind a locked row do not count", results_behind_a_locked_row_do_not_count,
+         DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

@@ -114,7 +114,7 @@ static void a_function_that_blocks_holds_up_no_other(conf *c)
 }
 
 /* Then another thread is started. */
-static void one_on_each_thread(conf *c)
+static void a_blocking_function_on_each_thread(conf *c)
 {
     block_so_many(c, THREADS);
 }
@@ -123,7 +123,7 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a function that blocks holds up no other", a_function_that_blocks_holds_up_no_other, 0},
-        {"one on each thread", one_on_each_thread, 0},
+        {"a blocking function on each thread", a_blocking_function_on_each_thread, 0},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

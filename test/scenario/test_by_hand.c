@@ -39,7 +39,7 @@ static void start_some(engine_fixture *s, pawl *p)
 }
 
 /* An engine that could have threads is driven by the polling thread only. */
-static void threads_do_not_matter(conf *c)
+static void polled_by_several_threads_one_after_the_other(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 4));
@@ -100,7 +100,7 @@ static int waits_after_a_failure(pawl *p)
 }
 
 /* A poll that fails tells when to come again: not at once. */
-static void after_a_failure_there_is_time(conf *c)
+static void after_a_failed_poll_the_time_out_is_the_back_off(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
@@ -183,7 +183,7 @@ static void a_poll_does_something(conf *c)
     expect_in_a_poll(c, 5, "50", 1, 1);
 }
 
-static void a_poll_without_an_end(conf *c)
+static void a_poll_without_a_bound(conf *c)
 {
     expect_in_a_poll(c, -1, "50", RUNS, RUNS);
 }
@@ -281,7 +281,7 @@ static const char *many(pawl_run *run, const char *input)
 
 /* Threads that start runs commit for the thread that finishes its own run, and wake it: it does not
  * find out a second later. */
-static void finish_beside_clients(conf *c)
+static void pawl_finish_beside_calls_of_clients(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
@@ -304,13 +304,15 @@ static const conf_case CASES[] = {
     {"a poll has an end", a_poll_has_an_end, 0},
     {"a poll ends soon by default", a_poll_ends_soon_by_default, 0},
     {"a poll does something", a_poll_does_something, 0},
-    {"a poll without an end", a_poll_without_an_end, 0},
-    {"threads do not matter", threads_do_not_matter, 0},
+    {"a poll without a bound", a_poll_without_a_bound, 0},
+    {"polled by several threads, one after the other",
+     polled_by_several_threads_one_after_the_other, 0},
     {"any thread may poll", any_thread_may_poll, 0},
-    {"after a failure there is time", after_a_failure_there_is_time, DB_SHARED},
+    {"after a failed poll the time-out is the back-off",
+     after_a_failed_poll_the_time_out_is_the_back_off, DB_SHARED},
     {"finish can be stopped", finish_can_be_stopped, 0},
     {"finish ends in time", finish_ends_in_time, 0},
-    {"finish beside clients", finish_beside_clients, 0},
+    {"pawl_finish beside calls of clients", pawl_finish_beside_calls_of_clients, 0},
 };
 
 int main(void)

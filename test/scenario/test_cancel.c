@@ -109,7 +109,7 @@ static void expect_cancelled(engine_fixture *s, pawl *p, const char *id, const c
 
 static const char *const WAITING[] = {"sleeps", "receives", "awaits", "backs_off", "asks"};
 
-static void while_it_waits(conf *c)
+static void a_cancel_of_a_run_that_waits(conf *c)
 {
     for (size_t i = 0; i < sizeof WAITING / sizeof *WAITING; i++) {
         engine_fixture *s = fixture_new(c);
@@ -127,7 +127,7 @@ static void while_it_waits(conf *c)
     }
 }
 
-static void children_are_told(conf *c)
+static void a_cancel_reaches_the_children(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -173,7 +173,7 @@ static const char *ends_behind(pawl_run *run, const char *input)
     return FIXTURE_STEP(run, "stops", stops_itself, input);
 }
 
-static void in_a_step(conf *c)
+static void a_cancel_in_a_step(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -187,7 +187,7 @@ static void in_a_step(conf *c)
     fixture_free(s);
 }
 
-static void the_end_was_first(conf *c)
+static void a_cancel_after_the_end_of_the_function(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -210,7 +210,7 @@ static const char *begins_with_a_step(pawl_run *run, const char *input)
     return input;
 }
 
-static void before_it_begins(conf *c)
+static void a_cancel_before_the_run_begins(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -256,7 +256,7 @@ static void open_and_begin(engine_fixture *s)
     pawl_close(p);
 }
 
-static void held_as_it_does_not_fit(conf *c)
+static void a_cancel_of_a_run_that_is_held_as_it_does_not_fit_its_journal(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     open_and_begin(s);
@@ -270,7 +270,7 @@ static void held_as_it_does_not_fit(conf *c)
     fixture_free(s);
 }
 
-static void held_as_no_engine_has_it(conf *c)
+static void a_cancel_of_a_run_that_is_held_as_no_engine_has_its_workflow(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     open_and_begin(s);
@@ -290,7 +290,7 @@ static void held_as_no_engine_has_it(conf *c)
     fixture_free(s);
 }
 
-static void held_by_hand(conf *c)
+static void a_cancel_of_a_run_that_is_held_by_hand(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     open_and_begin(s);
@@ -336,7 +336,7 @@ static void killed(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void held_as_it_kills(conf *c)
+static void a_cancel_of_a_run_that_is_held_as_it_kills_its_process(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     char what = 'd';
@@ -362,7 +362,7 @@ static void held_as_it_kills(conf *c)
 
 /* ---- How often, and from which caller ---- */
 
-static void again_and_again(conf *c)
+static void a_cancel_that_is_repeated(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -393,7 +393,7 @@ static void asks_to_stop(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void from_another_process(conf *c)
+static void a_cancel_from_another_process(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     tmp_child other = fixture_fork(s, asks_to_stop, NULL);
@@ -423,7 +423,7 @@ static const char *goes_on(pawl_run *run, const char *input)
     return input;
 }
 
-static void behind_a_message(conf *c)
+static void a_cancel_that_came_after_a_message(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -466,7 +466,7 @@ static const char *begins_anew(pawl_run *run, const char *input)
     return input;
 }
 
-static void between_generations(conf *c)
+static void a_cancel_between_two_generations(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -493,7 +493,7 @@ static void start_until(engine_fixture *s, pawl *p, const char *workflow, const 
     FIXTURE_CODE(s, p, pawl_start(p, workflow, id, "1", PAWL_START(.deadline_ms = ms)), PAWL_OK);
 }
 
-static void a_deadline(conf *c)
+static void a_deadline_cancels(conf *c)
 {
     for (size_t i = 0; i < sizeof WAITING / sizeof *WAITING; i++) {
         engine_fixture *s = fixture_new(c);
@@ -533,7 +533,7 @@ static void a_deadline_while_no_engine_drives(conf *c)
 }
 
 /* It is held when its deadline comes: then it waits for no build any more. */
-static void a_deadline_of_one_that_is_held(conf *c)
+static void a_deadline_cancels_a_held_run(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -551,7 +551,7 @@ static void a_deadline_of_one_that_is_held(conf *c)
 }
 
 /* In time is in time: what comes later does not matter. */
-static void before_its_deadline(conf *c)
+static void a_run_that_ends_before_its_deadline_is_not_cancelled(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a");
@@ -570,23 +570,28 @@ static void before_its_deadline(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-W12 while it waits", while_it_waits, DB_SHARED},
-        {"dx-X23 dx-Y1 children are told", children_are_told, 0},
-        {"dx-W12 in a step", in_a_step, 0},
-        {"dx-Y2 the end was first", the_end_was_first, 0},
-        {"dx-Y13 before it begins", before_it_begins, 0},
-        {"held as it does not fit", held_as_it_does_not_fit, DB_SHARED},
-        {"held as no engine has it", held_as_no_engine_has_it, DB_SHARED},
-        {"held by hand", held_by_hand, DB_SHARED},
-        {"held as it kills", held_as_it_kills, DB_SHARED},
-        {"dx-Y2 dx-Y11 dx-Y12 again and again", again_and_again, 0},
-        {"from another process", from_another_process, DB_SHARED},
-        {"behind a message", behind_a_message, DB_SHARED},
-        {"dx-Y4 between generations", between_generations, 0},
-        {"a deadline", a_deadline, DB_SHARED},
+        {"dx-W12 a cancel of a run that waits", a_cancel_of_a_run_that_waits, DB_SHARED},
+        {"dx-X23 dx-Y1 a cancel reaches the children", a_cancel_reaches_the_children, 0},
+        {"dx-W12 a cancel in a step", a_cancel_in_a_step, 0},
+        {"dx-Y2 a cancel after the end of the function", a_cancel_after_the_end_of_the_function, 0},
+        {"dx-Y13 a cancel before the run begins", a_cancel_before_the_run_begins, 0},
+        {"a cancel of a run that is held as it does not fit its journal",
+         a_cancel_of_a_run_that_is_held_as_it_does_not_fit_its_journal, DB_SHARED},
+        {"a cancel of a run that is held as no engine has its workflow",
+         a_cancel_of_a_run_that_is_held_as_no_engine_has_its_workflow, DB_SHARED},
+        {"a cancel of a run that is held by hand", a_cancel_of_a_run_that_is_held_by_hand,
+         DB_SHARED},
+        {"a cancel of a run that is held as it kills its process",
+         a_cancel_of_a_run_that_is_held_as_it_kills_its_process, DB_SHARED},
+        {"dx-Y2 dx-Y11 dx-Y12 a cancel that is repeated", a_cancel_that_is_repeated, 0},
+        {"a cancel from another process", a_cancel_from_another_process, DB_SHARED},
+        {"a cancel that came after a message", a_cancel_that_came_after_a_message, DB_SHARED},
+        {"dx-Y4 a cancel between two generations", a_cancel_between_two_generations, 0},
+        {"a deadline cancels", a_deadline_cancels, DB_SHARED},
         {"a deadline while no engine drives", a_deadline_while_no_engine_drives, DB_SHARED},
-        {"a deadline of one that is held", a_deadline_of_one_that_is_held, 0},
-        {"before its deadline", before_its_deadline, 0},
+        {"a deadline cancels a held run", a_deadline_cancels_a_held_run, 0},
+        {"a run that ends before its deadline is not cancelled",
+         a_run_that_ends_before_its_deadline_is_not_cancelled, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -64,7 +64,7 @@ static void expect_told(engine_fixture *s, pawl *p, int64_t *position, const cha
 
 /* ---- What is told ---- */
 
-static void what_people_look_for_is_told(conf *c)
+static void changes_that_clients_can_see_are_reported(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -102,7 +102,7 @@ static void what_people_look_for_is_told(conf *c)
 }
 
 /* A start that made nothing has changed nothing. */
-static void each_is_told_as_it_is(conf *c)
+static void each_run_is_reported_as_it_is_now(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -128,7 +128,7 @@ static int expect_live(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void tenants_are_apart(conf *c)
+static void changes_of_other_tenants_are_not_reported(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -165,7 +165,7 @@ static const db_sql ADD_ALL = {
 static const db_sql ADD_ONE = {"INSERT INTO {changes} (run, at) VALUES ($1, $2)", "ii"};
 
 /* In one transaction, and in many: a page ends between two of them. */
-static void many_come_in_pages(conf *c)
+static void many_changes_come_in_pages(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -272,7 +272,7 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-static void a_waiting_reader_is_told(conf *c)
+static void a_reader_that_waits_wakes_at_a_change(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(
@@ -306,7 +306,7 @@ static void start_body(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void another_process_is_heard_of(conf *c)
+static void changes_of_another_process_are_reported(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     tmp_child child = fixture_fork(s, start_body, NULL);
@@ -328,7 +328,7 @@ static int64_t watchers(pawl *p)
     return atomic_load(&handle_watches(p)->count);
 }
 
-static void to_stop_ends_the_waiting(conf *c)
+static void pawl_stop_ends_a_wait_for_changes(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(
@@ -453,7 +453,7 @@ static void an_old_position_is_refused(conf *c)
     fixture_free(s);
 }
 
-static void what_is_old_goes(conf *c)
+static void old_changes_are_deleted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -477,7 +477,7 @@ static void what_is_old_goes(conf *c)
     fixture_free(s);
 }
 
-static void arguments(conf *c)
+static void arguments_are_checked(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_on(s);
@@ -498,19 +498,22 @@ static void arguments(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"what people look for is told", what_people_look_for_is_told, 0},
-        {"each is told as it is", each_is_told_as_it_is, 0},
-        {"tenants are apart", tenants_are_apart, DB_SHARED},
-        {"many come in pages", many_come_in_pages, 0},
+        {"changes that clients can see are reported", changes_that_clients_can_see_are_reported, 0},
+        {"each run is reported as it is now", each_run_is_reported_as_it_is_now, 0},
+        {"changes of other tenants are not reported", changes_of_other_tenants_are_not_reported,
+         DB_SHARED},
+        {"many changes come in pages", many_changes_come_in_pages, 0},
         {"a reader that stops misses nothing", a_reader_that_stops_misses_nothing, 0},
         {"the function may call pawl", the_function_may_call_pawl, 0},
-        {"a waiting reader is told", a_waiting_reader_is_told, DB_ISOLATED},
-        {"another process is heard of", another_process_is_heard_of, DB_SHARED},
-        {"to stop ends the waiting", to_stop_ends_the_waiting, DB_ISOLATED},
+        {"a reader that waits wakes at a change", a_reader_that_waits_wakes_at_a_change,
+         DB_ISOLATED},
+        {"changes of another process are reported", changes_of_another_process_are_reported,
+         DB_SHARED},
+        {"pawl_stop ends a wait for changes", pawl_stop_ends_a_wait_for_changes, DB_ISOLATED},
         {"a late commit is not skipped", a_late_commit_is_not_skipped, 0},
         {"an old position is refused", an_old_position_is_refused, 0},
-        {"what is old goes", what_is_old_goes, 0},
-        {"arguments", arguments, 0},
+        {"old changes are deleted", old_changes_are_deleted, 0},
+        {"arguments are checked", arguments_are_checked, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -126,7 +126,7 @@ static line all_runs(engine_fixture *s, pawl *p)
 
 /* ---- Results and failures ---- */
 
-static void a_result(conf *c)
+static void a_child_gives_its_result(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -148,7 +148,7 @@ static const char *asks_two(pawl_run *run, const char *input)
     return pawl_json(run, "[%j,%j]", pawl_value(f[0]), pawl_value(f[1]));
 }
 
-static void two_at_once(conf *c)
+static void two_children_at_once(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -159,7 +159,7 @@ static void two_at_once(conf *c)
     fixture_free(s);
 }
 
-static void three_levels(conf *c)
+static void children_of_children(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -188,7 +188,7 @@ static const char *same(pawl_run *run, const char *input)
     return input;
 }
 
-static void large_values(conf *c)
+static void a_child_with_large_values(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -200,7 +200,7 @@ static void large_values(conf *c)
     fixture_free(s);
 }
 
-static void a_failure(conf *c)
+static void a_child_fails(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -371,7 +371,7 @@ static const char *twins(pawl_run *run, const char *input)
     return pawl_json(run, "[%s,%j]", name, pawl_await(run, a));
 }
 
-static void an_id_that_is_taken(conf *c)
+static void the_id_of_a_child_is_taken(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -400,7 +400,7 @@ static const char *ring(pawl_run *run, const char *input)
     return pawl_child(run, "ring", input, PAWL_CHILD(.id = (char[]){next, '\0'}));
 }
 
-static void a_ring(conf *c)
+static void a_child_with_the_id_of_its_parent(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -431,7 +431,7 @@ static void other_tenants_ids(conf *c)
 }
 
 /* Ids that make no sense are mistakes of the workflow. */
-static void ids_that_are_none(conf *c)
+static void ids_of_children_are_checked(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -475,7 +475,7 @@ static int count_one(const pawl_info *info, void *arg)
 }
 
 /* Another engine replays the function in the middle of it: nothing is started a second time. */
-static void detached(conf *c)
+static void a_detached_child(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -515,7 +515,7 @@ static const char *detaches_one(pawl_run *run, const char *input)
     return "null";
 }
 
-static void detached_at_the_end_of_a_turn(conf *c)
+static void a_detached_child_at_the_end_of_a_turn(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -555,23 +555,23 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a parent looks for its child again", a_parent_looks_again, 0},
-        {"dx-X10 a result", a_result, 0},
-        {"dx-X11 two at once", two_at_once, 0},
-        {"dx-X12 three levels", three_levels, 0},
-        {"large values", large_values, 0},
-        {"dx-X24 a failure", a_failure, 0},
+        {"dx-X10 a child gives its result", a_child_gives_its_result, 0},
+        {"dx-X11 two children at once", two_children_at_once, 0},
+        {"dx-X12 children of children", children_of_children, 0},
+        {"a child with large values", a_child_with_large_values, 0},
+        {"dx-X24 a child fails", a_child_fails, 0},
         {"dx-Y3 a child is cancelled", a_child_is_cancelled, 0},
         {"dx-Y1 dx-Y5 dx-W13 open children go with their parent",
          open_children_go_with_their_parent, DB_SHARED},
         {"dx-W6 ids are unique over generations", ids_are_unique_over_generations, 0},
         {"dx-W6 the link survives generations", the_link_survives_generations, 0},
         {"dx-W6 the link survives other nodes", the_link_survives_other_nodes, DB_SHARED},
-        {"dx-W6 an id that is taken", an_id_that_is_taken, 0},
-        {"dx-W6 a ring", a_ring, 0},
+        {"dx-W6 the id of a child is taken", the_id_of_a_child_is_taken, 0},
+        {"dx-W6 a child with the id of its parent", a_child_with_the_id_of_its_parent, 0},
         {"other tenants' ids", other_tenants_ids, DB_SHARED},
-        {"ids that are none", ids_that_are_none, 0},
-        {"dx-X13 dx-X14 detached", detached, 0},
-        {"dx-W9 detached at the end of a turn", detached_at_the_end_of_a_turn, 0},
+        {"ids of children are checked", ids_of_children_are_checked, 0},
+        {"dx-X13 dx-X14 a detached child", a_detached_child, 0},
+        {"dx-W9 a detached child at the end of a turn", a_detached_child_at_the_end_of_a_turn, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -166,7 +166,7 @@ static int is_told(pawl *client, const char *id, const char *text)
 
 /* From one connection on. Either all runs get done, or opening or serving is answered with an error
  * that names the limit, and no run is owned. Five are enough. */
-static void any_number_of_connections(conf *c)
+static void a_node_works_with_any_number_of_connections(conf *c)
 {
     char url[URL];
     pawl *client;
@@ -211,7 +211,7 @@ static void any_number_of_connections(conf *c)
 }
 
 /* The server takes all connections away, and gives none for a while. */
-static void all_of_them_are_taken_away(conf *c)
+static void a_node_loses_all_of_its_connections(conf *c)
 {
     char url[URL];
     pawl *client;
@@ -246,7 +246,7 @@ static int64_t last_beat(app *a)
 
 /* Only the connection for reading is lost, and another one took its place: what cannot be read is
  * given back, nothing is claimed, and it goes on when there is room again. */
-static void the_one_for_reading_is_lost(conf *c)
+static void a_node_loses_its_connection_for_reading(conf *c)
 {
     char url[URL];
     pawl *client;
@@ -293,9 +293,10 @@ static void the_one_for_reading_is_lost(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"any number of connections", any_number_of_connections, 0},
-        {"all of them are taken away", all_of_them_are_taken_away, 0},
-        {"the one for reading is lost", the_one_for_reading_is_lost, 0},
+        {"a node works with any number of connections", a_node_works_with_any_number_of_connections,
+         0},
+        {"a node loses all of its connections", a_node_loses_all_of_its_connections, 0},
+        {"a node loses its connection for reading", a_node_loses_its_connection_for_reading, 0},
     };
     return conf_run_on("postgres", CASES, CONF_COUNT(CASES));
 }

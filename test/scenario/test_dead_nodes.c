@@ -80,7 +80,7 @@ static void live_and_die(engine_fixture *s, fixture_body *body, char tells)
 }
 
 /* More nodes than a node keeps in mind at a time, and the last one had the run. */
-static void one_of_many(conf *c)
+static void runs_of_one_dead_node_among_many_are_taken_over(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     for (int i = 0; i < PROCESSES; i++)
@@ -98,7 +98,7 @@ static void one_of_many(conf *c)
 }
 
 /* Nothing is left of them in the end, and nothing of a node that closes in good order. */
-static void nothing_is_left(conf *c)
+static void no_rows_of_dead_nodes_are_left(conf *c)
 {
     static const db_sql ROWS = {"SELECT count(*) FROM {nodes}", ""};
     static const db_sql CLOSED = {"SELECT count(*) FROM {nodes} WHERE closed <> 0", ""};
@@ -118,7 +118,7 @@ static void nothing_is_left(conf *c)
 }
 
 /* A run under suspicion is let out alone; but if it takes long the others go on, and so does it. */
-static void a_suspect_takes_long(conf *c)
+static void a_quarantined_run_takes_long(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_one(s, "run");
@@ -173,7 +173,7 @@ static const char *two_steps(pawl_run *run, const char *input)
 }
 
 /* It comes back from its commit only when no thread waits for it any more. */
-static void a_suspect_commits_long(conf *c)
+static void the_commit_of_a_quarantined_run_takes_long(conf *c)
 {
     static const db_sql SUSPECT = {"UPDATE {runs} SET claims = 4 WHERE id = 'run'", ""};
     slow w = {.clock = clock_fake_new(1000000)};
@@ -220,7 +220,7 @@ static void fall_asleep(engine_fixture *s, void *arg)
 
 /* The run sleeps when its process is killed. The next process has it in no list yet, and is called
  * at the moment at which the run is due: not with its next look, a second later. */
-static void a_sleeper_wakes_in_time(conf *c)
+static void a_sleeping_run_of_a_dead_node_wakes_in_time(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     live_and_die(s, fall_asleep, 'a');
@@ -303,12 +303,15 @@ static void a_closed_node_stops_claiming(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"one of many", one_of_many, DB_SHARED},
-    {"nothing is left", nothing_is_left, DB_SHARED},
+    {"runs of one dead node among many are taken over",
+     runs_of_one_dead_node_among_many_are_taken_over, DB_SHARED},
+    {"no rows of dead nodes are left", no_rows_of_dead_nodes_are_left, DB_SHARED},
     {"a closed node says so", a_closed_node_says_so, DB_SHARED},
-    {"a suspect takes long", a_suspect_takes_long, DB_SHARED},
-    {"a sleeper wakes in time", a_sleeper_wakes_in_time, DB_SHARED},
-    {"a suspect commits long", a_suspect_commits_long, DB_FILE},
+    {"a quarantined run takes long", a_quarantined_run_takes_long, DB_SHARED},
+    {"a sleeping run of a dead node wakes in time", a_sleeping_run_of_a_dead_node_wakes_in_time,
+     DB_SHARED},
+    {"the commit of a quarantined run takes long", the_commit_of_a_quarantined_run_takes_long,
+     DB_FILE},
     {"a closed node stops claiming", a_closed_node_stops_claiming, DB_SHARED},
 };
 

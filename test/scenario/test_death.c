@@ -94,22 +94,22 @@ static void die_so_often(conf *c, const char *way)
     fixture_free(s);
 }
 
-static void by_a_wild_pointer(conf *c)
+static void a_process_that_dies_by_a_wild_pointer(conf *c)
 {
     die_so_often(c, "0");
 }
 
-static void by_abort(conf *c)
+static void a_process_that_dies_by_abort(conf *c)
 {
     die_so_often(c, "1");
 }
 
-static void by_leaving(conf *c)
+static void a_process_that_dies_by_exit(conf *c)
 {
     die_so_often(c, "2");
 }
 
-static void by_a_stack_that_is_too_small(conf *c)
+static void a_process_that_dies_by_a_stack_that_is_too_small(conf *c)
 {
     die_so_often(c, "4");
 }
@@ -147,10 +147,12 @@ static void a_program_of_ten_lines_dies(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-poison by a wild pointer", by_a_wild_pointer, DB_SHARED},
-        {"dx-poison by abort", by_abort, DB_SHARED},
-        {"dx-poison by leaving", by_leaving, DB_SHARED},
-        {"dx-poison by a stack that is too small", by_a_stack_that_is_too_small, DB_SHARED},
+        {"dx-poison a process that dies by a wild pointer", a_process_that_dies_by_a_wild_pointer,
+         DB_SHARED},
+        {"dx-poison a process that dies by abort", a_process_that_dies_by_abort, DB_SHARED},
+        {"dx-poison a process that dies by exit", a_process_that_dies_by_exit, DB_SHARED},
+        {"dx-poison a process that dies by a stack that is too small",
+         a_process_that_dies_by_a_stack_that_is_too_small, DB_SHARED},
         {"dx-poison a program of ten lines", a_program_of_ten_lines_dies, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

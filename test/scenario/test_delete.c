@@ -81,7 +81,7 @@ static void gone(engine_fixture *s, pawl *p, const char *id)
     FIXTURE_CODE(s, p, pawl_inspect(p, id, &info), PAWL_NOTFOUND);
 }
 
-static void nothing_is_left(conf *c)
+static void no_row_of_a_deleted_run_is_left(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -110,7 +110,7 @@ static void nothing_is_left(conf *c)
     fixture_free(s);
 }
 
-static void live_ones(conf *c)
+static void live_runs_are_deleted_by_force_only(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -148,7 +148,7 @@ static const char *is_deleted(pawl_run *run, const char *input)
     return input;
 }
 
-static void while_it_works(conf *c)
+static void a_run_is_deleted_while_it_is_executed(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -172,7 +172,7 @@ static void while_it_works(conf *c)
 }
 
 /* Held ones are live. */
-static void held_ones(conf *c)
+static void held_runs_are_deleted_by_force_only(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -187,7 +187,7 @@ static void held_ones(conf *c)
 }
 
 /* Its parent was deleted while it was being started: no other run could delete it. */
-static void an_orphan(conf *c)
+static void a_run_whose_parent_is_gone_is_deleted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -203,7 +203,7 @@ static void an_orphan(conf *c)
 }
 
 /* Another tenant's run is not there. */
-static void other_tenants(conf *c)
+static void runs_of_other_tenants_are_not_deleted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -221,7 +221,7 @@ static void other_tenants(conf *c)
 }
 
 /* Only pawl writes there; but if another program does, no run waits for ever. */
-static void their_own_ancestors(conf *c)
+static void runs_that_are_their_own_ancestors_are_deleted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -242,13 +242,17 @@ static void their_own_ancestors(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-deletion nothing is left", nothing_is_left, DB_SHARED},
-        {"dx-deletion live ones", live_ones, DB_SHARED},
-        {"dx-deletion while it works", while_it_works, 0},
-        {"dx-deletion held ones", held_ones, DB_SHARED},
-        {"an orphan", an_orphan, DB_SHARED},
-        {"their own ancestors", their_own_ancestors, DB_SHARED},
-        {"other tenants", other_tenants, DB_SHARED},
+        {"dx-deletion no row of a deleted run is left", no_row_of_a_deleted_run_is_left, DB_SHARED},
+        {"dx-deletion live runs are deleted by force only", live_runs_are_deleted_by_force_only,
+         DB_SHARED},
+        {"dx-deletion a run is deleted while it is executed", a_run_is_deleted_while_it_is_executed,
+         0},
+        {"dx-deletion held runs are deleted by force only", held_runs_are_deleted_by_force_only,
+         DB_SHARED},
+        {"a run whose parent is gone is deleted", a_run_whose_parent_is_gone_is_deleted, DB_SHARED},
+        {"runs that are their own ancestors are deleted",
+         runs_that_are_their_own_ancestors_are_deleted, DB_SHARED},
+        {"runs of other tenants are not deleted", runs_of_other_tenants_are_not_deleted, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

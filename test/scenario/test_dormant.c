@@ -68,7 +68,7 @@ static void start_sleepers(engine_fixture *s, pawl *p, int count)
     fixture_poll(s, p);
 }
 
-static void sleepers_take_no_memory(conf *c)
+static void sleeping_runs_take_no_memory(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -91,7 +91,7 @@ static void sleepers_take_no_memory(conf *c)
 }
 
 /* Each of them is due at a time of its own, and wakes at that time. */
-static void each_wakes_at_its_time(conf *c)
+static void each_dormant_run_wakes_at_its_time(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -116,7 +116,7 @@ static void each_wakes_at_its_time(conf *c)
     fixture_free(s);
 }
 
-static void a_message_brings_one_back(conf *c)
+static void a_message_brings_a_dormant_run_back(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -137,7 +137,7 @@ static void a_message_brings_one_back(conf *c)
     fixture_free(s);
 }
 
-static void a_message_of_another_process_too(conf *c)
+static void a_message_of_another_process_brings_a_dormant_run_back(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s), *client = fixture_open(s, NULL);
@@ -157,7 +157,7 @@ static void a_message_of_another_process_too(conf *c)
     fixture_free(s);
 }
 
-static void a_parent_hears_its_child(conf *c)
+static void the_end_of_a_child_brings_its_parent_back(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -171,7 +171,7 @@ static void a_parent_hears_its_child(conf *c)
 }
 
 /* A hold takes the run from its node, which has to read it for that; a release lets it sleep on. */
-static void one_that_is_held_goes_on_after_its_release(conf *c)
+static void a_dormant_run_that_is_held_goes_on_after_its_release(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -192,7 +192,7 @@ static void one_that_is_held_goes_on_after_its_release(conf *c)
 }
 
 /* It was held by another process, and its time has come before its node has heard of that. */
-static void one_that_is_held_elsewhere_does_not_wake(conf *c)
+static void a_dormant_run_that_another_process_holds_does_not_wake(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s), *client = fixture_open(s, NULL);
@@ -239,7 +239,7 @@ static const char *with_a_late_child(pawl_run *run, const char *input)
 
 /* The parent is dormant when pawl_finish() begins, and its child has no owner: it is claimed only
  * while its parent is in memory, as one that was never claimed. */
-static void finish_brings_a_family_back(conf *c)
+static void pawl_finish_brings_a_dormant_family_back(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -298,7 +298,7 @@ static void a_line_of_the_log_is_written_once(conf *c)
     fixture_free(s);
 }
 
-static void finish_brings_one_back(conf *c)
+static void pawl_finish_brings_a_dormant_run_back(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -329,20 +329,20 @@ static void close_and_go_on(conf *c, int count)
 }
 
 /* They are given back by their keys. */
-static void another_node_goes_on_with_few(conf *c)
+static void another_node_goes_on_with_a_few_dormant_runs(conf *c)
 {
     close_and_go_on(c, 3);
 }
 
 /* They are left to the closed node, and claimed from it. */
-static void another_node_goes_on_with_many(conf *c)
+static void another_node_goes_on_with_many_dormant_runs(conf *c)
 {
     close_and_go_on(c, 600);
 }
 
 /* The row is due at a time that a look has passed already, as after a release by a process whose
  * clock is behind: a look that begins at the first row finds it. */
-static void one_that_became_due_in_the_past_is_found(conf *c)
+static void a_dormant_run_that_became_due_in_the_past_is_found(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_tiny(s);
@@ -434,22 +434,26 @@ int main(void)
     static const conf_case CASES[] = {
         {"messages of many threads wake dormant runs", messages_of_many_threads_wake_dormant_runs,
          0},
-        {"sleepers take no memory", sleepers_take_no_memory, 0},
-        {"each wakes at its time", each_wakes_at_its_time, 0},
-        {"a message brings one back", a_message_brings_one_back, 0},
-        {"a message of another process too", a_message_of_another_process_too, DB_SHARED},
-        {"a parent hears its child", a_parent_hears_its_child, 0},
-        {"one that is held goes on after its release", one_that_is_held_goes_on_after_its_release,
-         0},
-        {"one that is held elsewhere does not wake", one_that_is_held_elsewhere_does_not_wake,
-         DB_SHARED},
+        {"sleeping runs take no memory", sleeping_runs_take_no_memory, 0},
+        {"each dormant run wakes at its time", each_dormant_run_wakes_at_its_time, 0},
+        {"a message brings a dormant run back", a_message_brings_a_dormant_run_back, 0},
+        {"a message of another process brings a dormant run back",
+         a_message_of_another_process_brings_a_dormant_run_back, DB_SHARED},
+        {"the end of a child brings its parent back", the_end_of_a_child_brings_its_parent_back, 0},
+        {"a dormant run that is held goes on after its release",
+         a_dormant_run_that_is_held_goes_on_after_its_release, 0},
+        {"a dormant run that another process holds does not wake",
+         a_dormant_run_that_another_process_holds_does_not_wake, DB_SHARED},
         {"an idle node looks seldom", an_idle_node_looks_seldom, 0},
-        {"finish brings a family back", finish_brings_a_family_back, 0},
+        {"pawl_finish brings a dormant family back", pawl_finish_brings_a_dormant_family_back, 0},
         {"a line of the log is written once", a_line_of_the_log_is_written_once, 0},
-        {"finish brings one back", finish_brings_one_back, 0},
-        {"another node goes on with few", another_node_goes_on_with_few, DB_SHARED},
-        {"another node goes on with many", another_node_goes_on_with_many, DB_SHARED},
-        {"one that became due in the past is found", one_that_became_due_in_the_past_is_found, 0},
+        {"pawl_finish brings a dormant run back", pawl_finish_brings_a_dormant_run_back, 0},
+        {"another node goes on with a few dormant runs",
+         another_node_goes_on_with_a_few_dormant_runs, DB_SHARED},
+        {"another node goes on with many dormant runs", another_node_goes_on_with_many_dormant_runs,
+         DB_SHARED},
+        {"a dormant run that became due in the past is found",
+         a_dormant_run_that_became_due_in_the_past_is_found, 0},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

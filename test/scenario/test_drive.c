@@ -93,7 +93,7 @@ static void served_until_stopped(conf *c)
     fixture_free(s);
 }
 
-static void a_stop_before_is_kept(conf *c)
+static void a_stop_before_pawl_serve_is_kept(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
@@ -204,7 +204,7 @@ static void stop_it(pawl *p, pthread_t server)
 
 /* What does not end in time is left where it is: the run goes on without it, here as anywhere, and
  * what it gives in the end is dropped. The handle is as good as before. */
-static void what_does_not_end_is_left(conf *c)
+static void a_function_that_does_not_end_is_left(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
@@ -410,7 +410,7 @@ static void *finish_one(void *arg)
 }
 
 /* Several threads finish a run each: one after the other, all of them. */
-static void several_finish_one_each(conf *c)
+static void several_threads_finish_a_run_each(conf *c)
 {
     enum { COUNT = 5 };
     finisher all[COUNT];
@@ -436,7 +436,7 @@ static void several_finish_one_each(conf *c)
 /* ---- In a loop of the program's own ---- */
 
 /* The descriptor and the time-out are enough: no poll is made too much, and none too little. */
-static void a_loop_of_its_own(conf *c)
+static void pawl_poll_in_an_event_loop_of_the_application(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -573,17 +573,18 @@ static void a_close_gives_back(conf *c)
 
 static const conf_case CASES[] = {
     {"served until stopped", served_until_stopped, 0},
-    {"a stop before is kept", a_stop_before_is_kept, 0},
+    {"a stop before pawl_serve is kept", a_stop_before_pawl_serve_is_kept, 0},
     {"stopped by a signal", stopped_by_a_signal, 0},
     {"a stop ends every wait", a_stop_ends_every_wait, 0},
-    {"what does not end is left", what_does_not_end_is_left, 0},
+    {"a function that does not end is left", a_function_that_does_not_end_is_left, 0},
     {"a close waits for what was left", a_close_waits_for_what_was_left, 0},
     {"a draining node is alive", a_draining_node_is_alive, DB_SHARED},
     {"stopped without the storage", stopped_without_the_storage, DB_SHARED},
     {"clients beside a stop", clients_beside_a_stop, 0},
     {"one drives at a time", one_drives_at_a_time, 0},
-    {"several finish one each", several_finish_one_each, 0},
-    {"a loop of its own", a_loop_of_its_own, 0},
+    {"several threads finish a run each", several_threads_finish_a_run_each, 0},
+    {"pawl_poll in an event loop of the application", pawl_poll_in_an_event_loop_of_the_application,
+     0},
     {"the descriptor tells of a start", the_descriptor_tells_of_a_start, 0},
     {"finish drives its run alone", finish_drives_its_run_alone, 0},
     {"finish gives back", finish_gives_back, DB_SHARED},

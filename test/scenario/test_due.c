@@ -61,7 +61,7 @@ static const char *noting(pawl_run *run, const char *input)
 /* ---- Cases ---- */
 
 /* The late run is done while most of the sleepers still wait for their turn. */
-static void a_new_run_does_not_wait_for_all(conf *c)
+static void a_new_run_does_not_wait_for_all_runs_that_are_due(conf *c)
 {
     FIXTURE_BY_HAND(); /* a thread that is not scheduled for a while may come behind all of them */
     char input[32];
@@ -89,7 +89,7 @@ static void a_new_run_does_not_wait_for_all(conf *c)
 }
 
 /* Runs that are neighbours in the tables are read and written together. */
-static void neighbours_wake_together(conf *c)
+static void runs_with_neighbouring_keys_wake_together(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -127,7 +127,7 @@ static const char *counting(pawl_run *run, const char *input)
 }
 
 /* Two nodes, whatever pages they choose, execute each run once and leave none. */
-static void two_nodes_leave_nothing(conf *c)
+static void two_nodes_claim_all_runs_that_are_due(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *client = fixture_open(s, NULL), *one = fixture_open(s, NULL),
@@ -153,7 +153,7 @@ static void two_nodes_leave_nothing(conf *c)
 
 /* The pages behind the chosen one may have no run that this node can drive: those before it are
  * claimed in the same look. */
-static void the_pages_before_the_chosen_one(conf *c)
+static void due_runs_before_the_chosen_page_are_claimed(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *client = fixture_open(s, NULL), *one = fixture_open(s, NULL),
@@ -173,10 +173,12 @@ static void the_pages_before_the_chosen_one(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a new run does not wait for all", a_new_run_does_not_wait_for_all, 0},
-    {"neighbours wake together", neighbours_wake_together, 0},
-    {"two nodes leave nothing", two_nodes_leave_nothing, DB_SHARED},
-    {"the pages before the chosen one", the_pages_before_the_chosen_one, DB_SHARED},
+    {"a new run does not wait for all runs that are due",
+     a_new_run_does_not_wait_for_all_runs_that_are_due, 0},
+    {"runs with neighbouring keys wake together", runs_with_neighbouring_keys_wake_together, 0},
+    {"two nodes claim all runs that are due", two_nodes_claim_all_runs_that_are_due, DB_SHARED},
+    {"due runs before the chosen page are claimed", due_runs_before_the_chosen_page_are_claimed,
+     DB_SHARED},
 };
 
 int main(void)

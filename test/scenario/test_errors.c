@@ -110,7 +110,7 @@ static const char *wants_something(pawl_run *run, const char *input)
 }
 
 /* NULL without a word is a failure that may pass. */
-static void nothing_at_all_is_tried_again(conf *c)
+static void a_step_that_returns_null_is_tried_again(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_with(s, "w", wants_something, s);
@@ -422,7 +422,8 @@ static void a_wrong_argument_holds_the_run(conf *c)
 static const conf_case CASES[] = {
     {"dx-errors a result that is no JSON fails the call", a_result_that_is_no_json_fails_the_call,
      0},
-    {"dx-errors nothing at all is tried again", nothing_at_all_is_tried_again, 0},
+    {"dx-errors a step that returns NULL is tried again", a_step_that_returns_null_is_tried_again,
+     0},
     {"dx-errors an end that is no JSON holds the run", an_end_that_is_no_json_holds_the_run, 0},
     {"dx-errors JSON that fails at the end holds the run", json_that_fails_at_the_end_holds_the_run,
      0},

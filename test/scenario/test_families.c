@@ -63,7 +63,7 @@ static int count_one(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void a_thousand(conf *c)
+static void a_thousand_children(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     int count = 0;
@@ -80,7 +80,7 @@ static void a_thousand(conf *c)
 }
 
 /* The parent is driven by one of them, its children only by the other. */
-static void a_thousand_elsewhere(conf *c)
+static void a_thousand_children_on_other_nodes(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s, "a"), *q = open_here(s, "b");
@@ -299,8 +299,8 @@ static void versions_of_children(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"a thousand", a_thousand, 0},
-        {"a thousand elsewhere", a_thousand_elsewhere, DB_SHARED},
+        {"a thousand children", a_thousand_children, 0},
+        {"a thousand children on other nodes", a_thousand_children_on_other_nodes, DB_SHARED},
         {"finish drives children", finish_drives_children, 0},
         {"finish after a crash", finish_after_a_crash, DB_SHARED},
         {"dx-W8 a child that is held", a_child_that_is_held, 0},

@@ -128,7 +128,7 @@ static const char *quoted(char *out, const char *text)
     return out;
 }
 
-static void trees_give_what_they_say(conf *c)
+static void nested_futures_give_their_values(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_trees(s);
@@ -150,7 +150,7 @@ static void trees_give_what_they_say(conf *c)
 }
 
 /* The same, by an engine that begins anew after each turn. */
-static void trees_outlive_engines(conf *c)
+static void nested_futures_outlive_their_process(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     for (size_t i = 0; i < CONF_COUNT(TREES); i++) {
@@ -212,7 +212,7 @@ static const char *joining(pawl_run *run, const char *input)
                      pawl_await(run, both[0]) ? input : "0");
 }
 
-static void two_are_joined(conf *c)
+static void two_futures_are_joined(conf *c)
 {
     one_run(c, joining, "[\"right\",\"left\",1]", "call:echo call:echo done done");
 }
@@ -239,7 +239,7 @@ static const char *as_completed(pawl_run *run, const char *input)
     return pawl_json(run, "%" PRId64, sum);
 }
 
-static void kept_ones_come_one_by_one(conf *c)
+static void futures_that_are_kept_are_awaited_one_by_one(conf *c)
 {
     one_run(c, as_completed, "25431",
             "sleep sleep sleep sleep sleep woken woken woken woken woken");
@@ -374,7 +374,7 @@ static const char *sharing(pawl_run *run, const char *input)
     return pawl_json(run, "%" PRId64, 10 * pawl_get_int(input, "", 0));
 }
 
-static void one_may_be_in_many(conf *c)
+static void a_future_may_be_a_part_of_several_others(conf *c)
 {
     one_run(c, sharing, "10", "sleep sleep sleep woken future-cancel woken");
 }
@@ -401,7 +401,7 @@ static const char *dropping(pawl_run *run, const char *input)
     return pawl_json(run, "%j", input);
 }
 
-static void they_go_in_any_order(conf *c)
+static void futures_are_dropped_in_any_order(conf *c)
 {
     one_run(c, dropping, "1", "sleep call:fail failed woken sleep future-cancel");
 }
@@ -515,18 +515,20 @@ static void a_replay_is_told_nothing_earlier(conf *c)
 
 static const conf_case CASES[] = {
     {"dx-futures a replay is told nothing earlier", a_replay_is_told_nothing_earlier, DB_DURABLE},
-    {"dx-futures dx-races trees give what they say", trees_give_what_they_say, 0},
-    {"dx-races trees outlive engines", trees_outlive_engines, DB_DURABLE},
+    {"dx-futures dx-races nested futures give their values", nested_futures_give_their_values, 0},
+    {"dx-races nested futures outlive their process", nested_futures_outlive_their_process,
+     DB_DURABLE},
     {"dx-X24 a failure leaves the function", a_failure_leaves_the_function, 0},
-    {"dx-X7 dx-futures two are joined", two_are_joined, 0},
-    {"dx-futures kept ones come one by one", kept_ones_come_one_by_one, 0},
+    {"dx-X7 dx-futures two futures are joined", two_futures_are_joined, 0},
+    {"dx-futures futures that are kept are awaited one by one",
+     futures_that_are_kept_are_awaited_one_by_one, 0},
     {"dx-X25 dx-X26 a failure is dealt with", a_failure_is_dealt_with, 0},
     {"dx-X5 dx-races a loser leaves nothing", a_loser_leaves_nothing, 0},
     {"dx-races a future answered with the winner stays", a_future_answered_with_the_winner_stays,
      0},
     {"dx-Y8 dx-Y15 what a loser says is not recorded", what_a_loser_says_is_not_recorded, 0},
-    {"one may be in many", one_may_be_in_many, 0},
-    {"they go in any order", they_go_in_any_order, 0},
+    {"a future may be a part of several others", a_future_may_be_a_part_of_several_others, 0},
+    {"futures are dropped in any order", futures_are_dropped_in_any_order, 0},
     {"losers with an answer go", losers_with_an_answer_go, 0},
     {"values are given back", values_are_given_back, 0},
     {"dx-Y5 dx-futures a future that is not asked for holds up no other",

@@ -33,7 +33,7 @@ static const char *deep(pawl_run *run, const char *input)
 }
 
 /* Also where one is lost: all of them are looked at one after the other, on a small stack. */
-static void deep_ones_need_no_stack(conf *c)
+static void deeply_nested_futures_need_no_stack(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -164,7 +164,7 @@ static double cpu_of(engine_fixture *s, pawl *p, const char *id, const char *cou
 }
 
 /* Ten times as many may cost ten times as much; a square would be a hundred. */
-static void many_do_not_cost_more_each(conf *c)
+static void a_future_among_many_does_not_cost_more(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -248,9 +248,9 @@ static void crashes_change_nothing_that_was_seen(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"deep ones need no stack", deep_ones_need_no_stack, 0},
+    {"deeply nested futures need no stack", deeply_nested_futures_need_no_stack, 0},
     {"mistakes hold the run", mistakes_hold_the_run, 0},
-    {"many do not cost more each", many_do_not_cost_more_each, 0},
+    {"a future among many does not cost more", a_future_among_many_does_not_cost_more, 0},
     {"dx-futures crashes change nothing that was seen", crashes_change_nothing_that_was_seen, 0},
 };
 

@@ -272,7 +272,7 @@ static const char *receiving(pawl_run *run, const char *input)
 }
 
 /* Another engine holds the run, and its owner learns of it by a park. */
-static void a_hold_from_elsewhere(conf *c)
+static void a_hold_by_another_process(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
     engine_fixture *s = v.fixture;
@@ -359,7 +359,7 @@ static const char *lacking(pawl_run *run, const char *input)
     return pawl_await(run, f);
 }
 
-static void trouble_waits_for_jobs(conf *c)
+static void a_run_that_is_held_for_its_trouble_waits_for_its_jobs(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 3));
     engine_fixture *s = v.fixture;
@@ -530,9 +530,10 @@ static const conf_case CASES[] = {
     {"a hold waits for jobs", a_hold_waits_for_jobs, 0},
     {"a hold between steps", a_hold_between_steps, 0},
     {"a hold before a transaction", a_hold_before_a_transaction, 0},
-    {"a hold from elsewhere", a_hold_from_elsewhere, DB_DURABLE},
+    {"a hold by another process", a_hold_by_another_process, DB_DURABLE},
     {"a release in a step", a_release_in_a_step, DB_DURABLE},
-    {"trouble waits for jobs", trouble_waits_for_jobs, 0},
+    {"a run that is held for its trouble waits for its jobs",
+     a_run_that_is_held_for_its_trouble_waits_for_its_jobs, 0},
     {"a stop records what has returned", a_stop_records_what_has_returned, 0},
     {"a stop that leaves something", a_stop_that_leaves_something, 0},
     {"a stop leaves a function that spins", a_stop_leaves_a_function_that_spins, 0},

@@ -241,7 +241,7 @@ static void a_run_gets_the_version_of_the_first_that_has_one(conf *c)
 }
 
 /* A node that has it may be slow; that is no reason to hold. */
-static void not_while_a_live_node_has_it(conf *c)
+static void not_held_while_a_live_node_has_the_workflow(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -264,7 +264,7 @@ static void not_while_a_live_node_has_it(conf *c)
 }
 
 /* A node that comes later, with the workflow, finds what is held. */
-static void the_next_node_has_it(conf *c)
+static void a_held_run_goes_on_where_the_workflow_is_registered(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -281,7 +281,7 @@ static void the_next_node_has_it(conf *c)
 }
 
 /* B4: runs that no node can drive do not stand before runs that can be driven. */
-static void behind_a_thousand_that_no_node_has(conf *c)
+static void a_run_is_claimed_behind_a_thousand_that_no_node_can_drive(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -452,7 +452,7 @@ static void a_wrong_argument(conf *c)
 }
 
 /* What people hold stays held, whatever else is the matter with it. */
-static void by_hand_is_stronger(conf *c)
+static void a_hold_by_hand_outlasts_the_reason_before_it(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     begin_run(s);
@@ -495,23 +495,27 @@ static void finish_goes_on_with_what_it_can_drive(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"by hand: before it begins", by_hand_before_it_begins, 0},
-        {"by hand: while it sleeps", by_hand_while_it_sleeps, 0},
-        {"by hand: from elsewhere", by_hand_from_elsewhere, DB_SHARED},
-        {"by hand: while a step runs", by_hand_while_a_step_runs, 0},
+        {"held by hand before it begins", by_hand_before_it_begins, 0},
+        {"held by hand while it sleeps", by_hand_while_it_sleeps, 0},
+        {"held by hand by another process", by_hand_from_elsewhere, DB_SHARED},
+        {"held by hand while a step runs", by_hand_while_a_step_runs, 0},
         {"by hand: what cannot be held", what_cannot_be_held, 0},
         {"dx-unregistered a workflow that is missing", a_workflow_that_is_missing, 0},
         {"dx-unregistered a run gets the version of the first that has one",
          a_run_gets_the_version_of_the_first_that_has_one, 0},
-        {"dx-unregistered not while a live node has it", not_while_a_live_node_has_it, DB_SHARED},
-        {"dx-unregistered the next node has it", the_next_node_has_it, DB_SHARED},
-        {"behind a thousand that no node has", behind_a_thousand_that_no_node_has, 0},
+        {"dx-unregistered not held while a live node has the workflow",
+         not_held_while_a_live_node_has_the_workflow, DB_SHARED},
+        {"dx-unregistered a held run goes on where the workflow is registered",
+         a_held_run_goes_on_where_the_workflow_is_registered, DB_SHARED},
+        {"a run is claimed behind a thousand that no node can drive",
+         a_run_is_claimed_behind_a_thousand_that_no_node_can_drive, 0},
         {"dx-unregistered a work function that is missing", a_work_function_that_is_missing, 0},
         {"another build goes on", another_build_goes_on, DB_SHARED},
         {"builds that cannot go on try once", builds_that_cannot_go_on_try_once, DB_SHARED},
         {"the other build is there already", the_other_build_is_there_already, DB_SHARED},
         {"a wrong argument", a_wrong_argument, DB_SHARED},
-        {"by hand is stronger", by_hand_is_stronger, DB_SHARED},
+        {"a hold by hand outlasts the reason before it",
+         a_hold_by_hand_outlasts_the_reason_before_it, DB_SHARED},
         {"finish goes on with what it can drive", finish_goes_on_with_what_it_can_drive, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

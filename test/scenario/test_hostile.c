@@ -121,7 +121,7 @@ static void expect_children_ended(hostile_fixture *w, int count)
 
 /* What it would write would be in the name of its parent, and on its connections: so it is ended
  * before it can. */
-static void a_child_that_comes_back_is_ended(conf *c)
+static void a_forked_child_that_comes_back_is_ended(conf *c)
 {
     hostile_fixture w = open_fixture(c, NULL);
     add(&w, "has_it_forked", has_it_forked);
@@ -146,7 +146,7 @@ static void end_serving(hostile_fixture *w, pthread_t thread)
     assert_null(failed);
 }
 
-static void on_threads_too(conf *c)
+static void a_forked_child_that_comes_back_is_ended_on_threads_too(conf *c)
 {
     pthread_t thread;
     hostile_fixture w = open_fixture(c, PAWL_OPTIONS(.threads = 3));
@@ -187,7 +187,7 @@ static const char *forked_well(pawl_run *run, const char *input)
     return FIXTURE_STEP(run, "forks", forks_well, input);
 }
 
-static void a_child_that_leaves_does_no_harm(conf *c)
+static void a_forked_child_that_exits_does_no_harm(conf *c)
 {
     hostile_fixture w = open_fixture(c, NULL);
     add(&w, "forked_well", forked_well);
@@ -268,7 +268,7 @@ static const char *borrows_a_future(pawl_run *run, const char *input)
     return input;
 }
 
-static void nor_are_its_futures(conf *c)
+static void futures_of_a_run_are_not_for_other_runs(conf *c)
 {
     if (!FIXTURE_WARM)
         skip(); /* the lender has lost its futures, and their memory may be another run's */
@@ -433,7 +433,7 @@ static const char *patient(pawl_run *run, const char *input)
     return FIXTURE_STEP(run, "retries", retries_late, input);
 }
 
-static void times_beyond_all_times(conf *c)
+static void the_largest_times_are_allowed(conf *c)
 {
     int count = 0;
     pawl_info *info = NULL;
@@ -473,7 +473,7 @@ static void times_beyond_all_times(conf *c)
 
 /* ---- Nothing at all ---- */
 
-static void nothing_is_no_argument(conf *c)
+static void null_is_no_argument(conf *c)
 {
     hostile_fixture w = open_fixture(c, NULL);
     pawl *p = w.p;
@@ -513,17 +513,18 @@ static void nothing_is_no_argument(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"a child that comes back is ended", a_child_that_comes_back_is_ended, 0},
-    {"on threads too", on_threads_too, 0},
-    {"a child that leaves does no harm", a_child_that_leaves_does_no_harm, 0},
+    {"a forked child that comes back is ended", a_forked_child_that_comes_back_is_ended, 0},
+    {"a forked child that comes back is ended, on threads too",
+     a_forked_child_that_comes_back_is_ended_on_threads_too, 0},
+    {"a forked child that exits does no harm", a_forked_child_that_exits_does_no_harm, 0},
     {"a run is not for other runs", a_run_is_not_for_other_runs, 0},
-    {"nor are its futures", nor_are_its_futures, 0},
+    {"futures of a run are not for other runs", futures_of_a_run_are_not_for_other_runs, 0},
     {"a clean-up makes no durable calls", a_clean_up_makes_no_durable_calls, 0},
     {"a function that is driven does not drive", a_function_that_is_driven_does_not_drive, 0},
     {"a registered name is not taken away", a_registered_name_is_not_taken_away, 0},
     {"the largest numbers are numbers", the_largest_numbers_are_numbers, 0},
-    {"times beyond all times", times_beyond_all_times, 0},
-    {"nothing is no argument", nothing_is_no_argument, 0},
+    {"the largest times are allowed", the_largest_times_are_allowed, 0},
+    {"NULL is no argument", null_is_no_argument, 0},
 };
 
 int main(void)

@@ -60,7 +60,7 @@ static const char *beside(pawl_run *run, const char *input)
 }
 
 /* One thread is enough to begin with: for threads that stand in a function others are started. */
-static void they_run_beside_each_other(conf *c)
+static void jobs_run_beside_each_other(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 1, .threads_max = 8));
     engine_fixture *s = v.fixture;
@@ -84,7 +84,7 @@ static const char *limited(pawl_run *run, const char *input)
     return input;
 }
 
-static void places_are_limited(conf *c)
+static void at_most_limits_jobs_too(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 6));
     engine_fixture *s = v.fixture;
@@ -149,7 +149,7 @@ static const char *overdue(pawl_run *run, const char *input)
                      pawl_outcome_name(o));
 }
 
-static void what_is_too_late_is_not_begun(conf *c)
+static void a_late_attempt_is_not_begun(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -226,7 +226,7 @@ static void expect_cancelled_by_message(served_fixture *v, const char *workflow)
 }
 
 /* To a message, and to a timer: the function is told, and what it gives is in no journal. */
-static void a_loser_is_told(conf *c)
+static void work_of_a_loser_is_asked_to_stop(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
     engine_fixture *s = v.fixture;
@@ -250,7 +250,7 @@ static const char *cancels(pawl_run *run, const char *input)
 }
 
 /* A workflow that gives a future up by itself: the function that is being called is told. */
-static void what_is_cancelled_is_told(conf *c)
+static void a_cancelled_job_is_asked_to_stop(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2));
     engine_fixture *s = v.fixture;
@@ -314,7 +314,7 @@ static void a_call_that_waits_for_a_slot_is_not_made(conf *c)
     served_end(&v);
 }
 
-static void what_is_queued_goes_with_its_run(conf *c)
+static void queued_jobs_go_with_their_run(conf *c)
 {
     served_fixture v = serve_queued(c);
     engine_fixture *s = v.fixture;
@@ -365,7 +365,7 @@ static const char *changing(pawl_run *run, const char *input)
 }
 
 /* A call that has a reserved slot, and is not made any more, leaves the slot to the next. */
-static void a_place_is_passed_on(conf *c)
+static void a_free_slot_goes_to_the_next_job(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .threads_max = 2));
     engine_fixture *s = v.fixture;
@@ -575,16 +575,16 @@ static void until_beside_others(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"dx-futures they run beside each other", they_run_beside_each_other, 0},
-    {"places are limited", places_are_limited, 0},
+    {"dx-futures jobs run beside each other", jobs_run_beside_each_other, 0},
+    {"at_most limits jobs too", at_most_limits_jobs_too, 0},
     {"dx-retry attempts are recorded", attempts_are_recorded, DB_DURABLE},
-    {"dx-retry what is too late is not begun", what_is_too_late_is_not_begun, 0},
+    {"dx-retry a late attempt is not begun", a_late_attempt_is_not_begun, 0},
     {"dx-retry an attempt has a limit", an_attempt_has_a_limit, 0},
-    {"dx-X5 dx-Y7 dx-Y8 a loser is told", a_loser_is_told, 0},
-    {"dx-Y14 what is cancelled is told", what_is_cancelled_is_told, 0},
+    {"dx-X5 dx-Y7 dx-Y8 work of a loser is asked to stop", work_of_a_loser_is_asked_to_stop, 0},
+    {"dx-Y14 a cancelled job is asked to stop", a_cancelled_job_is_asked_to_stop, 0},
     {"a call that waits for a slot is not made", a_call_that_waits_for_a_slot_is_not_made, 0},
-    {"dx-Y9 what is queued goes with its run", what_is_queued_goes_with_its_run, 0},
-    {"a place is passed on", a_place_is_passed_on, 0},
+    {"dx-Y9 queued jobs go with their run", queued_jobs_go_with_their_run, 0},
+    {"a free slot goes to the next job", a_free_slot_goes_to_the_next_job, 0},
     {"a job outlives the fiber", a_job_outlives_the_fiber, 0},
     {"a stop waits for jobs", a_stop_waits_for_jobs, DB_DURABLE},
     {"a stop does not wait for ever", a_stop_does_not_wait_for_ever, DB_DURABLE},

@@ -218,7 +218,7 @@ static void a_delayed_start_is_jumped_to(void **state)
     close_fixture(&b);
 }
 
-static void plain_finish_jumps_up_to_its_time_out(void **state)
+static void pawl_finish_moves_the_clock_up_to_its_time_out(void **state)
 {
     fixture b;
     (void)state;
@@ -499,7 +499,7 @@ int main(void)
         cmocka_unit_test(advancing_does_what_is_due),
         cmocka_unit_test(what_is_due_on_the_way_has_its_own_time),
         cmocka_unit_test(a_delayed_start_is_jumped_to),
-        cmocka_unit_test(plain_finish_jumps_up_to_its_time_out),
+        cmocka_unit_test(pawl_finish_moves_the_clock_up_to_its_time_out),
         cmocka_unit_test(waiting_for_ever_is_told),
         cmocka_unit_test(a_workflow_that_is_not_there_is_held),
         cmocka_unit_test(a_crash_at_each_write),

@@ -89,7 +89,7 @@ static pawl *open_here(engine_fixture *s)
 
 /* The driver does not know of the deletion until it is refused. Then it sweeps up with its next
  * look, while the walk rests. */
-static void what_is_refused_is_noted(conf *c)
+static void a_run_that_is_refused_to_its_owner_is_noted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s), *other = fixture_open(s, NULL);
@@ -126,7 +126,7 @@ static const char *busy(pawl_run *run, const char *input)
 }
 
 /* Deleted anywhere in that, by another engine, while threads drive it. */
-static void while_threads_drive_it(conf *c)
+static void leftovers_of_a_run_that_threads_drive(conf *c)
 {
     enum { RUNS = 4, ROUNDS = 3 };
     pthread_t thread;
@@ -271,7 +271,7 @@ static void what_older_versions_have_left(conf *c)
 }
 
 /* More rows than are deleted at once. */
-static void a_long_journal(conf *c)
+static void a_long_journal_without_a_run_is_deleted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -348,12 +348,14 @@ static void what_is_not_left_over(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-deletion what is refused is noted", what_is_refused_is_noted, DB_SHARED},
-        {"dx-deletion while threads drive it", while_threads_drive_it, DB_SHARED},
+        {"dx-deletion a run that is refused to its owner is noted",
+         a_run_that_is_refused_to_its_owner_is_noted, DB_SHARED},
+        {"dx-deletion leftovers of a run that threads drive", leftovers_of_a_run_that_threads_drive,
+         DB_SHARED},
         {"what a stop has dropped", what_a_stop_has_dropped, DB_SHARED},
         {"what is started meanwhile", what_is_started_meanwhile, 0},
         {"what older versions have left", what_older_versions_have_left, 0},
-        {"a long journal", a_long_journal, 0},
+        {"a long journal without a run is deleted", a_long_journal_without_a_run_is_deleted, 0},
         {"what cannot be deleted", what_cannot_be_deleted, DB_SHARED},
         {"what is not left over", what_is_not_left_over, 0},
     };

@@ -206,7 +206,7 @@ static void a_record_that_has_failed_before(conf *c)
 }
 
 /* A client's message to the run is told BUSY; one to another run is not held up. */
-static void messages_to_it_and_to_others(conf *c)
+static void messages_to_a_locked_run_and_to_others(conf *c)
 {
     served_fixture v = served_open(c, PAWL_OPTIONS(.threads = 2, .busy_ms = 200));
     engine_fixture *s = v.fixture;
@@ -372,7 +372,7 @@ static const char *receiver(pawl_run *run, const char *input)
 }
 
 /* A node passes over what is for the locked run, and tries it again. Everything else is moved. */
-static void a_node_moves_what_is_for_others(conf *c)
+static void the_relay_delivers_rows_for_other_runs(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
     engine_fixture *s = v.fixture;
@@ -409,7 +409,7 @@ static void a_node_moves_what_is_for_others(conf *c)
 }
 
 /* The log is told of the end also when another engine has moved the rows. */
-static void another_mover_takes_them(conf *c)
+static void another_relay_delivers_the_rows(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
     engine_fixture *s = v.fixture;
@@ -448,7 +448,7 @@ static void send_letters(outbox_fixture *x)
 
 /* pawl_outbox_flush() moves all other rows, more than a page of them, and answers that some were
  * left. */
-static void a_kick_leaves_what_is_locked(conf *c)
+static void a_flush_leaves_rows_for_a_locked_run(conf *c)
 {
     outbox_fixture x = {.s = fixture_new(c), .a = app_open(c)};
     fixture_run_clock(x.s);
@@ -462,7 +462,7 @@ static void a_kick_leaves_what_is_locked(conf *c)
     assert_int_equal(LEFT(x), LETTERS);
     assert_int_equal(MESSAGES(x), LETTERS / 100);
     unlock(locker);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(MESSAGES(x), LETTERS + LETTERS / 100);
     assert_int_equal(
@@ -480,15 +480,15 @@ int main(void)
         {"a run that is being executed", a_run_that_is_being_executed, 0},
         {"a run that is to be claimed", a_run_that_is_to_be_claimed, 0},
         {"a record that has failed before", a_record_that_has_failed_before, 0},
-        {"messages to it and to others", messages_to_it_and_to_others, 0},
+        {"messages to a locked run and to others", messages_to_a_locked_run_and_to_others, 0},
         {"stopping while it is locked", stopping_while_it_is_locked, 0},
         {"a deadline behind locked ones", a_deadline_behind_locked_ones, 0},
         {"deadlines of locked runs", deadlines_of_locked_runs, 0},
         {"leftovers that are locked", leftovers_that_are_locked, 0},
         {"why tells of it", why_tells_of_it, 0},
-        {"a node moves what is for others", a_node_moves_what_is_for_others, 0},
-        {"another mover takes them", another_mover_takes_them, 0},
-        {"a kick leaves what is locked", a_kick_leaves_what_is_locked, 0},
+        {"the relay delivers rows for other runs", the_relay_delivers_rows_for_other_runs, 0},
+        {"another relay delivers the rows", another_relay_delivers_the_rows, 0},
+        {"a flush leaves rows for a locked run", a_flush_leaves_rows_for_a_locked_run, 0},
     };
     return conf_run_on("postgres", CASES, CONF_COUNT(CASES));
 }

@@ -97,7 +97,7 @@ static void a_stopped_process_is_not_alive(conf *c)
 }
 
 /* A run that waits for a claim is not promised to a process that stands still. */
-static void it_claims_nothing(conf *c)
+static void a_stopped_process_claims_nothing(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
@@ -139,7 +139,7 @@ static int64_t moved_ms(db *d)
     return list.known ? list.moved_ms : 0;
 }
 
-static void a_long_step_is_motion(conf *c)
+static void a_process_in_a_long_step_counts_as_moving(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     tmp_child child = fixture_fork(s, finish, (void *)c->url);
@@ -158,8 +158,9 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a stopped process is not alive", a_stopped_process_is_not_alive, DB_FILE},
-        {"it claims nothing", it_claims_nothing, DB_FILE},
-        {"a long step is motion", a_long_step_is_motion, DB_FILE},
+        {"a stopped process claims nothing", a_stopped_process_claims_nothing, DB_FILE},
+        {"a process in a long step counts as moving", a_process_in_a_long_step_counts_as_moving,
+         DB_FILE},
     };
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));
 }

@@ -29,29 +29,29 @@ static int64_t number(pawl *p, const char *text)
 
 /* ---- Commit and rollback ---- */
 
-static void it_happens_with_the_commit(conf *c)
+static void a_start_takes_effect_with_the_commit(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     app_do(x.a, "INSERT INTO orders VALUES (1)");
     assert_int_equal(START_IN(x, "waiting", "a", "1", PAWL_OK), 1);
     assert_int_equal(SEND_IN(x, "a", "\"m\"", NULL, PAWL_OK), 0);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 0);
     COMMIT(x);
     assert_int_equal(RUNS(x), 0);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 1);
     assert_int_equal(LEFT(x), 0);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 1);
     FIXTURE_DONE(x.s, x.p, "a", "1");
     outbox_fixture_close(&x);
 }
 
-static void nothing_happens_without_it(conf *c)
+static void a_start_has_no_effect_without_the_commit(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
@@ -59,7 +59,7 @@ static void nothing_happens_without_it(conf *c)
     START_IN(x, "waiting", "a", "1", PAWL_OK);
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     app_do(x.a, "ROLLBACK");
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 0);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(app_number(x.a, "SELECT count(*) FROM orders"), 0);
@@ -89,8 +89,8 @@ static void a_run_gets_its_messages(conf *c)
     outbox_fixture_close(&x);
 }
 
-/* Without a kick a node does it. */
-static void a_node_moves_within_a_second(conf *c)
+/* Without a flush a node does it. */
+static void a_node_delivers_within_a_second(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     fixture_poll(x.s, x.p);
@@ -106,7 +106,7 @@ static void a_node_moves_within_a_second(conf *c)
 
 /* ---- What can be seen at once ---- */
 
-static void what_is_wrong_is_said_at_once(conf *c)
+static void errors_are_answered_at_once(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     fixture_start(x.s, x.p, "waiting", "live", "1");
@@ -132,7 +132,7 @@ static void what_is_wrong_is_said_at_once(conf *c)
 }
 
 /* Earlier rows of the outbox count as if they had happened. */
-static void a_transaction_sees_itself(conf *c)
+static void a_transaction_sees_its_own_starts_and_messages(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
@@ -146,7 +146,7 @@ static void a_transaction_sees_itself(conf *c)
     SEND_IN(x, "a", "2", "l", PAWL_OK);
     COMMIT(x);
     assert_int_equal(LEFT(x), 3);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 2);
     BEGIN(x);
@@ -258,7 +258,7 @@ static void hostile_rows(conf *c)
     START_IN(x, "waiting", "'); DROP TABLE pawl_outbox; --", "\"\\u001e\"", PAWL_OK);
     START_IN(x, "waiting", name + 1, "1", PAWL_OK);
     COMMIT(x);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 2);
     assert_int_equal(pawl_start_in(NULL, NULL, "w", "a", "1", NULL), PAWL_INVALID);
     assert_int_equal(pawl_send_in(NULL, NULL, "a", "b", "1", NULL), PAWL_INVALID);
@@ -281,7 +281,7 @@ static void options_arrive(conf *c)
     COMMIT(x);
     int64_t from = fixture_now(x.s);
     fixture_advance(x.s, 1000);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(number(x.p, "SELECT wake_at FROM {runs}"), from + 5000);
     assert_int_equal(number(x.p, "SELECT deadline_at FROM {runs}"), from + 9000);
     assert_int_equal(number(x.p, "SELECT created_at FROM {runs}"), from + 1000);
@@ -309,7 +309,7 @@ static void a_message_brings_its_run(conf *c)
                      PAWL_OK);
     SEND_IN(x, "a", "3", NULL, PAWL_OK); /* it will be there by then */
     COMMIT(x);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 1);
     assert_int_equal(MESSAGES(x), 3);
     assert_int_equal(LEFT(x), 0);
@@ -336,7 +336,7 @@ static void what_fails_later_stays_and_blocks_no_other_row(conf *c)
     fixture_start(x.s, x.p, "waiting", "same", "1");
     conf_script(handle_db(x.p), "INSERT INTO {outbox} (tenant, kind, target, name, at, data)"
                                 " VALUES ('', 9, 'x', 'y', 1, NULL)");
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x, ""), 3);
     assert_int_equal(FAILED(x, "PAWL_ENDED: "), 1);
@@ -347,7 +347,7 @@ static void what_fails_later_stays_and_blocks_no_other_row(conf *c)
     BEGIN(x); /* and they are in the way of no other row */
     START_IN(x, "waiting", "next", "1", PAWL_OK);
     COMMIT(x);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(FAILED(x, ""), 3);
     assert_int_equal(outbox_fixture_rows(x.p, "{runs}", "id = 'next'"), 1);
     outbox_fixture_close(&x);
@@ -362,7 +362,7 @@ static void a_message_without_a_run_fails(conf *c)
     SEND_IN(x, "a", "1", NULL, PAWL_OK);
     COMMIT(x);
     conf_script(handle_db(x.p), "DELETE FROM {runs}");
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(FAILED(x, "PAWL_NOTFOUND: "), 1);
     outbox_fixture_close(&x);
 }
@@ -413,10 +413,10 @@ static void late_rows_are_not_skipped(conf *c)
     BEGIN(x);
     START_IN(x, "waiting", "early", "1", PAWL_OK);
     COMMIT(x);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 1);
     COMMIT(late);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(RUNS(x), 2);
     app_close(late.a);
     outbox_fixture_close(&x);
@@ -437,7 +437,7 @@ static int note_native(void *native, void *arg)
     return 0;
 }
 
-static void in_memory_too(conf *c)
+static void the_outbox_of_a_database_in_memory(conf *c)
 {
     if (c->promises & DB_SHARED)
         skip();
@@ -460,12 +460,14 @@ int main(void)
 {
     enum { NEEDS = DB_SHARED };
     static const conf_case CASES[] = {
-        {"it happens with the commit", it_happens_with_the_commit, NEEDS},
-        {"nothing happens without it", nothing_happens_without_it, NEEDS},
+        {"a start takes effect with the commit", a_start_takes_effect_with_the_commit, NEEDS},
+        {"a start has no effect without the commit", a_start_has_no_effect_without_the_commit,
+         NEEDS},
         {"a run gets its messages", a_run_gets_its_messages, NEEDS},
-        {"a node moves within a second", a_node_moves_within_a_second, NEEDS},
-        {"what is wrong is said at once", what_is_wrong_is_said_at_once, NEEDS},
-        {"a transaction sees itself", a_transaction_sees_itself, NEEDS},
+        {"a node delivers within a second", a_node_delivers_within_a_second, NEEDS},
+        {"errors are answered at once", errors_are_answered_at_once, NEEDS},
+        {"a transaction sees its own starts and messages",
+         a_transaction_sees_its_own_starts_and_messages, NEEDS},
         {"keys cost no more when many wait", keys_cost_no_more_when_many_wait, NEEDS},
         {"only inside a transaction", only_inside_a_transaction, NEEDS},
         {"only on the same database", only_on_the_same_database, NEEDS},
@@ -477,7 +479,7 @@ int main(void)
         {"a message without a run fails", a_message_without_a_run_fails, NEEDS},
         {"a dead letter that is not durable", a_dead_letter_that_is_not_durable, NEEDS},
         {"late rows are not skipped", late_rows, NEEDS},
-        {"in memory too", in_memory_too, 0},
+        {"the outbox of a database in memory", the_outbox_of_a_database_in_memory, 0},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

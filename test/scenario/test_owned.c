@@ -117,7 +117,7 @@ static void a_child_without_memory(conf *c)
 }
 
 /* What cannot be claimed for lack of memory is not owned by the node that lacks it. */
-static void another_node_takes_it(conf *c)
+static void another_node_claims_a_run_for_which_memory_was_out(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -141,7 +141,8 @@ int main(void)
         {"a claim without memory", a_claim_without_memory, 0},
         {"a start without memory", a_start_without_memory, 0},
         {"a child without memory", a_child_without_memory, 0},
-        {"another node takes it", another_node_takes_it, DB_SHARED},
+        {"another node claims a run for which memory was out",
+         another_node_claims_a_run_for_which_memory_was_out, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

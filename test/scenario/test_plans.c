@@ -224,7 +224,7 @@ static pawl *comes_and_goes(engine_fixture *s, pawl *p)
     return p;
 }
 
-static void no_statement_walks_through_the_others(conf *c)
+static void no_statement_reads_rows_of_other_runs(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -239,7 +239,7 @@ static void no_statement_walks_through_the_others(conf *c)
 }
 
 /* The counter itself: a statement that does walk is seen. */
-static void a_statement_that_does_is_seen(conf *c)
+static void a_statement_that_reads_all_rows_is_noticed(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -254,8 +254,9 @@ static void a_statement_that_does_is_seen(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"no statement walks through the others", no_statement_walks_through_the_others, 0},
-        {"a statement that does is seen", a_statement_that_does_is_seen, 0},
+        {"no statement reads rows of other runs", no_statement_reads_rows_of_other_runs, 0},
+        {"a statement that reads all rows is noticed", a_statement_that_reads_all_rows_is_noticed,
+         0},
     };
     sqlite3_auto_extension((void (*)(void))trace_statements);
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));

@@ -21,7 +21,7 @@ enum {
     INNOCENTS = 20,
     ROUNDS_MAX = 40,
     CLAIM_MS = 100000,
-    BACK_OFF_MS = 6000, /* longer than suspects wait */
+    BACK_OFF_MS = 6000, /* longer than quarantined runs wait */
     SPEED = 25,         /* of the fixture's time, while processes live */
 };
 
@@ -284,7 +284,7 @@ static int all_have_ended(engine_fixture *s, pawl *p)
 /* ---- Cases ---- */
 
 /* The first of its deaths comes after a step that it has got further by. */
-static void only_the_guilty_one_is_held(conf *c)
+static void only_the_run_that_kills_is_held(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"stubborn", "deadly", NULL}, INNOCENTS);
@@ -299,7 +299,7 @@ static void only_the_guilty_one_is_held(conf *c)
     fixture_free(s);
 }
 
-static void a_job_is_guilty_too(conf *c)
+static void a_run_whose_job_kills_is_held(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"stubborn", NULL}, INNOCENTS);
@@ -365,7 +365,7 @@ static void a_run_that_gets_further_is_not_counted(conf *c)
 }
 
 /* Another build is let at it; so is the same one, when people say so. */
-static void it_is_tried_again_by_others(conf *c)
+static void a_run_that_was_held_for_deaths_is_tried_by_another_build(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"deadly", NULL}, 0);
@@ -389,13 +389,13 @@ static void drive_by_hand(engine_fixture *s, void *arg)
     pawl *p = fixture_open(s, NULL);
     register_all(s, p);
     fixture_poll(s, p);
-    fixture_advance(s, BACK_OFF_MS); /* then suspects are let out too */
+    fixture_advance(s, BACK_OFF_MS); /* then quarantined runs are let out too */
     fixture_poll(s, p);
     fixture_send_and_await(s, 'd');
 }
 
 /* It belongs to processes that die, but is not being executed. */
-static void a_sleeping_run_is_not_guilty(conf *c)
+static void a_sleeping_run_is_not_counted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"sleeper", NULL}, 0);
@@ -415,7 +415,7 @@ static void a_sleeping_run_is_not_guilty(conf *c)
 
 /* Claimed by each of those processes, and not begun: it stands behind the one that is guilty, until
  * that one is let out alone. */
-static void a_waiting_run_is_not_guilty(conf *c)
+static void a_waiting_run_is_not_counted(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -439,7 +439,7 @@ static void a_waiting_run_is_not_guilty(conf *c)
 }
 
 /* Engines that are closed in good order are no deaths. */
-static void good_order_is_not_counted(conf *c)
+static void an_orderly_end_is_not_counted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     char *why = NULL;
@@ -507,7 +507,7 @@ static int files_of_nodes(const conf *c)
     return count;
 }
 
-static void lists_go_with_their_nodes(conf *c)
+static void in_flight_lists_are_deleted_with_their_nodes(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     start_all(s, (const char *const[]){"sleeper", NULL}, 0);
@@ -528,19 +528,21 @@ static void lists_go_with_their_nodes(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-poison only the guilty one is held", only_the_guilty_one_is_held, DB_SHARED},
-        {"dx-poison a job is guilty too", a_job_is_guilty_too, DB_SHARED},
+        {"dx-poison only the run that kills is held", only_the_run_that_kills_is_held, DB_SHARED},
+        {"dx-poison a run whose job kills is held", a_run_whose_job_kills_is_held, DB_SHARED},
         {"dx-poison a stack that overflows", a_stack_that_overflows, DB_SHARED},
-        {"dx-poison an undo is guilty, on a node without the workflow", an_undo_is_guilty,
-         DB_SHARED},
+        {"dx-poison a run whose undo kills is held, on a node without the workflow",
+         an_undo_is_guilty, DB_SHARED},
         {"dx-poison a run that gets further is not counted", a_run_that_gets_further_is_not_counted,
          DB_SHARED},
-        {"dx-poison it is tried again by others", it_is_tried_again_by_others, DB_SHARED},
-        {"dx-poison a sleeping run is not guilty", a_sleeping_run_is_not_guilty, DB_SHARED},
-        {"dx-poison a waiting run is not guilty", a_waiting_run_is_not_guilty, DB_SHARED},
-        {"good order is not counted", good_order_is_not_counted, DB_SHARED},
-        {"good order is not counted, however many there are", however_many_there_are, DB_SHARED},
-        {"lists go with their nodes", lists_go_with_their_nodes, DB_FILE},
+        {"dx-poison a run that was held for deaths is tried by another build",
+         a_run_that_was_held_for_deaths_is_tried_by_another_build, DB_SHARED},
+        {"dx-poison a sleeping run is not counted", a_sleeping_run_is_not_counted, DB_SHARED},
+        {"dx-poison a waiting run is not counted", a_waiting_run_is_not_counted, DB_SHARED},
+        {"an orderly end is not counted", an_orderly_end_is_not_counted, DB_SHARED},
+        {"an orderly end is not counted for many runs", however_many_there_are, DB_SHARED},
+        {"in-flight lists are deleted with their nodes",
+         in_flight_lists_are_deleted_with_their_nodes, DB_FILE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

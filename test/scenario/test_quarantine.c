@@ -17,7 +17,7 @@
 enum {
     RUNS = 24,
     CLAIM_MS = 100000,
-    BACK_OFF_MS = 5000, /* so long suspects wait, for their turn and for each other */
+    BACK_OFF_MS = 5000, /* so long quarantined runs wait, for their turn and for each other */
 };
 
 /* Numbers of the fixture: 1: steps that hang end; a process has threads for one run only; and how
@@ -96,15 +96,15 @@ static void start_some(engine_fixture *s, pawl *p, const char *workflow, int cou
 }
 
 /* As if processes had died of all runs that are there. */
-static void suspect_all(conf *c, int64_t claims)
+static void quarantine_all(conf *c, int64_t claims)
 {
-    static const db_sql SUSPECT = {
+    static const db_sql QUARANTINE = {
         "UPDATE {runs} SET claims = $1, claimed_seq ="
         " (SELECT coalesce(max(j.seq), 0) FROM {journal} j WHERE j.run = {runs}.run)",
         "i"};
     const db_value value = db_int(claims);
     db *d = conf_open(c, NULL);
-    conf_do(d, &SUSPECT, &value, 1);
+    conf_do(d, &QUARANTINE, &value, 1);
     db_close(d);
 }
 
@@ -206,7 +206,7 @@ static void a_takeover_stops_no_run(conf *c)
 
 /* Runs that have killed three processes are let out one at a time, each when the one before was
  * watched for long enough. Nothing else waits for them. */
-static void suspects_wait_for_each_other_only(conf *c)
+static void quarantined_runs_wait_for_each_other_only(conf *c)
 {
     enum { SOME = 3 };
     engine_fixture *s = fixture_new(c);
@@ -214,7 +214,7 @@ static void suspects_wait_for_each_other_only(conf *c)
     pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", SOME);
     pawl_close(p);
-    suspect_all(c, QUARANTINE_ALONE_FROM);
+    quarantine_all(c, QUARANTINE_ALONE_FROM);
     int64_t began_ms = fixture_now(s);
     tmp_child child = fixture_fork(s, serve, NULL);
     for (int i = 0; i <= SOME; i++) {
@@ -231,14 +231,14 @@ static void suspects_wait_for_each_other_only(conf *c)
 }
 
 /* An engine that is driven by hand, and alone, does so too. */
-static void by_hand_too(conf *c)
+static void quarantine_by_hand(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
     atomic_store(fixture_number(s, LET_GO), 1);
     start_some(s, p, "hanging", 2);
     fixture_start(s, p, "hanging", "finished", "9");
-    suspect_all(c, QUARANTINE_ALONE_FROM);
+    quarantine_all(c, QUARANTINE_ALONE_FROM);
     register_all(s, p);
     FIXTURE_CODE(s, p, pawl_finish(p, "finished", PAWL_FOREVER, NULL), PAWL_OK);
     FIXTURE_NOTES(s, "hang hang 9");
@@ -266,7 +266,7 @@ static void hear(int level, const char *event, const char *fields, void *arg)
 }
 
 /* However often it is let out alone, the log tells of it once, and once when that is over. */
-static void it_is_told_once(conf *c)
+static void a_quarantine_is_logged_once(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -274,7 +274,7 @@ static void it_is_told_once(conf *c)
     start_some(s, p, "asking", 1);
     FIXTURE_UNTIL(s, p, fixture_count(s, "ask") == 1);
     pawl_close(p);
-    suspect_all(c, QUARANTINE_ALONE_FROM);
+    quarantine_all(c, QUARANTINE_ALONE_FROM);
     p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .log = hear, .log_arg = s));
     register_all(s, p);
     fixture_advance(s, 3600000);
@@ -292,16 +292,16 @@ static void it_is_told_once(conf *c)
     fixture_free(s);
 }
 
-/* A suspect that lives while others wait for their turn is not counted when one of these kills the
- * process; the one that is out is. */
-static void a_run_that_was_watched_is_not_counted(conf *c)
+/* A quarantined run that lives while others wait for their turn is not counted when one of these
+ * kills the process; the one that is out is. */
+static void a_run_that_had_its_time_alone_is_not_counted(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     fixture_run_clock(s);
     pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", 2);
     pawl_close(p);
-    suspect_all(c, QUARANTINE_ALONE_FROM);
+    quarantine_all(c, QUARANTINE_ALONE_FROM);
     tmp_child child = fixture_fork(s, serve, NULL);
     AWAIT(s, fixture_count(s, "hang") == 2);
     tmp_kill(&child);
@@ -329,7 +329,7 @@ static void what_is_executed_is_marked(conf *c)
     pawl *p = fixture_open(s, NULL);
     start_some(s, p, "hanging", 4);
     pawl_close(p);
-    suspect_all(c, QUARANTINE_MARK_FROM);
+    quarantine_all(c, QUARANTINE_MARK_FROM);
     tmp_child child = fixture_fork(s, serve, NULL);
     AWAIT(s, fixture_count(s, "hang") == 1);
     assert_int_equal(with_claims(c, QUARANTINE_MARK_FROM), is_marked ? 3 : 4);
@@ -357,7 +357,7 @@ static void a_run_between_two_polls_is_not_marked(conf *c)
     register_all(s, p);
     FIXTURE_UNTIL(s, p, fixture_count(s, "ask") == 1);
     pawl_close(p);
-    suspect_all(c, QUARANTINE_MARK_FROM);
+    quarantine_all(c, QUARANTINE_MARK_FROM);
     p = fixture_open(s, NULL);
     register_all(s, p);
     for (int i = 2; i <= 4; i++) {
@@ -375,13 +375,13 @@ static void a_run_between_two_polls_is_not_marked(conf *c)
 }
 
 /* A process that stops in good order leaves no marks, also of steps that have not returned. */
-static void good_order_leaves_no_marks(conf *c)
+static void an_orderly_end_leaves_no_marks(conf *c)
 {
     pthread_t thread;
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1, .drain_ms = 1));
     start_some(s, p, "hanging", 1);
-    suspect_all(c, QUARANTINE_MARK_FROM);
+    quarantine_all(c, QUARANTINE_MARK_FROM);
     register_all(s, p);
     fixture_run_clock(s);
     assert_int_equal(pthread_create(&thread, NULL, fixture_serve, p), 0);
@@ -398,14 +398,15 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"dx-poison a takeover stops no run", a_takeover_stops_no_run, DB_SHARED},
-        {"dx-poison suspects wait for each other only", suspects_wait_for_each_other_only,
-         DB_SHARED},
-        {"it is told once", it_is_told_once, DB_SHARED},
-        {"by hand too", by_hand_too, DB_SHARED},
-        {"a run that was watched is not counted", a_run_that_was_watched_is_not_counted, DB_SHARED},
+        {"dx-poison quarantined runs wait for each other only",
+         quarantined_runs_wait_for_each_other_only, DB_SHARED},
+        {"a quarantine is logged once", a_quarantine_is_logged_once, DB_SHARED},
+        {"quarantine by hand", quarantine_by_hand, DB_SHARED},
+        {"a run that had its time alone is not counted",
+         a_run_that_had_its_time_alone_is_not_counted, DB_SHARED},
         {"what is executed is marked", what_is_executed_is_marked, DB_SHARED},
         {"a run between two polls is not marked", a_run_between_two_polls_is_not_marked, DB_SHARED},
-        {"good order leaves no marks", good_order_leaves_no_marks, DB_SHARED},
+        {"an orderly end leaves no marks", an_orderly_end_leaves_no_marks, DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -251,7 +251,7 @@ static void a_time_out_and_a_message(conf *c)
 }
 
 /* The message is there, and this node has not heard of it when the time is over. */
-static void a_message_of_others_beats_the_time_out(conf *c)
+static void a_message_of_another_process_beats_the_time_out(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, impatient);
@@ -264,7 +264,7 @@ static void a_message_of_others_beats_the_time_out(conf *c)
     fixture_free(s);
 }
 
-static void a_message_of_others_is_heard_of(conf *c)
+static void a_message_of_another_process_wakes_the_run(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = OPEN_WITH(s, collecting), *other = fixture_open(s, NULL);
@@ -560,8 +560,10 @@ static const conf_case CASES[] = {
      a_message_beats_work_and_work_a_message, 0},
     {"dx-Y17 dx-races a time-out and a message", a_time_out_and_a_message, 0},
     {"a result beside a message", a_result_beside_a_message, 0},
-    {"a message of others beats the time-out", a_message_of_others_beats_the_time_out, 0},
-    {"a message of others is heard of", a_message_of_others_is_heard_of, DB_SHARED},
+    {"a message of another process beats the time-out",
+     a_message_of_another_process_beats_the_time_out, 0},
+    {"a message of another process wakes the run", a_message_of_another_process_wakes_the_run,
+     DB_SHARED},
     {"the sender is recorded", the_sender_is_recorded, DB_SHARED},
     {"dx-queue-events nothing is lost over restarts", nothing_is_lost_over_restarts, DB_DURABLE},
     {"dx-queue-events nothing is lost or doubled by crashes", nothing_is_lost_or_doubled_by_crashes,

@@ -405,7 +405,7 @@ static void silent_body(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void a_silent_node_is_shut_out(conf *c)
+static void a_silent_node_commits_nothing(conf *c)
 {
     if (c->promises & DB_FILE)
         skip(); /* there the kernel says which process lives */
@@ -527,7 +527,7 @@ static void a_late_node_calls_nothing_more(conf *c)
 /* ---- Often ---- */
 
 /* Nodes that have gone are not in the way of finding what the last of them has left. */
-static void often_begun_and_ended(conf *c)
+static void a_run_on_many_processes_that_begin_and_end(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     for (int i = 0; i < 70; i++) {
@@ -556,11 +556,11 @@ static const conf_case CASES[] = {
      PROCESSES},
     {"two processes share the work", two_processes_share_the_work, PROCESSES},
     {"dx-reliability the other one takes over", the_other_one_takes_over, PROCESSES},
-    {"dx-reliability a silent node is shut out", a_silent_node_is_shut_out, PROCESSES},
+    {"dx-reliability a silent node commits nothing", a_silent_node_commits_nothing, PROCESSES},
     {"dx-reliability a silent node calls nothing more", a_silent_node_calls_nothing_more,
      PROCESSES},
     {"dx-reliability a late node calls nothing more", a_late_node_calls_nothing_more, PROCESSES},
-    {"often begun and ended", often_begun_and_ended,
+    {"a run on many processes that begin and end", a_run_on_many_processes_that_begin_and_end,
      DB_DURABLE | DB_FILE}, /* it takes long elsewhere */
 };
 

@@ -316,7 +316,7 @@ static void retry_is_begun_anew(conf *c)
     fixture_free(s);
 }
 
-static void when_it_may_be(conf *c)
+static void which_runs_may_be_redriven(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -384,7 +384,7 @@ static const char *is_stopped(pawl_run *run, const char *input)
     return input;
 }
 
-static void a_cancel_is_over(conf *c)
+static void a_redrive_ends_the_cancel(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -406,7 +406,7 @@ static const char *sleeps(pawl_run *run, const char *input)
     return input;
 }
 
-static void a_cancelled_one(conf *c)
+static void a_cancelled_run_is_redriven(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -477,7 +477,7 @@ static void a_held_one_with_a_child(conf *c)
     }
 }
 
-static void one_that_does_not_fit(conf *c)
+static void a_run_that_does_not_fit_its_journal_is_redriven(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -497,7 +497,7 @@ static void one_that_does_not_fit(conf *c)
 }
 
 /* A version that no engine has, and one that is there. */
-static void another_version(conf *c)
+static void a_redrive_with_another_version(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -521,7 +521,7 @@ static const char *stuck(pawl_run *run, const char *input)
     return input;
 }
 
-static void a_stuck_one(conf *c)
+static void a_run_with_a_stuck_clean_up_is_redriven(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -567,20 +567,21 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"dx-W11 from the first that failed", from_the_first_that_failed, 0},
-        {"whole, and from an op", whole_and_from, 0},
+        {"a redrive of the whole run, and from an op", whole_and_from, 0},
         {"what was undone is done again", what_was_undone, 0},
         {"what was undone by an option", what_was_undone_by_an_option, 0},
         {"answers are kept", answers_are_kept, 0},
         {"messages go back", messages_go_back, 0},
         {"a retry is begun anew", retry_is_begun_anew, 0},
-        {"when it may be", when_it_may_be, 0},
+        {"which runs may be redriven", which_runs_may_be_redriven, 0},
         {"a key has one scope", a_key_has_one_scope, 0},
-        {"a cancel is over", a_cancel_is_over, 0},
-        {"a cancelled one", a_cancelled_one, 0},
+        {"a redrive ends the cancel", a_redrive_ends_the_cancel, 0},
+        {"a cancelled run is redriven", a_cancelled_run_is_redriven, 0},
         {"a held one with a child", a_held_one_with_a_child, DB_SHARED},
-        {"dx-W11 one that does not fit", one_that_does_not_fit, DB_SHARED},
-        {"another version", another_version, 0},
-        {"a stuck one", a_stuck_one, 0},
+        {"dx-W11 a run that does not fit its journal is redriven",
+         a_run_that_does_not_fit_its_journal_is_redriven, DB_SHARED},
+        {"a redrive with another version", a_redrive_with_another_version, 0},
+        {"a run with a stuck clean-up is redriven", a_run_with_a_stuck_clean_up_is_redriven, 0},
         {"a child that has failed", a_child_that_has_failed, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -215,7 +215,7 @@ static const char *hurrying(pawl_run *run, const char *input)
                      PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = 100, .attempts = 1));
 }
 
-static void in_time_is_in_time(conf *c)
+static void an_attempt_that_ends_in_time_counts(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = fixture_open(s, NULL);
@@ -463,7 +463,7 @@ static const conf_case CASES[] = {
     {"dx-retry chance is bounded", chance_is_bounded, 0},
     {"dx-retry an attempt has a limit", an_attempt_has_a_limit, 0},
     {"dx-retry all attempts have a limit", all_attempts_have_a_limit, 0},
-    {"dx-retry in time is in time", in_time_is_in_time, 0},
+    {"dx-retry an attempt that ends in time counts", an_attempt_that_ends_in_time_counts, 0},
     {"dx-retry a history tells of each attempt", a_history_tells_of_each_attempt, 0},
     {"ys-Y48 each step counts for itself", each_step_counts_for_itself, 0},
     {"dx-retry a pause outlives the engine", a_pause_outlives_the_engine, DB_DURABLE},

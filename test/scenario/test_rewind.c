@@ -163,7 +163,7 @@ static void no_run_ends_with_a_hole(conf *c)
     fixture_free(test.fixture);
 }
 
-static void under_threads(conf *c)
+static void a_rewind_under_threads(conf *c)
 {
     atomic_int noticed = 0;
     pawl_options o = {.size = sizeof o, .threads = 2, .log = note_log, .log_arg = &noticed};
@@ -287,7 +287,7 @@ static void a_deleted_run_is_no_rewind(conf *c)
 }
 
 /* Of the one that has lost nothing, the last sign of life that is there now is old. */
-static void no_node_is_shut_out(conf *c)
+static void a_rewind_closes_no_live_node(conf *c)
 {
     FIXTURE_BY_HAND();
     begin(c);
@@ -312,7 +312,7 @@ static void no_node_is_shut_out(conf *c)
 }
 
 /* A look that proves nothing has found a closed row of its number first: that is another one's. */
-static void it_is_not_taken_for_a_closed_node(conf *c)
+static void a_rewind_is_not_taken_for_a_closed_node(conf *c)
 {
     begin(c);
     atomic_int noticed = 0;
@@ -330,7 +330,7 @@ static void it_is_not_taken_for_a_closed_node(conf *c)
 }
 
 /* An engine that has lost nothing itself throws its keys away too, when it hears of it. */
-static void a_new_history_is_heard_of(conf *c)
+static void a_new_history_makes_other_engines_drop_their_keys(conf *c)
 {
     FIXTURE_BY_HAND(); /* on a server, threads of q would commit heartbeats and lose them */
     begin(c);
@@ -359,14 +359,15 @@ static void a_new_history_is_heard_of(conf *c)
 static const conf_case CASES[] = {
     {"what was lost is executed again", what_was_lost_is_executed_again, DB_SHARED},
     {"no run ends with a hole", no_run_ends_with_a_hole, DB_SHARED},
-    {"under threads", under_threads, DB_SHARED},
+    {"a rewind under threads", a_rewind_under_threads, DB_SHARED},
     {"an idle node notices", an_idle_node_notices, DB_SHARED},
     {"another one joins before it has noticed", another_one_joins_before_it_has_noticed, DB_SHARED},
     {"a client throws its keys away", a_client_throws_its_keys_away, DB_SHARED},
     {"a deleted run is no rewind", a_deleted_run_is_no_rewind, DB_SHARED},
-    {"no node is shut out", no_node_is_shut_out, DB_SHARED},
-    {"it is not taken for a closed node", it_is_not_taken_for_a_closed_node, DB_SHARED},
-    {"a new history is heard of", a_new_history_is_heard_of, DB_SHARED},
+    {"a rewind closes no live node", a_rewind_closes_no_live_node, DB_SHARED},
+    {"a rewind is not taken for a closed node", a_rewind_is_not_taken_for_a_closed_node, DB_SHARED},
+    {"a new history makes other engines drop their keys",
+     a_new_history_makes_other_engines_drop_their_keys, DB_SHARED},
 };
 
 int main(void)

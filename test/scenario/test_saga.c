@@ -100,7 +100,7 @@ static void expect_why(engine_fixture *s, pawl *p, const char *id, const char *w
 
 /* ---- Every end ---- */
 
-static void every_end(conf *c)
+static void clean_ups_at_every_end(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -180,7 +180,7 @@ static pawl *open_options(engine_fixture *s)
     return p;
 }
 
-static void the_option(conf *c)
+static void the_option_undo(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_options(s);
@@ -204,7 +204,7 @@ static const char *crossed(pawl_run *run, const char *input)
     return pawl_fail(run, "over", "it is over");
 }
 
-static void a_row_in_between(conf *c)
+static void other_rows_between_an_undo_and_its_op(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_options(s);
@@ -228,7 +228,7 @@ static void dies_in_it(engine_fixture *s, void *arg)
 }
 
 /* It was handed out, and its result will never be known. */
-static void one_that_never_came_back(conf *c)
+static void an_undo_of_a_call_that_never_came_back(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     tmp_child first = fixture_fork(s, dies_in_it, NULL);
@@ -279,7 +279,7 @@ static const char *large(pawl_run *run, const char *input)
     return pawl_fail(run, "over", "it is over");
 }
 
-static void large_ones(conf *c)
+static void undos_of_large_values(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_build(s, "a");
@@ -325,7 +325,7 @@ static void large_ends(conf *c)
 
 /* ---- The code is gone ---- */
 
-static void the_code_is_gone(conf *c)
+static void clean_ups_without_the_workflow_s_code(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_here(s);
@@ -382,7 +382,7 @@ static pawl *open_hard(engine_fixture *s)
     return p;
 }
 
-static void a_stuck_one(conf *c)
+static void a_clean_up_that_fails_for_good(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_hard(s);
@@ -470,7 +470,7 @@ static void live(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void at_every_commit(conf *c)
+static void clean_ups_with_a_crash_at_every_commit(conf *c)
 {
     static const struct {
         const char *input;
@@ -512,18 +512,21 @@ static void at_every_commit(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-X4 dx-errors every end", every_end, 0},
+        {"dx-X4 dx-errors clean-ups at every end", clean_ups_at_every_end, 0},
         {"a history tells of it", a_history_tells_of_it, 0},
-        {"the option", the_option, 0},
-        {"a row in between", a_row_in_between, 0},
-        {"one that never came back", one_that_never_came_back, DB_SHARED},
-        {"large ones", large_ones, 0},
+        {"the option undo", the_option_undo, 0},
+        {"other rows between an undo and its op", other_rows_between_an_undo_and_its_op, 0},
+        {"an undo of a call that never came back", an_undo_of_a_call_that_never_came_back,
+         DB_SHARED},
+        {"undos of large values", undos_of_large_values, 0},
         {"large ends", large_ends, 0},
-        {"dx-W12 the code is gone", the_code_is_gone, DB_SHARED},
+        {"dx-W12 clean-ups without the workflow's code", clean_ups_without_the_workflow_s_code,
+         DB_SHARED},
         {"the undo is not registered", the_undo_is_not_registered, DB_SHARED},
-        {"a stuck one", a_stuck_one, 0},
+        {"a clean-up that fails for good", a_clean_up_that_fails_for_good, 0},
         {"a mistake behind an undo", a_mistake_behind_an_undo, 0},
-        {"at every commit", at_every_commit, DB_SHARED},
+        {"clean-ups with a crash at every commit", clean_ups_with_a_crash_at_every_commit,
+         DB_SHARED},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

@@ -140,7 +140,7 @@ static void what_is_undone_has_returned(conf *c)
 }
 
 /* A work function that looks at pawl_work_cancelled() keeps no undo waiting. */
-static void it_is_told(conf *c)
+static void a_later_step_is_asked_to_stop_before_it_is_undone(conf *c)
 {
     served_fixture v = serve(c, PAWL_FOREVER);
     engine_fixture *s = v.fixture;
@@ -151,7 +151,7 @@ static void it_is_told(conf *c)
     served_end(&v);
 }
 
-static void it_is_not_waited_for_for_ever(conf *c)
+static void a_later_step_that_does_not_return_is_not_waited_for_for_ever(conf *c)
 {
     served_fixture v = serve(c, 1);
     engine_fixture *s = v.fixture;
@@ -194,7 +194,7 @@ static void a_finally_comes_after_all(conf *c)
 }
 
 /* The engine stops in between: what came of it is recorded, and the next one goes on from that. */
-static void what_it_gave_outlives_the_process(conf *c)
+static void the_result_of_a_later_step_outlives_the_process(conf *c)
 {
     served_fixture v = serve(c, 60000);
     engine_fixture *s = v.fixture;
@@ -213,11 +213,14 @@ static void what_it_gave_outlives_the_process(conf *c)
 
 static const conf_case CASES[] = {
     {"what is undone has returned", what_is_undone_has_returned, 0},
-    {"it is told", it_is_told, 0},
-    {"it is not waited for for ever", it_is_not_waited_for_for_ever, 0},
+    {"a later step is asked to stop before it is undone",
+     a_later_step_is_asked_to_stop_before_it_is_undone, 0},
+    {"a later step that does not return is not waited for for ever",
+     a_later_step_that_does_not_return_is_not_waited_for_for_ever, 0},
     {"one that was cancelled", nor_is_one_that_was_cancelled_forgotten, 0},
     {"a finally comes after all", a_finally_comes_after_all, 0},
-    {"what it gave outlives the process", what_it_gave_outlives_the_process, DB_DURABLE},
+    {"the result of a later step outlives the process",
+     the_result_of_a_later_step_outlives_the_process, DB_DURABLE},
 };
 
 int main(void)

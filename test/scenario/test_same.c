@@ -114,7 +114,7 @@ static void an_old_receipt(conf *c)
     fixture_free(s);
 }
 
-static void in_a_transaction(conf *c)
+static void a_start_in_another_form_in_a_transaction(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
     fixture_start(x.s, x.p, "waiting", "run", FIRST);
@@ -135,7 +135,7 @@ static void in_a_transaction(conf *c)
     COMMIT(x);
     fixture_start(x.s, x.p, "waiting", "taken", SAME); /* before it is moved */
     fixture_start(x.s, x.p, "waiting", "lost", OTHER);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(outbox_fixture_rows(x.p, "{outbox}", "failed = 1"), 1);
     assert_int_equal(outbox_fixture_rows(x.p, "{outbox}", "target = 'lost' AND failed = 1"), 1);
@@ -157,7 +157,7 @@ static void no_json_in_the_outbox(conf *c)
     for (int i = 0; i < 2; i++)
         conf_do(handle_db(x.p), &PUT, rows[i], 2);
     assert_int_equal(LEFT(x), 2);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(LEFT(x), 0);
     outbox_fixture_close(&x);
 }
@@ -168,7 +168,8 @@ int main(void)
         {"a start in another form", a_start_in_another_form, 0},
         {"a message in another form", a_message_in_another_form, 0},
         {"an old receipt", an_old_receipt, 0},
-        {"in a transaction", in_a_transaction, DB_SHARED},
+        {"a start in another form in a transaction", a_start_in_another_form_in_a_transaction,
+         DB_SHARED},
         {"no JSON in the outbox", no_json_in_the_outbox, DB_SHARED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));

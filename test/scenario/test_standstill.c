@@ -101,7 +101,7 @@ static int is_done(pawl *p)
     return pawl_wait(p, "run", 0, NULL) == PAWL_OK;
 }
 
-static void it_is_taken_over_from(conf *c)
+static void a_node_that_stands_still_is_taken_over_from(conf *c)
 {
     FIXTURE_BY_HAND();
     if (c->promises & DB_FILE)
@@ -123,7 +123,7 @@ static void it_is_taken_over_from(conf *c)
     fixture_free(s);
 }
 
-static void no_other_node_is_there(conf *c)
+static void a_node_that_stands_still_alone_goes_on(conf *c)
 {
     FIXTURE_BY_HAND();
     process_arg r;
@@ -143,8 +143,10 @@ static void no_other_node_is_there(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"it is taken over from", it_is_taken_over_from, DB_SHARED},
-        {"no other node is there", no_other_node_is_there, DB_SHARED},
+        {"a node that stands still is taken over from", a_node_that_stands_still_is_taken_over_from,
+         DB_SHARED},
+        {"a node that stands still alone goes on", a_node_that_stands_still_alone_goes_on,
+         DB_SHARED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

@@ -145,7 +145,7 @@ static void counting_body(engine_fixture *s, void *arg)
     pawl_close(p);
 }
 
-static void killed_between(conf *c)
+static void killed_between_two_writes_of_state(conf *c)
 {
     static const int64_t PLACES[] = {10, 11, 20, 21, 30, 31};
     engine_fixture *s = fixture_new(c);
@@ -407,7 +407,7 @@ static void many_keys_and_a_large_value(conf *c)
     fixture_free(s);
 }
 
-static void not_from_outside(conf *c)
+static void state_is_not_set_from_outside(conf *c)
 {
     (void)c;
     assert_int_equal(pawl_state_set(NULL, "k", "1"), PAWL_MISUSE);
@@ -420,14 +420,15 @@ int main(void)
     static const conf_case CASES[] = {
         {"dx-KV what is set is there", what_is_set_is_there, 0},
         {"outside sees it when it is durable", outside_sees_it_when_it_is_durable, 0},
-        {"dx-KV killed between", killed_between, DB_DURABLE},
+        {"dx-KV killed between two writes of state", killed_between_two_writes_of_state,
+         DB_DURABLE},
         {"a crash at each write", a_crash_at_each_write, 0},
         {"dx-KV an earlier generation is read once", an_earlier_generation_is_read_once, 0},
         {"dx-KV another run is read as it is", another_run_is_read_as_it_is, 0},
         {"wrong arguments hold it", wrong_arguments_hold_it, 0},
         {"a turn that is forgotten sets nothing", a_turn_that_is_forgotten_sets_nothing, 0},
         {"many keys and a large value", many_keys_and_a_large_value, 0},
-        {"not from outside", not_from_outside, 0},
+        {"state is not set from outside", state_is_not_set_from_outside, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

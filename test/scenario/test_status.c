@@ -522,7 +522,7 @@ static void count_warnings(int level, const char *event, const char *fields, voi
         atomic_fetch_add(&warnings, 1);
 }
 
-static void a_long_journal_is_told_once(conf *c)
+static void a_long_journal_is_logged_once(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     atomic_store(&warnings, 0);
@@ -558,7 +558,7 @@ int main(void)
         {"attributes have a limit", attributes_have_a_limit, 0},
         {"what is no attribute", what_is_no_attribute, 0},
         {"attributes at the start", attributes_at_the_start, 0},
-        {"a long journal is told once", a_long_journal_is_told_once, 0},
+        {"a long journal is logged once", a_long_journal_is_logged_once, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

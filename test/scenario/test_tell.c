@@ -62,7 +62,7 @@ static void what_is_told_arrives(conf *c)
     fixture_free(s);
 }
 
-static void a_run_that_is_not_there_is_told_of(conf *c)
+static void a_message_to_a_run_that_is_not_there(conf *c)
 {
     engine_fixture *s = fixture_new(c);
     pawl *p = open_both(s);
@@ -345,7 +345,7 @@ static void told_once_over_a_redrive(conf *c)
 
 static const conf_case CASES[] = {
     {"dx-X32 what is told arrives", what_is_told_arrives, 0},
-    {"a run that is not there is told of", a_run_that_is_not_there_is_told_of, 0},
+    {"a message to a run that is not there", a_message_to_a_run_that_is_not_there, 0},
     {"tenants do not hear each other", tenants_do_not_hear_each_other, DB_SHARED},
     {"a run may tell itself", a_run_may_tell_itself, 0},
     {"dx-X32 two talk over two engines", two_talk_over_two_engines, DB_SHARED},

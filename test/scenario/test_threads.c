@@ -191,7 +191,7 @@ static int is_in_line(engine_fixture *s, pawl *p, const char *id)
 }
 
 /* As many as may be are in it, and never more; the others take no thread, and get their turn. */
-static void no_more_than_may_be(conf *c)
+static void no_more_calls_than_at_most(conf *c)
 {
     enum { RUNS = 12, AT_MOST = 2 };
     served_fixture v = serve(c, 2, 4);
@@ -212,7 +212,7 @@ static void no_more_than_may_be(conf *c)
 }
 
 /* It waits for a slot, or is about to: its work is not called, and its thread is free. */
-static void cancelled_in_line(conf *c)
+static void cancelled_while_it_waits_for_a_slot(conf *c)
 {
     served_fixture v = serve(c, 2, 4);
     engine_fixture *s = v.fixture;
@@ -231,7 +231,7 @@ static void cancelled_in_line(conf *c)
 }
 
 /* More than can be kept warm: they are dropped while they wait, and replayed. */
-static void a_long_line(conf *c)
+static void many_runs_wait_for_a_slot(conf *c)
 {
     enum { RUNS = 40 };
     served_fixture v = {.fixture = fixture_new(c)};
@@ -250,7 +250,7 @@ static void a_long_line(conf *c)
 
 /* A run that is held while it waits does not take the slot that was reserved for it: then the next
  * one does. */
-static void the_next_one_is_asked_in(conf *c)
+static void a_free_slot_goes_to_the_next_run(conf *c)
 {
     served_fixture v = serve(c, 1, 0);
     engine_fixture *s = v.fixture;
@@ -420,7 +420,7 @@ static const char *very_impatient(pawl_run *run, const char *input)
         PAWL_CALL(.arg = pawl_arg(run), .attempt_ms = 1, .attempts = 10, .backoff_ms = 1));
 }
 
-static void late_on_the_only_thread(conf *c)
+static void an_attempt_runs_out_of_time_on_the_only_thread(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)}; /* its clock stands still */
     engine_fixture *s = v.fixture;
@@ -571,15 +571,16 @@ static const conf_case CASES[] = {
      a_step_that_stands_still_holds_up_no_other, 0},
     {"there is a limit of threads", there_is_a_limit_of_threads, 0},
     {"more threads than there can be", more_threads_than_there_can_be, DB_DURABLE},
-    {"no more than may be", no_more_than_may_be, 0},
-    {"cancelled in line", cancelled_in_line, 0},
-    {"a long line", a_long_line, 0},
-    {"the next one is asked in", the_next_one_is_asked_in, 0},
+    {"no more calls than at_most", no_more_calls_than_at_most, 0},
+    {"cancelled while it waits for a slot", cancelled_while_it_waits_for_a_slot, 0},
+    {"many runs wait for a slot", many_runs_wait_for_a_slot, 0},
+    {"a free slot goes to the next run", a_free_slot_goes_to_the_next_run, 0},
     {"a late function keeps its slot", a_late_function_keeps_its_slot, 0},
     {"dx-retry a late return is dropped", a_late_return_is_dropped, 0},
     {"dx-retry a last attempt is given up", a_last_attempt_is_given_up, 0},
     {"dx-Y10 a cancel does not wait for ever", a_cancel_does_not_wait_for_ever, 0},
-    {"dx-retry late on the only thread", late_on_the_only_thread, 0},
+    {"dx-retry an attempt runs out of time on the only thread",
+     an_attempt_runs_out_of_time_on_the_only_thread, 0},
     {"dx-single-thread one thread does everything", one_thread_does_everything, 0},
     {"dx-concurrency many threads do each thing once", many_threads_do_each_thing_once, 0},
     {"dx-concurrency many start the same", many_start_the_same, 0},

@@ -137,7 +137,7 @@ static void begin_and_break(storage_fixture *g, int *how)
     assert_int_equal(g->second, 0);
 }
 
-static void the_first_commit_lets_all_go_on(conf *c)
+static void the_first_commit_lets_all_waiting_runs_go_on(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c);
@@ -162,7 +162,7 @@ static void the_first_commit_lets_all_go_on(conf *c)
 }
 
 /* No other thread commits: they find out themselves, soon enough and not too often. */
-static void they_try_more_and_more_seldom(conf *c)
+static void waiting_runs_try_more_and_more_seldom(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c);
@@ -325,9 +325,9 @@ static void the_server_goes_during_a_step(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"dx-reliability the first commit lets all go on", the_first_commit_lets_all_go_on,
-         DB_FILE},
-        {"they try more and more seldom", they_try_more_and_more_seldom, DB_TURNS},
+        {"dx-reliability the first commit lets all waiting runs go on",
+         the_first_commit_lets_all_waiting_runs_go_on, DB_FILE},
+        {"waiting runs try more and more seldom", waiting_runs_try_more_and_more_seldom, DB_TURNS},
         {"reading fails after a step", reading_fails_after_a_step, DB_FILE},
         {"dx-reliability the server is gone for a while", the_server_is_gone_for_a_while,
          DB_DURABLE},

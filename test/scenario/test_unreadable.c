@@ -191,26 +191,26 @@ static void one_that_sleeps(conf *c, pawl_code code)
     repair(f, UNREAD, UNREAD_ENDED);
 }
 
-static void one_that_sleeps_and_is_damaged(conf *c)
+static void a_sleeping_run_with_a_damaged_row(conf *c)
 {
     FIXTURE_BY_HAND();
     one_that_sleeps(c, PAWL_CORRUPT);
 }
 
-static void one_that_sleeps_on_a_bad_disk(conf *c)
+static void a_sleeping_run_on_a_bad_disk(conf *c)
 {
     FIXTURE_BY_HAND();
     one_that_sleeps(c, PAWL_IO);
 }
 
-static void one_that_sleeps_and_is_too_large(conf *c)
+static void a_sleeping_run_with_a_row_that_is_too_large(conf *c)
 {
     FIXTURE_BY_HAND();
     one_that_sleeps(c, PAWL_NOMEM);
 }
 
 /* It is tried more and more seldom, and what is due meanwhile comes back in time. */
-static void it_is_passed_over(conf *c)
+static void a_run_that_cannot_be_read_is_passed_over(conf *c)
 {
     FIXTURE_BY_HAND();
     unreadable_fixture *f = open_unreadable(c, PAWL_CORRUPT, 1);
@@ -245,7 +245,7 @@ static void a_failure_that_passes(conf *c)
 }
 
 /* Messages do not make it be tried more often. */
-static void one_that_is_called(conf *c)
+static void a_called_run_that_cannot_be_read(conf *c)
 {
     FIXTURE_BY_HAND();
     unreadable_fixture *f = open_unreadable(c, PAWL_CORRUPT, 1);
@@ -271,7 +271,7 @@ static void one_that_is_called(conf *c)
     repair(f, UNREAD, UNREAD_ENDED);
 }
 
-static void one_that_is_to_be_claimed(conf *c)
+static void a_run_to_be_claimed_that_cannot_be_read(conf *c)
 {
     FIXTURE_BY_HAND();
     unreadable_fixture *f = open_unreadable(c, PAWL_CORRUPT, 0);
@@ -288,7 +288,7 @@ static void one_that_is_to_be_claimed(conf *c)
 
 /* They are in memory, and a message of another process comes for each. The victim's row can be read
  * again by other statements. */
-static void one_that_is_written_to(conf *c)
+static void a_run_with_a_message_that_cannot_be_read(conf *c)
 {
     FIXTURE_BY_HAND();
     if (!FIXTURE_WARM)
@@ -394,14 +394,18 @@ static void a_finish_cannot_read(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"one that sleeps and is damaged", one_that_sleeps_and_is_damaged, DB_DURABLE},
-        {"one that sleeps on a bad disk", one_that_sleeps_on_a_bad_disk, DB_DURABLE},
-        {"one that sleeps and is too large", one_that_sleeps_and_is_too_large, DB_DURABLE},
-        {"it is passed over", it_is_passed_over, DB_DURABLE},
+        {"a sleeping run with a damaged row", a_sleeping_run_with_a_damaged_row, DB_DURABLE},
+        {"a sleeping run on a bad disk", a_sleeping_run_on_a_bad_disk, DB_DURABLE},
+        {"a sleeping run with a row that is too large", a_sleeping_run_with_a_row_that_is_too_large,
+         DB_DURABLE},
+        {"a run that cannot be read is passed over", a_run_that_cannot_be_read_is_passed_over,
+         DB_DURABLE},
         {"a failure that passes", a_failure_that_passes, DB_DURABLE},
-        {"one that is called", one_that_is_called, DB_DURABLE},
-        {"one that is to be claimed", one_that_is_to_be_claimed, DB_DURABLE},
-        {"one that is written to", one_that_is_written_to, DB_DURABLE},
+        {"a called run that cannot be read", a_called_run_that_cannot_be_read, DB_DURABLE},
+        {"a run to be claimed that cannot be read", a_run_to_be_claimed_that_cannot_be_read,
+         DB_DURABLE},
+        {"a run with a message that cannot be read", a_run_with_a_message_that_cannot_be_read,
+         DB_DURABLE},
         {"no sleeper can be read", no_sleeper_can_be_read, DB_DURABLE},
         {"nothing can be claimed", nothing_can_be_claimed, DB_DURABLE},
         {"no held run can be read", no_held_run_can_be_read, DB_DURABLE},

@@ -34,7 +34,7 @@ static void *wait_for(void *arg)
 }
 
 /* Waiters in other threads come back by the end of the run itself: the clock stands still. */
-static void waiters_are_woken(conf *c)
+static void calls_that_wait_for_a_run_wake_at_its_end(conf *c)
 {
     enum { WAITERS = 4 };
     waiter waiters[WAITERS];
@@ -115,7 +115,7 @@ static void a_wait_beside_a_lock(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"waiters are woken", waiters_are_woken, 0},
+    {"calls that wait for a run wake at its end", calls_that_wait_for_a_run_wake_at_its_end, 0},
     {"texts of a wait have no empty parts", texts_of_a_wait_have_no_empty_parts, 0},
     {"a wait beside a lock", a_wait_beside_a_lock, DB_SHARED},
 };

@@ -227,7 +227,7 @@ static int is_inside(loop *l)
 
 /* ---- Cases ---- */
 
-static void workflows_here_and_work_there(conf *c)
+static void workflows_on_the_caller_s_thread_work_on_others(conf *c)
 {
     loop l;
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
@@ -238,7 +238,7 @@ static void workflows_here_and_work_there(conf *c)
 }
 
 /* The descriptor says that the work function has returned. */
-static void the_loop_goes_on(conf *c)
+static void the_caller_s_loop_goes_on_during_work(conf *c)
 {
     loop l;
     int64_t did = 1;
@@ -257,7 +257,7 @@ static void the_loop_goes_on(conf *c)
     close_loop(&l);
 }
 
-static void beside_each_other(conf *c)
+static void work_functions_run_beside_each_other(conf *c)
 {
     loop l;
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
@@ -304,7 +304,7 @@ static void a_limit_in_time(conf *c)
 }
 
 /* What was done is recorded before the run is given back. */
-static void held_meanwhile(conf *c)
+static void a_run_is_held_during_its_work_function(conf *c)
 {
     loop l;
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
@@ -323,7 +323,7 @@ static void held_meanwhile(conf *c)
 }
 
 /* They hear of it at once: the clock stands still, and there is no second look. */
-static void cancelled_meanwhile(conf *c)
+static void a_run_is_cancelled_during_its_work_function(conf *c)
 {
     loop l;
     open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 1));
@@ -340,7 +340,7 @@ static void cancelled_meanwhile(conf *c)
     close_loop(&l);
 }
 
-static void at_most_so_many(conf *c)
+static void at_most_work_threads_work_functions_at_a_time(conf *c)
 {
     loop l;
     open_loop(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 4));
@@ -374,7 +374,7 @@ static int is_cancelled(loop *l, const char *id)
 /* It leaves the line at once, from wherever the cancel comes, and its work is never called; those
  * before and behind it stay. The clock stands still but for the other engine, which this one hears
  * at its next look. */
-static void cancelled_in_line(conf *c)
+static void cancelled_while_it_waits_for_a_slot(conf *c)
 {
     loop l;
     open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
@@ -397,7 +397,7 @@ static void cancelled_in_line(conf *c)
 }
 
 /* It gets its slot, and does not use it; the next one does. */
-static void its_deadline_passes_in_line(conf *c)
+static void a_deadline_passes_while_a_run_waits_for_a_slot(conf *c)
 {
     loop l;
     open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
@@ -440,7 +440,7 @@ static void finish_runs_out_of_time(conf *c)
 }
 
 /* So it is at the end of the engine. */
-static void closed_meanwhile(conf *c)
+static void pawl_close_during_a_work_function(conf *c)
 {
     loop l;
     pthread_t opener;
@@ -518,18 +518,22 @@ static void another_thread_drives_on(conf *c)
 }
 
 static const conf_case CASES[] = {
-    {"workflows here and work there", workflows_here_and_work_there, DB_SHARED},
-    {"the loop goes on", the_loop_goes_on, DB_SHARED},
-    {"beside each other", beside_each_other, DB_SHARED},
+    {"workflows on the caller's thread, work on others",
+     workflows_on_the_caller_s_thread_work_on_others, DB_SHARED},
+    {"the caller's loop goes on during work", the_caller_s_loop_goes_on_during_work, DB_SHARED},
+    {"work functions run beside each other", work_functions_run_beside_each_other, DB_SHARED},
     {"a limit is kept", a_limit_is_kept, DB_SHARED},
     {"a limit in time", a_limit_in_time, DB_SHARED},
-    {"held meanwhile", held_meanwhile, DB_SHARED},
-    {"cancelled meanwhile", cancelled_meanwhile, DB_SHARED},
-    {"at most so many", at_most_so_many, DB_SHARED},
-    {"cancelled in line", cancelled_in_line, DB_SHARED},
-    {"its deadline passes in line", its_deadline_passes_in_line, DB_SHARED},
+    {"a run is held during its work function", a_run_is_held_during_its_work_function, DB_SHARED},
+    {"a run is cancelled during its work function", a_run_is_cancelled_during_its_work_function,
+     DB_SHARED},
+    {"at most work_threads work functions at a time", at_most_work_threads_work_functions_at_a_time,
+     DB_SHARED},
+    {"cancelled while it waits for a slot", cancelled_while_it_waits_for_a_slot, DB_SHARED},
+    {"a deadline passes while a run waits for a slot",
+     a_deadline_passes_while_a_run_waits_for_a_slot, DB_SHARED},
     {"finish runs out of time", finish_runs_out_of_time, DB_SHARED},
-    {"closed meanwhile", closed_meanwhile, DB_SHARED},
+    {"pawl_close during a work function", pawl_close_during_a_work_function, DB_SHARED},
     {"served after a poll", served_after_a_poll, DB_SHARED},
     {"another thread drives on", another_thread_drives_on, DB_SHARED},
 };

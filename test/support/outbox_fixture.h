@@ -28,7 +28,7 @@ int64_t outbox_fixture_rows(pawl *p, const char *table, const char *where);
 
 #define BEGIN(x) app_do((x).a, "BEGIN")
 #define COMMIT(x) app_do((x).a, "COMMIT")
-#define KICK(x) FIXTURE_CODE((x).s, (x).p, pawl_outbox_flush((x).p), PAWL_OK)
+#define FLUSH(x) FIXTURE_CODE((x).s, (x).p, pawl_outbox_flush((x).p), PAWL_OK)
 
 /* Start a run, or send a message, in the application's transaction, and expect this code. They
  * return `created` for a start, and the number of the message for a message. */

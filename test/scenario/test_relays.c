@@ -21,9 +21,9 @@ static int64_t number(pawl *p, const char *text)
     return conf_number(handle_db(p), &sql, NULL, 0);
 }
 
-enum { MOVERS = 3, LETTERS = 150 };
+enum { RELAYS = 3, SENT = 150 };
 
-static void *kick_on(void *arg)
+static void *flush_all(void *arg)
 {
     pawl *p = arg;
     for (int i = 0; i < 100; i++) {
@@ -36,25 +36,25 @@ static void *kick_on(void *arg)
     return (void *)"not yet";
 }
 
-static void several_movers_keep_the_order(conf *c)
+static void several_relays_keep_the_order(conf *c)
 {
     outbox_fixture x = outbox_fixture_open(c);
-    pawl *movers[MOVERS];
-    pthread_t threads[MOVERS];
+    pawl *relays[RELAYS];
+    pthread_t threads[RELAYS];
     char text[16];
     fixture_run_clock(x.s);
     BEGIN(x);
     START_IN(x, "waiting", "a", "1", PAWL_OK);
-    for (int i = 1; i <= LETTERS; i++) {
+    for (int i = 1; i <= SENT; i++) {
         snprintf(text, sizeof text, "%d", i);
         SEND_IN(x, "a", text, i % 3 ? NULL : text, PAWL_OK);
     }
     COMMIT(x);
-    for (int i = 0; i < MOVERS; i++)
-        movers[i] = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
-    for (int i = 0; i < MOVERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, kick_on, movers[i]), 0);
-    for (int i = 0; i < MOVERS; i++) {
+    for (int i = 0; i < RELAYS; i++)
+        relays[i] = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
+    for (int i = 0; i < RELAYS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, flush_all, relays[i]), 0);
+    for (int i = 0; i < RELAYS; i++) {
         void *wrong;
         pthread_join(threads[i], &wrong);
         if (wrong)
@@ -62,15 +62,15 @@ static void several_movers_keep_the_order(conf *c)
     }
     assert_int_equal(LEFT(x), 0);
     assert_int_equal(FAILED(x), 0);
-    assert_int_equal(MESSAGES(x), LETTERS);
-    for (int i = 1; i <= LETTERS; i++) {
+    assert_int_equal(MESSAGES(x), SENT);
+    for (int i = 1; i <= SENT; i++) {
         static const db_sql AT = {"SELECT seq FROM {inbox} WHERE data = $1", "b"};
         snprintf(text, sizeof text, "%d", i);
         const db_value v[] = {db_bytes(slice_of(text))};
         assert_int_equal(conf_number(handle_db(x.p), &AT, v, 1), i);
     }
-    for (int i = 0; i < MOVERS; i++)
-        pawl_close(movers[i]);
+    for (int i = 0; i < RELAYS; i++)
+        pawl_close(relays[i]);
     outbox_fixture_close(&x);
 }
 
@@ -87,7 +87,7 @@ static void commit_and_stand(engine_fixture *s, void *arg)
     fixture_send_and_await(s, 'c');
 }
 
-static void a_death_behind_the_commit(conf *c)
+static void an_application_dies_after_its_commit(conf *c)
 {
     FIXTURE_BY_HAND();
     engine_fixture *s = fixture_new(c);
@@ -104,8 +104,8 @@ static void a_death_behind_the_commit(conf *c)
     fixture_free(s);
 }
 
-/* Movers that die in the middle, one after the other. */
-static void kick_and_die(engine_fixture *s, void *arg)
+/* Relays that die in the middle, one after the other. */
+static void flush_and_die(engine_fixture *s, void *arg)
 {
     (void)arg;
     pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = 1));
@@ -114,13 +114,13 @@ static void kick_and_die(engine_fixture *s, void *arg)
     fixture_send_and_await(s, 'e');
 }
 
-static void movers_that_die(conf *c)
+static void relays_that_die(conf *c)
 {
     char text[16];
     outbox_fixture x = outbox_fixture_open(c);
     BEGIN(x);
     START_IN(x, "waiting", "a", "1", PAWL_OK);
-    for (int i = 1; i <= LETTERS; i++) {
+    for (int i = 1; i <= SENT; i++) {
         snprintf(text, sizeof text, "%d", i);
         SEND_IN(x, "a", text, NULL, PAWL_OK);
     }
@@ -129,26 +129,26 @@ static void movers_that_die(conf *c)
     pawl_close(x.p);
     fixture_run_clock(x.s);
     for (int i = 0; i < 8; i++) {
-        tmp_child child = fixture_fork(x.s, kick_and_die, NULL);
+        tmp_child child = fixture_fork(x.s, flush_and_die, NULL);
         tmp_expect(&child, 'k');
         tmp_kill(&child);
     }
     x.p = fixture_open(x.s, PAWL_OPTIONS(.threads = 1));
     x.a = app_open(c);
-    KICK(x);
+    FLUSH(x);
     assert_int_equal(LEFT(x), 0);
-    assert_int_equal(MESSAGES(x), LETTERS);
-    assert_int_equal(number(x.p, "SELECT count(DISTINCT data) FROM {inbox}"), LETTERS);
-    assert_int_equal(number(x.p, "SELECT mail FROM {runs}"), LETTERS);
+    assert_int_equal(MESSAGES(x), SENT);
+    assert_int_equal(number(x.p, "SELECT count(DISTINCT data) FROM {inbox}"), SENT);
+    assert_int_equal(number(x.p, "SELECT mail FROM {runs}"), SENT);
     outbox_fixture_close(&x);
 }
 
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"several movers keep the order", several_movers_keep_the_order, DB_SHARED},
-        {"a death behind the commit", a_death_behind_the_commit, DB_SHARED},
-        {"movers that die", movers_that_die, DB_SHARED},
+        {"several relays keep the order", several_relays_keep_the_order, DB_SHARED},
+        {"an application dies after its commit", an_application_dies_after_its_commit, DB_SHARED},
+        {"relays that die", relays_that_die, DB_SHARED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }
