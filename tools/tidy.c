@@ -30,7 +30,7 @@ struct options {
 static int read_options(int argc, char **argv, struct options *options, struct tidy *tidy);
 static void open_lists(struct tidy *tidy);
 static void close_lists(struct tidy *tidy);
-static void judge(struct tidy *tidy, const struct options *options, bool whole);
+static void judge_files(struct tidy *tidy, const struct options *options, bool whole);
 static void check_places(struct tidy *tidy);
 
 static void visit(const char *path, struct tidy *tidy);
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         visit(starts_with(argv[i], "./") ? argv[i] + 2 : argv[i], &tidy);
     for (size_t i = 0; first == argc && i < sizeof FOLDERS / sizeof *FOLDERS; i++)
         visit(FOLDERS[i], &tidy);
-    judge(&tidy, &options, first == argc);
+    judge_files(&tidy, &options, first == argc);
     close_lists(&tidy);
 
     printf("%zu findings in %zu files\n", tidy.findings, tidy.files);
@@ -116,7 +116,7 @@ static void close_lists(struct tidy *tidy)
 }
 
 /* Checks over all files, once they were read; given only some of them, fewer checks. */
-static void judge(struct tidy *tidy, const struct options *options, bool whole)
+static void judge_files(struct tidy *tidy, const struct options *options, bool whole)
 {
     if (whole) {
         tree_connect(&tidy->tree);

@@ -68,7 +68,7 @@ static bool is_built(const struct tidy *tidy, const struct tree_file *file)
 }
 
 /* Prints why the symbols cannot be read, and counts it if they have to be. */
-static bool refuse(struct tidy *tidy, const char *what)
+static bool report_trouble(struct tidy *tidy, const char *what)
 {
     fprintf(tidy->needs_objects ? stdout : stderr,
             "%s: %s, so symbols were not looked at (build it: make)\n", tidy->objects, what);
@@ -94,7 +94,7 @@ static char *nm_command(struct tidy *tidy)
         if (!is_fresh(tidy, file)) {
             char what[PATH_ROOM + 64];
             snprintf(what, sizeof what, "%s is missing or older than its source", path);
-            refuse(tidy, what);
+            report_trouble(tidy, what);
             free(command);
             return NULL;
         }
@@ -103,7 +103,7 @@ static char *nm_command(struct tidy *tidy)
     }
     if (objects > 0)
         return command;
-    refuse(tidy, "no objects");
+    report_trouble(tidy, "no objects");
     free(command);
     return NULL;
 }
@@ -173,7 +173,7 @@ static bool read_symbols(struct tidy *tidy)
     symbols->output = run_command(command);
     free(command);
     if (symbols->output == NULL)
-        return refuse(tidy, "nm cannot read the objects");
+        return report_trouble(tidy, "nm cannot read the objects");
 
     read_lines(tidy, symbols->output, &defined, &used);
     for (size_t i = 0; i < used.count; i++) {

@@ -82,7 +82,7 @@ static pawl_code add_member(void *arg, db_stmt *row, error *err)
     return PAWL_OK;
 }
 
-static pawl_code check(const family *f, int force, error *err)
+static pawl_code check_family(const family *f, int force, error *err)
 {
     if (f->count == 0)
         return read_pool_no_run(err);
@@ -100,7 +100,7 @@ static pawl_code check(const family *f, int force, error *err)
 }
 
 /* `lock_ms`: how long to wait for a row lock; 0: as long as a client waits. */
-static pawl_code commit(sched *s, unit *u, int64_t run, int64_t lock_ms)
+static pawl_code commit_unit(sched *s, unit *u, int64_t run, int64_t lock_ms)
 {
     u->class = UNIT_OF_CLIENT;
     u->lock_ms = lock_ms;
@@ -117,7 +117,7 @@ static pawl_code delete_one(sched *s, int64_t run, int force, int64_t lock_ms, e
         return error_nomem(err);
     }
     delete_units_run(u, run, force);
-    pawl_code rc = commit(s, u, run, lock_ms);
+    pawl_code rc = commit_unit(s, u, run, lock_ms);
     if (rc == PAWL_REFUSED)
         rc = force ? PAWL_OK : error_set(err, PAWL_REFUSED, "the run has begun anew meanwhile");
     else if (rc != PAWL_OK)
@@ -185,7 +185,7 @@ static pawl_code delete_rows_of(sched *s, int64_t run, error *err)
     }
     delete_units_leftovers(u, run);
     /* RULE L4-leftovers-that-are-locked-do-not-keep-the-node-loop */
-    pawl_code rc = commit(s, u, run, NODE_LOOP_LOCK_MS);
+    pawl_code rc = commit_unit(s, u, run, NODE_LOOP_LOCK_MS);
     if (rc != PAWL_OK && rc != PAWL_REFUSED)
         error_set(err, rc, "leftovers of a run were not deleted: %s",
                   u->message ? u->message : pawl_code_text(rc));
@@ -230,7 +230,7 @@ static pawl_code delete_family(pawl *p, slice id, int force, error *err)
         read_pool_end(handle_read_pool(p), c);
     }
     if (rc == PAWL_OK)
-        rc = check(&f, force, err);
+        rc = check_family(&f, force, err);
     if (rc == PAWL_OK)
         rc = delete_all(handle_sched(p), &f, force, 0, err);
     if (rc == PAWL_OK && force)

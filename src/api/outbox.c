@@ -134,7 +134,7 @@ typedef struct found {
 } found;
 
 /* Compares a row with the entry: the same name, and the same JSON value. */
-static pawl_code compare(found *f, slice name, slice data, error *err)
+static pawl_code compare_row(found *f, slice name, slice data, error *err)
 {
     /* RULE what-is-in-the-outbox-is-compared-as-a-value */
     int same = slice_equal(name, f->e->name) ? value_is_same(data, f->e->data) : 0;
@@ -148,14 +148,14 @@ static pawl_code see_run(void *arg, db_stmt *row, error *err)
     f->any = 1;
     f->run = read_pool_int(row, 0);
     f->phase = read_pool_int(row, 1);
-    return compare(f, read_pool_text(row, 2), read_pool_text(row, 3), err);
+    return compare_row(f, read_pool_text(row, 2), read_pool_text(row, 3), err);
 }
 
 static pawl_code see_row(void *arg, db_stmt *row, error *err)
 {
     found *f = arg;
     f->any = 1;
-    return compare(f, read_pool_text(row, 0), read_pool_text(row, 1), err);
+    return compare_row(f, read_pool_text(row, 0), read_pool_text(row, 1), err);
 }
 
 static pawl_code see_any(void *arg, db_stmt *row, error *err)
@@ -205,7 +205,7 @@ static pawl_code read_origin(const entry *e, char origin[ID_TEXT_SIZE], error *e
     return rc;
 }
 
-static pawl_code append(entry *e, error *err)
+static pawl_code append_row(entry *e, error *err)
 {
     int there = 0;
     char origin[ID_TEXT_SIZE];
@@ -251,7 +251,7 @@ static pawl_code put_entry(entry *e, void *native, judge_fn *judge, void *arg, e
         rc = driver->guests.borrow(handle_db(e->p), native, &e->conn, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = append(e, err);
+    rc = append_row(e, err);
     if (rc == PAWL_OK) {
         error trouble = {0};
         rc = judge(e, arg, &needed, err);

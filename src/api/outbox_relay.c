@@ -203,7 +203,7 @@ static pawl_code read_page(page *p, error *err)
 
 /* Commits a unit that only deletes the row or, with `why`, marks it as a dead letter. A row that is
  * already gone counts as success. */
-static pawl_code settle(sched *s, outbox_row *r, const char *why, error *err)
+static pawl_code settle_row(sched *s, outbox_row *r, const char *why, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -321,7 +321,7 @@ static pawl_code fail_row(sched *s, outbox_row *r, error *err)
     buf_printf(&b, "%s: %s", pawl_code_name(err->code), err->message);
     text_drop_empty_parts(why);
     const char *code = pawl_code_name(err->code);
-    pawl_code rc = settle(s, r, why, err);
+    pawl_code rc = settle_row(s, r, why, err);
     if (r->is_dead) /* RULE L6-a-dead-letter-is-told-when-it-is-durable */
         LOG(sched_log(s), LOG_WARNING, "outbox-failed", LOG_NUM("pos", r->pos),
             LOG_TEXT("code", code));
@@ -342,7 +342,7 @@ static pawl_code move_row(page *p, outbox_row *r, error *err)
         rc = error_set(err, PAWL_INVALID, "the row is neither a start nor a message");
     if (is_verdict(rc)) /* RULE A6-a-dead-letter-blocks-no-other-row */
         return fail_row(s, r, err);
-    return rc == PAWL_OK && !r->settled ? settle(s, r, NULL, err) : rc;
+    return rc == PAWL_OK && !r->settled ? settle_row(s, r, NULL, err) : rc;
 }
 
 /* Lets the target of a row that has met a lock wait. PAWL_OK: the relay passes over the row and all

@@ -433,7 +433,7 @@ static void cancel_replaced_children(unit *u, const redrive_plan *s, int64_t now
     }
 }
 
-static void fill(unit *u, const redrive_plan *s, const pawl_redrive_options *o, int64_t now)
+static void fill_unit(unit *u, const redrive_plan *s, const pawl_redrive_options *o, int64_t now)
 {
     if (o->key) {
         const db_value receipt[] = {db_int(s->run), db_text(slice_of(o->key)),
@@ -554,7 +554,7 @@ static pawl_code try_once(pawl *p, const char *id, const pawl_redrive_options *o
         rc = read_for_redrive(p, &plan, id, o, err);
     if (rc == PAWL_OK && !plan.given) {
         sched *s = handle_sched(p);
-        fill(u, &plan, o, now);
+        fill_unit(u, &plan, o, now);
         u->class = UNIT_OF_CLIENT;
         rc = committer_commit(sched_committer_of(s, plan.run), u);
         rc = unit_shut_out(u, rc);

@@ -45,7 +45,7 @@ static pawl_code find_run(sched *s, const sight *v, slice id, int64_t *run, erro
     return rc;
 }
 
-static pawl_code commit(sched *s, unit *u, int64_t run)
+static pawl_code commit_unit(sched *s, unit *u, int64_t run)
 {
     u->class = UNIT_OF_CLIENT;
     return committer_commit(sched_committer_of(s, run), u);
@@ -56,7 +56,7 @@ static int is_refused(const unit *u, pawl_code rc, const char *guard)
     return rc == PAWL_REFUSED && strcmp(u->refused, guard) == 0;
 }
 
-static pawl_code failed(const unit *u, pawl_code rc, const char *what, error *err)
+static pawl_code answer_failed(const unit *u, pawl_code rc, const char *what, error *err)
 {
     rc = unit_shut_out(u, rc);
     if (rc == PAWL_FENCED || rc == PAWL_REWOUND)
@@ -71,7 +71,7 @@ static const pawl_code AGAIN = PAWL_SUSPENDED;
 
 /* ---- Messages ---- */
 
-static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
+static pawl_code answer_refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
 {
     int has_key = ask->message.row.key.at != NULL;
     if (is_refused(u, rc, "moved")) {
@@ -94,7 +94,7 @@ static pawl_code refused(send_ask *ask, const unit *u, pawl_code rc, error *err)
     if (is_refused(u, rc, "id") || (rc == PAWL_DATA && has_key))
         return AGAIN; /* another client has started the run, or used the key, meanwhile */
     ask->waits = u->row_locked;
-    return failed(u, rc, "the message was not sent", err);
+    return answer_failed(u, rc, "the message was not sent", err);
 }
 
 static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
@@ -102,9 +102,9 @@ static pawl_code send_to(sched *s, send_ask *ask, unit *u, error *err)
     int64_t run = ask->message.row.run;
     int live = inbox_message_write(u, &ask->message);
     u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
-    pawl_code rc = commit(s, u, run);
+    pawl_code rc = commit_unit(s, u, run);
     if (rc != PAWL_OK)
-        return refused(ask, u, rc, err);
+        return answer_refused(ask, u, rc, err);
     const unit_row *row = unit_rows(u, live);
     ask->seq = row->values[SEND_SEQ].i;
     ask->moved = 1;
@@ -125,9 +125,9 @@ static pawl_code send_with_start(sched *s, send_ask *ask, unit *u, error *err)
     run_insert_write(u, &b, 1);
     inbox_message_write_first(u, &ask->message);
     u->lock_ms = ask->outbox ? NODE_LOOP_LOCK_MS : 0;
-    rc = commit(s, u, b.run);
+    rc = commit_unit(s, u, b.run);
     if (rc != PAWL_OK)
-        return refused(ask, u, rc, err);
+        return answer_refused(ask, u, rc, err);
     handover_started(s, &b, 1);
     ask->seq = ask->created = ask->moved = 1;
     return PAWL_OK;
@@ -167,7 +167,7 @@ pawl_code send_carry(sched *s, const sight *v, send_ask *ask, error *err)
     return error_set(err, PAWL_BUSY, "the run comes and goes; the message was not sent");
 }
 
-static pawl_code send(pawl *p, send_ask *ask, error *err)
+static pawl_code send_to_run(pawl *p, send_ask *ask, error *err)
 {
     sight v = {.shared = handle_read_pool(p)};
     ask->message.row.by = slice_of(handle_name(p));
@@ -219,7 +219,7 @@ pawl_code pawl_send(pawl *p, const char *id, const char *mailbox, const char *me
     if (rc == PAWL_OK)
         rc = send_read_start(&ask, &o, id, memory, &err);
     if (rc == PAWL_OK)
-        rc = send(p, &ask, &err);
+        rc = send_to_run(p, &ask, &err);
     arena_free(memory);
     if (o.seq)
         *o.seq = rc == PAWL_OK ? ask.seq : 0;
@@ -239,7 +239,7 @@ static pawl_code commit_cancel(sched *s, const run_inbox_row *m, int again, erro
         return error_nomem(err);
     }
     int asked = again ? run_cancel_held(u, m->run, m->at_ms) : run_cancel(u, m);
-    pawl_code rc = commit(s, u, m->run);
+    pawl_code rc = commit_unit(s, u, m->run);
     if (rc == PAWL_OK) {
         arrival_sent(s, m->run, again ? 0 : unit_rows(u, asked)->values[SEND_OWNER].i);
         arrival_cancel(s, m->run); /* work functions of the run in this process see
@@ -255,13 +255,13 @@ static pawl_code commit_cancel(sched *s, const run_inbox_row *m, int again, erro
         else
             rc = AGAIN;
     } else {
-        rc = failed(u, rc, "the run was not cancelled", err);
+        rc = answer_failed(u, rc, "the run was not cancelled", err);
     }
     arena_free(a);
     return rc;
 }
 
-static pawl_code cancel(pawl *p, slice id, slice reason, error *err)
+static pawl_code request_cancel(pawl *p, slice id, slice reason, error *err)
 {
     buf words;
     sight v = {.shared = handle_read_pool(p)};
@@ -295,6 +295,6 @@ pawl_code pawl_cancel(pawl *p, const char *id, const char *reason)
         rc = text_check(why, PAWL_MAX_ID, "reason", &err);
     }
     if (rc == PAWL_OK)
-        rc = cancel(p, name, why, &err);
+        rc = request_cancel(p, name, why, &err);
     return handle_leave(p, rc, &err);
 }

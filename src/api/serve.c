@@ -11,7 +11,7 @@ static const int64_t MS_NS = 1000000;
 
 /* The first error of a registration is kept, and answered here, so that a program need not check
  * every registration. */
-static pawl_code enter(pawl *p, error *err)
+static pawl_code enter_to_drive(pawl *p, error *err)
 {
     pawl_code rc = handle_enter_to_write(p, err);
     return rc == PAWL_OK ? registry_error(handle_registry(p), err) : rc;
@@ -31,7 +31,7 @@ static pawl_code take_over(sched *s, sched_driven how, error *err)
 pawl_code pawl_serve(pawl *p)
 {
     error err = {0};
-    pawl_code rc = enter(p, &err);
+    pawl_code rc = enter_to_drive(p, &err);
     if (rc == PAWL_OK && sched_options_of(handle_sched(p))->threads == 0)
         rc =
             error_set(&err, PAWL_MISUSE, "this engine has no threads: it is driven by pawl_poll()");
@@ -62,7 +62,7 @@ pawl_code pawl_poll(pawl *p, int64_t *did)
 {
     error err = {0};
     int64_t count = 0;
-    pawl_code rc = enter(p, &err);
+    pawl_code rc = enter_to_drive(p, &err);
     if (rc == PAWL_OK)
         rc = take_over(handle_sched(p), DRIVEN_BY_HAND, &err);
     if (rc == PAWL_OK) {
@@ -100,8 +100,8 @@ int pawl_timeout(pawl *p)
 
 /* Drives this run, and no other, until it has ended or the time is over. With timeout 0 everything
  * that is due now is done. */
-static pawl_code finish(pawl *p, const char *id, int64_t timeout_ms, int64_t deadline_ns,
-                        pawl_outcome **out, error *err)
+static pawl_code finish_run(pawl *p, const char *id, int64_t timeout_ms, int64_t deadline_ns,
+                            pawl_outcome **out, error *err)
 {
     sched *s = handle_sched(p);
     for (;;) {
@@ -126,7 +126,7 @@ pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome 
     error err = {0};
     if (out)
         *out = NULL;
-    pawl_code rc = enter(p, &err);
+    pawl_code rc = enter_to_drive(p, &err);
     if (rc == PAWL_OK)
         rc = wait_check(id, timeout_ms, &err);
     if (rc == PAWL_OK && test_kit_has(p))
@@ -142,7 +142,7 @@ pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome 
     }
     if (rc == PAWL_OK) {
         sched_drive_only(s, id);
-        rc = finish(p, id, timeout_ms, deadline, out, &err);
+        rc = finish_run(p, id, timeout_ms, deadline, out, &err);
         sched_drive_only(s, NULL);
         sched_end_finish(s);
         sched_let_go(s);

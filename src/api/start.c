@@ -83,7 +83,7 @@ pawl_code start_read(start_ask *out, arena *memory, const char *name, const char
     return rc;
 }
 
-static int64_t after(int64_t now, int64_t ms)
+static int64_t add_duration(int64_t now, int64_t ms)
 {
     return ms > INT64_MAX - now ? INT64_MAX : now + ms;
 }
@@ -104,8 +104,9 @@ pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, 
                                        : ""),
         .input = ask->input,
         .now_ms = now_ms,
-        .wake_ms = o->delay_ms ? after(from_ms, o->delay_ms) : now_ms, /* RULE a-delay-is-kept */
-        .deadline_ms = o->deadline_ms ? after(from_ms, o->deadline_ms) : 0,
+        .wake_ms =
+            o->delay_ms ? add_duration(from_ms, o->delay_ms) : now_ms, /* RULE a-delay-is-kept */
+        .deadline_ms = o->deadline_ms ? add_duration(from_ms, o->deadline_ms) : 0,
         .by = by,
         .attributes = ask->attributes,
         .here = here,
@@ -113,7 +114,7 @@ pawl_code start_birth(sched *s, const start_ask *ask, int64_t now_ms, slice by, 
     return sched_new_run_key(s, &out->run, err);
 }
 
-static pawl_code answer(const unit *u, const run_insert *b, pawl_code rc, error *err)
+static pawl_code answer_start(const unit *u, const run_insert *b, pawl_code rc, error *err)
 {
     if (rc == PAWL_REFUSED && strcmp(u->refused, "id") == 0) {
         int same = run_insert_is_same(b, u->found);
@@ -133,7 +134,7 @@ static pawl_code answer(const unit *u, const run_insert *b, pawl_code rc, error 
     return rc;
 }
 
-static pawl_code insert(sched *s, const run_insert *b, int *created, error *err)
+static pawl_code insert_run(sched *s, const run_insert *b, int *created, error *err)
 {
     arena *a = arena_new(0);
     unit *u = a ? unit_new(a) : NULL;
@@ -145,7 +146,7 @@ static pawl_code insert(sched *s, const run_insert *b, int *created, error *err)
     u->class = UNIT_OF_CLIENT;
     pawl_code rc = committer_commit(sched_committer_of(s, b->run), u);
     *created = rc == PAWL_OK;
-    rc = answer(u, b, rc, err);
+    rc = answer_start(u, b, rc, err);
     arena_free(a);
     return rc;
 }
@@ -161,7 +162,7 @@ static pawl_code start_run(pawl *p, const start_ask *ask, int *created, error *e
     if (rc != PAWL_OK)
         return rc;
     handover_owner(s, &b);
-    rc = insert(s, &b, created, err);
+    rc = insert_run(s, &b, created, err);
     handover_started(s, &b, rc == PAWL_OK && *created);
     return rc;
 }

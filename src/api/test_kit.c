@@ -85,7 +85,7 @@ static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mu
     return 1;
 }
 
-static int fill(void *bytes, size_t count, void *arg)
+static int fill_random(void *bytes, size_t count, void *arg)
 {
     pawl_test *t = arg;
     return t->dice.source.fill(&t->dice.source, bytes, count);
@@ -180,7 +180,7 @@ static pawl_test *new_test(void)
     clock_fake_advance(t->fake, UP_MS);
     t->clock = (clock_source){now_ms, mono_ns, wait_until, NULL};
     random_seeded_init(&t->dice, SEED);
-    t->hooks = (pawl_hooks){.size = sizeof t->hooks, .random = fill, .arg = t};
+    t->hooks = (pawl_hooks){.size = sizeof t->hooks, .random = fill_random, .arg = t};
     t->plan = (db_fault){.before = before, .before_arg = t};
     return t;
 }

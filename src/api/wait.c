@@ -82,7 +82,7 @@ static pawl_code read_ending(pawl *p, const char *id, ending *e, error *err)
     return rc;
 }
 
-static pawl_code judge(const ending *e, pawl_outcome **out, error *err)
+static pawl_code outcome_of(const ending *e, pawl_outcome **out, error *err)
 {
     if (!e->found)
         return read_pool_no_run(err);
@@ -121,7 +121,7 @@ static pawl_code read_outcome(pawl *p, const char *id, pawl_outcome **out, int64
         return error_nomem(err);
     pawl_code rc = read_ending(p, id, &e, err);
     if (rc == PAWL_OK)
-        rc = judge(&e, out, err);
+        rc = outcome_of(&e, out, err);
     if (run)
         *run = e.run;
     arena_free(e.memory);

@@ -83,7 +83,7 @@ static int skip_value(reader *r)
 }
 
 /* Moves into an array or object, to its first value or key. 0: it is empty. */
-static int first(reader *r)
+static int enter_first(reader *r)
 {
     r->at++;
     skip_space(r);
@@ -91,7 +91,7 @@ static int first(reader *r)
 }
 
 /* Moves from behind a value to the next value or key. 0: that was the last. */
-static int next(reader *r)
+static int move_to_next(reader *r)
 {
     skip_space(r);
     if (!is_at(r, ','))
@@ -128,7 +128,7 @@ static unsigned read_unit(const char *hex)
     return unit & 0xFFFF;
 }
 
-static size_t encode(unsigned point, char out[4])
+static size_t encode_utf8(unsigned point, char out[4])
 {
     if (point < 0x80) {
         out[0] = (char)point;
@@ -165,7 +165,7 @@ static size_t read_unicode(reader *r, char out[4])
         point = 0x10000 + ((point & 0x3FF) << 10) + (read_unit(r->at + 2) & 0x3FF);
         r->at += 6;
     }
-    return encode(point, out);
+    return encode_utf8(point, out);
 }
 
 static char unescaped(char c)
@@ -238,7 +238,7 @@ static int is_key(slice key, slice token)
 static int enter_member(reader *r, slice token)
 {
     slice key;
-    for (int more = first(r); more; more = next(r)) {
+    for (int more = enter_first(r); more; more = move_to_next(r)) {
         if (read_key(r, &key) != 0)
             return 0;
         if (is_key(key, token))
@@ -261,7 +261,7 @@ static int enter_element(reader *r, slice token)
             return 0;
         index = index * 10 + (size_t)(token.at[i] - '0');
     }
-    for (int more = first(r); more; more = next(r)) {
+    for (int more = enter_first(r); more; more = move_to_next(r)) {
         if (index-- == 0)
             return 1;
         if (skip_value(r) != 0)
@@ -334,7 +334,7 @@ int value_member(slice object, size_t *at, slice *key, slice *part)
 {
     reader r = {object.at + *at, object.at + object.size};
     slice inside;
-    int more = *at ? next(&r) : is_at(&r, '{') && first(&r);
+    int more = *at ? move_to_next(&r) : is_at(&r, '{') && enter_first(&r);
     if (!more || read_key(&r, &inside) != 0)
         return 0;
     *key = (slice){inside.at - 1, inside.size + 2};
@@ -349,7 +349,7 @@ int value_member(slice object, size_t *at, slice *key, slice *part)
 int value_element(slice array, size_t *at, slice *part)
 {
     reader r = {array.at + *at, array.at + array.size};
-    int more = *at ? next(&r) : is_at(&r, '[') && first(&r);
+    int more = *at ? move_to_next(&r) : is_at(&r, '[') && enter_first(&r);
     part->at = r.at;
     if (!more || skip_value(&r) != 0)
         return 0;
@@ -376,7 +376,7 @@ int64_t value_count(slice part)
     if (!is_object && !is_at(&r, '['))
         return -1;
     int64_t count = 0;
-    for (int more = first(&r); more; more = next(&r)) {
+    for (int more = enter_first(&r); more; more = move_to_next(&r)) {
         slice key;
         if ((is_object && read_key(&r, &key) != 0) || skip_value(&r) != 0)
             return -1;

@@ -18,7 +18,7 @@ typedef struct line {
 } line;
 
 /* Adds the text if `keep` bytes stay free behind it. 1: it was added; 0: nothing of it was. */
-static int add(line *l, slice s, size_t keep)
+static int add_slice(line *l, slice s, size_t keep)
 {
     if (l->size + s.size + keep > LINE_ROOM - 1)
         return 0;
@@ -76,18 +76,18 @@ static size_t escape(char out[16], slice c)
 static int add_text(line *l, slice s)
 {
     int quoted = needs_quotes(s);
-    if (quoted && !add(l, SLICE_LIT("\""), 1))
+    if (quoted && !add_slice(l, SLICE_LIT("\""), 1))
         return 0;
 
     int fits = 1;
     while (s.size > 0 && fits) {
         char out[16];
         slice c = first_char(s);
-        fits = quoted ? add(l, (slice){out, escape(out, c)}, 1) : add(l, c, 0);
+        fits = quoted ? add_slice(l, (slice){out, escape(out, c)}, 1) : add_slice(l, c, 0);
         s = (slice){s.at + c.size, s.size - c.size};
     }
     if (quoted)
-        add(l, SLICE_LIT("\""), 0); /* a byte was kept free for the closing quote */
+        add_slice(l, SLICE_LIT("\""), 0); /* a byte was kept free for the closing quote */
     return fits;
 }
 
@@ -95,15 +95,15 @@ static int add_number(line *l, int64_t number)
 {
     char digits[24];
     int size = snprintf(digits, sizeof digits, "%" PRId64, number);
-    return add(l, (slice){digits, (size_t)size}, 0);
+    return add_slice(l, (slice){digits, (size_t)size}, 0);
 }
 
 /* 1 if all of the field was added. A key of which no value fits is taken away again. */
 static int add_field(line *l, const log_field *field)
 {
     size_t before = l->size;
-    if ((before > 0 && !add(l, SLICE_LIT(" "), 0)) || !add(l, slice_of(field->key), 0) ||
-        !add(l, SLICE_LIT("="), 0)) {
+    if ((before > 0 && !add_slice(l, SLICE_LIT(" "), 0)) ||
+        !add_slice(l, slice_of(field->key), 0) || !add_slice(l, SLICE_LIT("="), 0)) {
         l->size = before;
         return 0;
     }

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-static pawl_code refuse(error *err, const char *what)
+static pawl_code refuse_options(error *err, const char *what)
 {
     error_set(err, PAWL_INVALID, "%s", what);
     error_hint(err, "fill options in with their macro, as PAWL_OPTIONS() does, and link with the "
@@ -25,14 +25,14 @@ pawl_code options_read(void *out, size_t known, const void *given, error *err)
     memcpy(&size, given, sizeof size);
     /* RULE options-without-a-size-are-refused */
     if (size < sizeof size || size > OPTIONS_MOST || size % sizeof(void *) != 0) {
-        refuse(err, "the options do not say their size");
+        refuse_options(err, "the options do not say their size");
         error_detail(err, "their first member says %zu; this library knows %zu bytes", size, known);
         return PAWL_INVALID;
     }
     const unsigned char *bytes = given;
     for (size_t i = known; i < size; i++) {
         if (bytes[i]) { /* RULE options-that-are-not-known-are-refused */
-            refuse(err, "there are options that this library does not know");
+            refuse_options(err, "there are options that this library does not know");
             error_detail(err, "at byte %zu; this library knows %zu", i, known);
             return PAWL_INVALID;
         }

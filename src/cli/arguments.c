@@ -196,7 +196,7 @@ static int read_word(arguments *a, const char *word)
     return 0;
 }
 
-static int takes(const command *c, const char *name)
+static int takes_option(const command *c, const char *name)
 {
     const char *at = c->options;
     size_t size = strlen(name);
@@ -206,7 +206,7 @@ static int takes(const command *c, const char *name)
 }
 
 /* Checks that the command takes the words and options that were given. */
-static int check(arguments *a)
+static int check_arguments(arguments *a)
 {
     if (!a->command)
         return complain("which command?", NULL);
@@ -214,7 +214,7 @@ static int check(arguments *a)
         return a->command->least == 1 ? complain("which run? Give its id", NULL)
                                       : complain("words are missing behind", a->command->name);
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (a->given & 1U << i && !OPTIONS[i].of_all && !takes(a->command, OPTIONS[i].name))
+        if (a->given & 1U << i && !OPTIONS[i].of_all && !takes_option(a->command, OPTIONS[i].name))
             return complain("this command does not take the option", OPTIONS[i].name);
     if (a->count > 0 && a->after && read_number(&a->after_seq, a->after) != 0)
         return USAGE;
@@ -242,7 +242,7 @@ int arguments_read(arguments *a, int argc, char **argv)
     }
     if (!a->db)
         a->db = getenv("PAWL_DB");
-    return a->help || a->version ? 0 : check(a);
+    return a->help || a->version ? 0 : check_arguments(a);
 }
 
 void arguments_help(const arguments *a)

@@ -47,7 +47,7 @@ static void put_error(const char *what, const char *detail, const char *hint)
     }
 }
 
-static int fail(pawl *p, pawl_code rc)
+static int print_failure(pawl *p, pawl_code rc)
 {
     if (p)
         put_error(pawl_errmsg(p), pawl_errdetail(p), pawl_errhint(p));
@@ -93,7 +93,7 @@ static int run_command(const arguments *a)
         pawl_open(&p, a->db, PAWL_OPTIONS(.tenant = a->tenant, .look_only = a->command->looks));
     if (rc == PAWL_OK)
         rc = a->command->run(p, a);
-    int result = rc == PAWL_OK ? 0 : fail(p, rc);
+    int result = rc == PAWL_OK ? 0 : print_failure(p, rc);
     pawl_close(p);
     return result;
 }

@@ -443,7 +443,7 @@ static void set_options(committer *k, db *d, const committer_options *given)
     o->stand_ms = o->stand_ms > 0 ? o->stand_ms : STAND_MS;
 }
 
-static void dispose(committer *k)
+static void free_committer(committer *k)
 {
     db_disconnect(k->conn);
     pthread_mutex_destroy(&k->lock);
@@ -475,7 +475,7 @@ pawl_code committer_open(committer **out, db *d, const committer_options *option
             rc = error_set(err, PAWL_NOMEM, "no thread for the committer");
     }
     if (rc != PAWL_OK) {
-        dispose(k);
+        free_committer(k);
         return rc;
     }
     *out = k;
@@ -512,5 +512,5 @@ void committer_close(committer *k)
         commit_leader_one(k);
     answer_rest(k);
     pthread_mutex_unlock(&k->lock);
-    dispose(k);
+    free_committer(k);
 }

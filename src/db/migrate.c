@@ -35,7 +35,7 @@ static const db_sql NAME_LOCKS = {"INSERT INTO {meta} (name, number) VALUES ('lo
                                   " ON CONFLICT (name) DO NOTHING",
                                   "i"};
 
-static pawl_code foreign(error *err)
+static pawl_code refuse_foreign(error *err)
 {
     error_set(err, PAWL_FOREIGN, "the database has pawl tables that are not pawl's");
     error_detail(err, "tables called pawl_… exist, but not with pawl's own mark in pawl_meta");
@@ -43,7 +43,7 @@ static pawl_code foreign(error *err)
     return PAWL_FOREIGN;
 }
 
-static pawl_code count(db_conn *c, const db_sql *sql, int64_t *out, error *err)
+static pawl_code count_rows(db_conn *c, const db_sql *sql, int64_t *out, error *err)
 {
     int found;
     *out = 0;
@@ -55,23 +55,23 @@ static pawl_code read_version(db_conn *c, int64_t *version, error *err)
 {
     int64_t tables = 0, meta = 0, ours = 0;
     *version = 0;
-    pawl_code rc = count(c, &COUNT_TABLES, &tables, err);
+    pawl_code rc = count_rows(c, &COUNT_TABLES, &tables, err);
     if (rc == PAWL_OK)
-        rc = count(c, &COUNT_META, &meta, err);
+        rc = count_rows(c, &COUNT_META, &meta, err);
     if (rc != PAWL_OK || tables == 0)
         return rc;
     if (meta == 0)
-        return foreign(err);
-    rc = count(c, &IS_OURS, &ours, err);
+        return refuse_foreign(err);
+    rc = count_rows(c, &IS_OURS, &ours, err);
     /* Other columns than ours, or of other types. */
     if (rc == PAWL_STORAGE || rc == PAWL_DATA || (rc == PAWL_OK && ours != 1))
-        return foreign(err);
+        return refuse_foreign(err);
     if (rc == PAWL_OK)
-        rc = count(c, &GET_VERSION, version, err);
+        rc = count_rows(c, &GET_VERSION, version, err);
     return rc;
 }
 
-static pawl_code begin(db_conn *c, error *err)
+static pawl_code begin_migration(db_conn *c, error *err)
 {
     pawl_code rc = db_begin(c, err);
     if (rc == PAWL_BUSY)
@@ -79,7 +79,7 @@ static pawl_code begin(db_conn *c, error *err)
     return rc;
 }
 
-static pawl_code record(db_conn *c, const struct migration *m, error *err)
+static pawl_code record_version(db_conn *c, const struct migration *m, error *err)
 {
     const db_options *o = &c->db->options;
     char id[ID_TEXT_SIZE];
@@ -100,7 +100,7 @@ static pawl_code record(db_conn *c, const struct migration *m, error *err)
     return rc == PAWL_OK ? db_run(c, &NAME_LOCKS, &locks, 1, err) : rc;
 }
 
-static pawl_code apply(db_conn *c, const struct migration *m, error *err)
+static pawl_code apply_migration(db_conn *c, const struct migration *m, error *err)
 {
     buf text;
     buf_init(&text, 1024 * 1024);
@@ -121,15 +121,15 @@ static pawl_code apply_missing(db_conn *c, const struct migration *list, size_t 
         if (version >= list[i].number) /* RULE migrations-look-again-under-the-lock */
             continue;
         last = &list[i];
-        rc = apply(c, last, err);
+        rc = apply_migration(c, last, err);
     }
-    return rc == PAWL_OK && last ? record(c, last, err) : rc;
+    return rc == PAWL_OK && last ? record_version(c, last, err) : rc;
 }
 
 /* Applies some migrations, as one transaction. */
 static pawl_code apply_together(db_conn *c, const struct migration *list, size_t count_, error *err)
 {
-    pawl_code rc = begin(c, err);
+    pawl_code rc = begin_migration(c, err);
     if (rc != PAWL_OK)
         return rc;
     rc = apply_missing(c, list, count_, err);
@@ -145,7 +145,7 @@ static pawl_code apply_together(db_conn *c, const struct migration *list, size_t
 
 static pawl_code read_version_alone(db_conn *c, int newest, int64_t *version, error *err)
 {
-    pawl_code rc = begin(c, err);
+    pawl_code rc = begin_migration(c, err);
     if (rc != PAWL_OK)
         return rc;
     rc = read_version(c, version, err);

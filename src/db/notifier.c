@@ -337,7 +337,7 @@ static void send_due(notifier *w, int64_t until)
 }
 
 /* Consumes the notifications that have arrived. 1: there were some. */
-static int hear(notifier *w)
+static int hear_notifications(notifier *w)
 {
     if (!w->conn || w->ear < 0)
         return 0;
@@ -367,7 +367,7 @@ static int do_due(notifier *w)
     quiet_bell(w);
     reconnect_if_due(w);
     send_due(w, now_ns(w));
-    int call = hear(w) | w->missed;
+    int call = hear_notifications(w) | w->missed;
     w->missed = 0;
     if (call && w->options.on_heard)
         w->options.on_heard(w->options.on_heard_arg);
@@ -473,7 +473,7 @@ notifier_stats notifier_stats_now(notifier *w)
 
 /* ---- Opening and closing ---- */
 
-static void dispose(notifier *w)
+static void free_notifier(notifier *w)
 {
     disconnect(w);
     if (w->bell >= 0)
@@ -530,7 +530,7 @@ pawl_code notifier_open(notifier **out, db *d, const notifier_options *options, 
     pthread_mutex_init(&w->lock, NULL);
     pawl_code rc = set_up(w, err);
     if (rc != PAWL_OK) {
-        dispose(w);
+        free_notifier(w);
         return rc;
     }
     *out = w;
@@ -557,5 +557,5 @@ void notifier_close(notifier *w)
     if (w->thread_runs)
         pthread_join(w->thread, NULL);
     send_due(w, INT64_MAX);
-    dispose(w);
+    free_notifier(w);
 }

@@ -108,7 +108,7 @@ static pawl_code compare_row(const db_append *row, db_conn *c, int *known, error
     return rc == PAWL_OK && *known ? world_gone_back(c->db, err) : rc;
 }
 
-static pawl_code compare(sqlite_ring *r, const sqlite_ring *then, db_conn *c, error *err)
+static pawl_code compare_ring(sqlite_ring *r, const sqlite_ring *then, db_conn *c, error *err)
 {
     int known = 0;
     pawl_code rc = then->row.run ? compare_row(&then->row, c, &known, err) : PAWL_OK;
@@ -132,7 +132,7 @@ pawl_code sqlite_ring_check(sqlite_ring *r, db_conn *c, sqlite_mark *m, error *e
         forget_row(r);
         return PAWL_OK;
     }
-    return then.acked ? compare(r, &then, c, err) : PAWL_OK;
+    return then.acked ? compare_ring(r, &then, c, err) : PAWL_OK;
 }
 
 /* The state is copied before the reading transaction begins: so everything that was acknowledged
@@ -145,7 +145,7 @@ pawl_code sqlite_ring_prove(sqlite_ring *r, db_conn *c, error *err)
     pawl_code rc = db_begin(c, err);
     if (rc != PAWL_OK)
         return rc;
-    rc = compare(r, &then, c, err);
+    rc = compare_ring(r, &then, c, err);
     db_rollback(c);
     return rc;
 }

@@ -31,7 +31,7 @@ static const char *append_text(char **at, slice s, const char *otherwise)
     return text;
 }
 
-static pawl_outcome *fill(void *memory, const outcome_parts *parts)
+static pawl_outcome *fill_outcome(void *memory, const outcome_parts *parts)
 {
     pawl_outcome *o = memory;
     if (!o)
@@ -48,7 +48,7 @@ static pawl_outcome *fill(void *memory, const outcome_parts *parts)
 pawl_outcome *outcome_make(arena *memory, const outcome_parts *parts)
 {
     size_t size = size_of(parts);
-    return fill(memory ? arena_alloc(memory, size) : malloc(size), parts);
+    return fill_outcome(memory ? arena_alloc(memory, size) : malloc(size), parts);
 }
 
 pawl_outcome *outcome_new(pawl_code code, slice value, const char *name, const char *message,

@@ -103,7 +103,7 @@ typedef struct words {
     char text[LABEL_ROOM + 80];
 } words;
 
-static words describe(op_kind kind, const char *label)
+static words words_for(op_kind kind, const char *label)
 {
     words w;
     const char *word = op_find(op_asked_as(kind))->word;
@@ -122,7 +122,7 @@ static words describe_op(op_kind kind, slice name)
 {
     char label[LABEL_ROOM];
     write_label(label, name);
-    return describe(kind, label);
+    return words_for(kind, label);
 }
 
 static void explain_corrupt(replay *r, const char *format, ...)
@@ -237,7 +237,7 @@ static int check_op(replay *r, const op_info *info, const replay_row *row)
         const pending *p = find_pending(r, row->op);
         if (p && !p->answered)
             explain_corrupt(r, "%s is about position %" PRId64 ", which is %s", info->word, row->op,
-                            describe(p->kind, p->label).text);
+                            words_for(p->kind, p->label).text);
         else
             explain_corrupt(r,
                             "%s is about position %" PRId64
@@ -486,7 +486,7 @@ replay_result replay_answer(replay *r, int64_t op, const replay_row **row)
         return result;
     const replay_row *next = *row;
     *row = NULL;
-    words asked = describe(p->kind, p->label);
+    words asked = words_for(p->kind, p->label);
     size_t used = strlen(asked.text);
     snprintf(asked.text + used, sizeof asked.text - used, " (position %" PRId64 ")", op);
     return report_mismatch(r, next, "waits for ", asked);
@@ -533,7 +533,7 @@ replay_result replay_return(replay *r, op_kind kind, const replay_row **row)
     if (next && (op_kind)next->kind == kind) /* RULE 6-so-is-code-that-ends-too-early */
         return consume_row(r);
     *row = NULL;
-    return report_mismatch(r, next, "comes to ", describe(kind, ""));
+    return report_mismatch(r, next, "comes to ", words_for(kind, ""));
 }
 
 /* ---- what is known ---- */

@@ -50,7 +50,7 @@ typedef struct pass {
 } pass;
 
 /* A guard or a try: a statement of the first trip. */
-static int asks(const unit_stmt *s)
+static int is_guard_or_try(const unit_stmt *s)
 {
     return s->kind == UNIT_GUARD || s->kind == UNIT_TRY;
 }
@@ -69,13 +69,13 @@ static needs needs_of(const unit *u)
     int written = 0;
     for (const unit_stmt *s = u->first; s; s = s->next) {
         /* RULE A4-a-try-behind-a-write-goes-alone */
-        if ((asks(s) && written) || s->kind == UNIT_CALL)
+        if ((is_guard_or_try(s) && written) || s->kind == UNIT_CALL)
             return NEEDS_ORDER;
         written |= s->kind == UNIT_WRITE;
         for (int i = 0; i < s->count; i++) {
             if (s->values[i].type != DB_FROM)
                 continue;
-            if (s->kind != UNIT_WRITE || !asks(s->sources[i]))
+            if (s->kind != UNIT_WRITE || !is_guard_or_try(s->sources[i]))
                 return NEEDS_ORDER;
             most = NEEDS_GUARDS;
         }
@@ -167,7 +167,7 @@ static int has_written(const unit *u)
 {
     for (const unit_stmt *s = u->first; s; s = s->next)
         /* RULE A4-a-unit-refused-after-a-try-has-written-goes-alone */
-        if (asks(s) && s->rows && unit_stmt_writes(s))
+        if (is_guard_or_try(s) && s->rows && unit_stmt_writes(s))
             return 1;
     return 0;
 }
@@ -343,7 +343,7 @@ static void gather_asking(pass *p, pg_ops *ops, pg_op_how how)
     pg_ops_init(ops, p->c);
     for (size_t i = 0; i < p->count; i++)
         for (unit_stmt *s = p->units[i]->first; s; s = s->next)
-            if (asks(s))
+            if (is_guard_or_try(s))
                 pg_ops_add(ops, p->units[i], s, s->kind == UNIT_GUARD ? how : PG_OP_PLAIN);
     pg_ops_seal(ops);
     pg_ops_sort(ops);
@@ -420,7 +420,7 @@ static int any_asks(unit **units, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (const unit_stmt *s = units[i]->first; s; s = s->next)
-            if (asks(s))
+            if (is_guard_or_try(s))
                 return 1;
     return 0;
 }
@@ -498,7 +498,7 @@ static size_t portion(size_t left, size_t most, size_t searched)
     return left < n ? left : n;
 }
 
-static void finish(pass *p, pass_end end, batch_result *r)
+static void finish_pass(pass *p, pass_end end, batch_result *r)
 {
     if (end == PASS_UNDECIDED) {
         batch_undecided(p->units, p->count, p->err);
@@ -558,7 +558,7 @@ batch_result pg_apply(db_conn *base, unit **units, size_t count, uint64_t *passe
         else if (end == PASS_CUT || end == PASS_SPLIT)
             one_by_one(c, some, end == PASS_CUT ? 1 : n, passes, err, &r);
         else
-            finish(&p, end, &r);
+            finish_pass(&p, end, &r);
         size_t done = r.taken - before;
         way = (course){.most = count, .searched = way.searched > done ? way.searched - done : 0};
     }

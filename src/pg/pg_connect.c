@@ -39,7 +39,7 @@ static int is_ours(pg_db *d, slice parameter, pawl_code *rc, error *err)
 }
 
 /* Copies the URL without the parameters that only pawl knows. libpq knows the others. */
-static pawl_code strip(pg_db *d, slice url, buf *out, error *err)
+static pawl_code strip_parameters(pg_db *d, slice url, buf *out, error *err)
 {
     pawl_code rc = PAWL_OK;
     const char *end = url.at + url.size;
@@ -110,7 +110,7 @@ pawl_code pg_read_url(pg_db *d, slice url, error *err)
     buf text;
     buf_init(&text, PAWL_MAX_URL + 16);
     buf_text(&text, "postgresql");
-    pawl_code rc = strip(d, rest, &text, err);
+    pawl_code rc = strip_parameters(d, rest, &text, err);
     if (rc == PAWL_OK && text.failed)
         rc = error_nomem(err);
     char *why = NULL;

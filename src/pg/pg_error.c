@@ -64,7 +64,7 @@ static const char *way_out(pawl_code code, const char *state)
     }
 }
 
-static pawl_code fill(const char *state, const char *text, const char *doing, error *err)
+static pawl_code fill_error(const char *state, const char *text, const char *doing, error *err)
 {
     pawl_code code = code_of(state);
     size_t line = strcspn(text, "\n");
@@ -74,7 +74,7 @@ static pawl_code fill(const char *state, const char *text, const char *doing, er
     return code;
 }
 
-static const char *field(const PGresult *r, int which)
+static const char *field_of(const PGresult *r, int which)
 {
     const char *text = PQresultErrorField(r, which);
     return text ? text : "";
@@ -99,7 +99,7 @@ static const char *find_state(const char *text, char state[6])
 }
 
 /* Does the message have this word outside of quotation marks? Inside of them it is a name. */
-static int says(const char *text, const char *word)
+static int has_word(const char *text, const char *word)
 {
     int quoted = 0;
     for (const char *p = text; *p; p++) {
@@ -114,7 +114,7 @@ static int says(const char *text, const char *word)
  * unexpected eof"? */
 static int is_end(const char *text)
 {
-    return says(text, "SYSCALL") || says(text, "unexpected eof");
+    return has_word(text, "SYSCALL") || has_word(text, "unexpected eof");
 }
 
 pawl_code pg_error_connecting(const PGconn *native, error *err)
@@ -123,12 +123,12 @@ pawl_code pg_error_connecting(const PGconn *native, error *err)
     char state[6];
     const char *said = find_state(text, state);
     if (said)
-        return fill(state, said, "reach", err);
+        return fill_error(state, said, "reach", err);
     if (native && PQconnectionNeedsPassword(native))
-        return fill("28P01", "the server asks for a password", "reach", err);
-    if ((says(text, "SSL") || says(text, "certificate")) && !is_end(text))
-        return fill("28000", text, "reach", err);
-    return fill("08006", *text ? text : "the connection is lost", "reach", err);
+        return fill_error("28P01", "the server asks for a password", "reach", err);
+    if ((has_word(text, "SSL") || has_word(text, "certificate")) && !is_end(text))
+        return fill_error("28000", text, "reach", err);
+    return fill_error("08006", *text ? text : "the connection is lost", "reach", err);
 }
 
 /* An established connection was lost, whatever the message says: the messages of TLS, and of a
@@ -139,35 +139,35 @@ pawl_code pg_error_lost(const PGconn *native, error *err)
     char state[6];
     const char *said = find_state(text, state);
     if (said && code_of(state) == PAWL_UNREACHABLE) /* RULE A5-the-words-of-tls-are-no-answer */
-        return fill(state, said, "reach", err);
-    return fill("08006", *text ? text : "the connection is lost", "reach", err);
+        return fill_error(state, said, "reach", err);
+    return fill_error("08006", *text ? text : "the connection is lost", "reach", err);
 }
 
 pawl_code pg_error(const pg_conn *c, const PGresult *r, const char *doing, error *err)
 {
-    const char *state = field(r, PG_DIAG_SQLSTATE);
+    const char *state = field_of(r, PG_DIAG_SQLSTATE);
     if (*state)
-        return fill(state, field(r, PG_DIAG_MESSAGE_PRIMARY), doing, err);
+        return fill_error(state, field_of(r, PG_DIAG_MESSAGE_PRIMARY), doing, err);
     return pg_error_lost(c->native, err);
 }
 
 pawl_code pg_error_silent(error *err)
 {
-    return fill("08006", "the server has not answered in time", "reach", err);
+    return fill_error("08006", "the server has not answered in time", "reach", err);
 }
 
 int pg_is_refusal(const PGresult *r)
 {
-    return strcmp(field(r, PG_DIAG_SQLSTATE), "22012") == 0;
+    return strcmp(field_of(r, PG_DIAG_SQLSTATE), "22012") == 0;
 }
 
 int pg_is_lock(const PGresult *r)
 {
-    return strcmp(field(r, PG_DIAG_SQLSTATE), "55P03") == 0;
+    return strcmp(field_of(r, PG_DIAG_SQLSTATE), "55P03") == 0;
 }
 
 int pg_is_fatal(const PGresult *r)
 {
-    const char *severity = field(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *severity = field_of(r, PG_DIAG_SEVERITY_NONLOCALIZED);
     return strcmp(severity, "ERROR") != 0;
 }

@@ -19,7 +19,7 @@ enum {
 /* ---- Prefixes ---- */
 
 /* Decodes one character of UTF-8, which has been validated before. */
-static uint32_t decode(slice s)
+static uint32_t decode_utf8(slice s)
 {
     static const unsigned char LEAD[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     const unsigned char *p = (const unsigned char *)s.at;
@@ -29,7 +29,7 @@ static uint32_t decode(slice s)
     return c;
 }
 
-static size_t encode(uint32_t c, char out[4])
+static size_t encode_utf8(uint32_t c, char out[4])
 {
     static const unsigned char MARKS[] = {0, 0, 0xC0, 0xE0, 0xF0};
     size_t size = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -54,7 +54,7 @@ slice filter_beyond(arena *memory, slice prefix, int *failed)
 {
     while (prefix.size > 0) {
         size_t at = last_character(prefix);
-        uint32_t c = decode((slice){prefix.at + at, prefix.size - at});
+        uint32_t c = decode_utf8((slice){prefix.at + at, prefix.size - at});
         prefix.size = at;
         if (c == LAST_CHARACTER)
             continue; /* no character is larger: raise the one before it */
@@ -65,7 +65,7 @@ slice filter_beyond(arena *memory, slice prefix, int *failed)
         }
         memcpy(out, prefix.at, at);
         c = c + 1 == SURROGATES ? BEHIND_SURROGATES : c + 1;
-        return (slice){out, at + encode(c, out + at)};
+        return (slice){out, at + encode_utf8(c, out + at)};
     }
     return (slice){NULL, 0};
 }

@@ -49,7 +49,7 @@ static void open_gate(sched *s)
 }
 
 /* Does a thread wait, and is it time to open the gate? */
-static int opens(sched *s)
+static int may_open(sched *s)
 {
     at_risk *all = &s->at_risk;
     if (!atomic_load(&all->waits))
@@ -61,7 +61,7 @@ static int opens(sched *s)
 static void count_down(sched *s, int64_t by)
 {
     atomic_fetch_sub(&s->at_risk.count, by);
-    if (!opens(s))
+    if (!may_open(s))
         return;
     sched_lock(s);
     open_gate(s);
@@ -71,7 +71,7 @@ static void count_down(sched *s, int64_t by)
 static void count_down_locked(sched *s, int64_t by)
 {
     atomic_fetch_sub(&s->at_risk.count, by);
-    if (opens(s))
+    if (may_open(s))
         open_gate(s);
 }
 

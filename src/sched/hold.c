@@ -399,7 +399,7 @@ static pawl_code find_run(pawl *p, const char *id, int64_t *run, int64_t *now_ms
 }
 
 /* For a unit that its guard has refused: `found` has owner, fence, phase and held of the run. */
-static pawl_code refused(const unit *u, error *err)
+static pawl_code answer_refused(const unit *u, error *err)
 {
     if (!u->found)
         return read_pool_no_run(err);
@@ -409,7 +409,7 @@ static pawl_code refused(const unit *u, error *err)
     return error_set(err, PAWL_ENDED, "the run has ended already");
 }
 
-static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
+static pawl_code commit_unit(pawl *p, unit *u, int64_t run, error *err)
 {
     sched *s = handle_sched(p);
     u->class = UNIT_OF_CLIENT;
@@ -420,7 +420,7 @@ static pawl_code commit(pawl *p, unit *u, int64_t run, error *err)
         sched_listen(s);
         sched_notify_others(s);
     } else if (rc == PAWL_REFUSED) {
-        rc = refused(u, err);
+        rc = answer_refused(u, err);
     } else {
         error_set(err, rc, "the run was not changed: %s", pawl_code_text(rc));
         error_detail(err, "%s", u->message ? u->message : u->refused ? u->refused : "");
@@ -441,7 +441,7 @@ static void try_record(sched *s, int64_t key)
     sched_unlock(s);
 }
 
-static pawl_code change(pawl *p, const char *id, const char *reason, int hold, error *err)
+static pawl_code change_hold(pawl *p, const char *id, const char *reason, int hold, error *err)
 {
     int64_t run, now_ms;
     pawl_code rc = find_run(p, id, &run, &now_ms, err);
@@ -455,7 +455,7 @@ static pawl_code change(pawl *p, const char *id, const char *reason, int hold, e
             run_hold_by_hand(u, run, reason && *reason ? slice_of(reason) : (slice){0}, now_ms);
         else
             run_set_free(u, run, now_ms);
-        rc = commit(p, u, run, err);
+        rc = commit_unit(p, u, run, err);
     }
     arena_free(a);
     if (rc == PAWL_OK && hold)
@@ -473,7 +473,7 @@ pawl_code pawl_hold(pawl *p, const char *id, const char *reason)
     if (rc == PAWL_OK && reason)
         rc = text_check(slice_of(reason), PAWL_MAX_ID, "reason", &err);
     if (rc == PAWL_OK)
-        rc = change(p, id, reason, 1, &err);
+        rc = change_hold(p, id, reason, 1, &err);
     return handle_leave(p, rc, &err);
 }
 
@@ -482,6 +482,6 @@ pawl_code pawl_release(pawl *p, const char *id)
     error err = {0};
     pawl_code rc = handle_enter_to_write(p, &err);
     if (rc == PAWL_OK)
-        rc = change(p, id, NULL, 0, &err);
+        rc = change_hold(p, id, NULL, 0, &err);
     return handle_leave(p, rc, &err);
 }

@@ -532,7 +532,7 @@ static int64_t claim_all(sched *s)
 }
 
 /* Looks for arrivals for sleeping runs of this node, in case a notification was lost. */
-static void hear(sched *s)
+static void hear_arrivals(sched *s)
 {
     int64_t now = s->host->mono_ns(s->host);
     if (!atomic_exchange(&s->inbox_due, 0) && now - s->inbox_at_ns < HEAR_NS)
@@ -552,7 +552,7 @@ int64_t node_loop_look(sched *s)
     quarantine_unmark(s);
     hold_rest(s);
     unit_retry_look(s); /* RULE L5-a-release-by-others-is-heard */
-    hear(s);
+    hear_arrivals(s);
     int64_t moved = chores_run(&s->chores, s->looks, s->host);
     /* RULE L3-a-node-without-a-connection-to-read-with-claims-nothing */
     if (!node_ready_look(s) || is_claiming(s))

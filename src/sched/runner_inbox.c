@@ -59,7 +59,7 @@ static inbox_row *read_row(db_stmt *s)
     return l;
 }
 
-static void append(inbox_row **first, inbox_row **last, inbox_row *l)
+static void append_to_list(inbox_row **first, inbox_row **last, inbox_row *l)
 {
     if (*first)
         (*last)->next = l;
@@ -87,7 +87,7 @@ static pawl_code note_row(db_stmt *s, part *to, error *err)
     inbox_row *l = read_row(s);
     if (!l)
         return error_nomem(err);
-    append(to->first, to->last, l);
+    append_to_list(to->first, to->last, l);
     to->rows++;
     to->bytes += l->data.size;
     return PAWL_OK;

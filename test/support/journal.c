@@ -262,7 +262,7 @@ static void lose(const game *g, slice word, const char *why)
              (int)word.size, word.at, why, err->message, err->detail);
 }
 
-static void check(const game *g, slice word, int good, const char *why)
+static void check_word(const game *g, slice word, int good, const char *why)
 {
     if (!good)
         lose(g, word, why);
@@ -280,21 +280,21 @@ static void check_answer(game *g, slice word, char mark, const char *rest, repla
                              : mark == '+' ? REPLAY_NEW
                              : mark == '~' ? REPLAY_PASSED
                                            : result;
-    check(g, word, result == expected, NAMES[result]);
-    check(g, word, mark != '!' || result >= REPLAY_MISMATCH, NAMES[result]);
+    check_word(g, word, result == expected, NAMES[result]);
+    check_word(g, word, mark != '!' || result >= REPLAY_MISMATCH, NAMES[result]);
     if (mark == '=' && *rest >= '0' && *rest <= '9')
-        check(g, word, row && row->seq == strtoll(rest, NULL, 10), "another row");
+        check_word(g, word, row && row->seq == strtoll(rest, NULL, 10), "another row");
     if (mark != '!')
         return;
-    check(g, word, !row, "a row beside an error");
+    check_word(g, word, !row, "a row beside an error");
     snprintf(text, sizeof text, "%s: %s", err->message, err->detail);
-    check(g, word, g->c->error && strcmp(text, g->c->error) == 0, "another error");
-    check(g, word, err->hint[0] != '\0', "no advice");
+    check_word(g, word, g->c->error && strcmp(text, g->c->error) == 0, "another error");
+    check_word(g, word, err->hint[0] != '\0', "no advice");
     if (result == REPLAY_CORRUPT)
-        check(g, word, g->p.early == err->code, "feeding has not told");
+        check_word(g, word, g->p.early == err->code, "feeding has not told");
 }
 
-static void append(game *g, slice word, const replay_row *asked, const char *as)
+static void append_row(game *g, slice word, const replay_row *asked, const char *as)
 {
     player *p = &g->p;
     replay_row row = {.kind = asked->kind, .data = SLICE_LIT("null")};
@@ -303,8 +303,8 @@ static void append(game *g, slice word, const replay_row *asked, const char *as)
     if (other.size)
         row.kind = journal_kind(other);
     int64_t seq = replay_seq(p->replay) + 1;
-    check(g, word, replay_append(p->replay, &row) == PAWL_OK, "cannot be appended");
-    check(g, word, row.seq == seq && row.generation == JOURNAL_GENERATION, "the wrong seq");
+    check_word(g, word, replay_append(p->replay, &row) == PAWL_OK, "cannot be appended");
+    check_word(g, word, row.seq == seq && row.generation == JOURNAL_GENERATION, "the wrong seq");
     free((char *)row.name.at);
 }
 
@@ -325,11 +325,12 @@ static void play_arrivals(game *g, slice word)
             kept[fitting++] = (int64_t)count;
         count++;
     }
-    check(g, word, player_arrive(&g->p, rows, count) == fitting, "another number is taken");
+    check_word(g, word, player_arrive(&g->p, rows, count) == fitting, "another number is taken");
     for (size_t i = 0; i < fitting; i++) {
         const replay_row *row = &g->p.page[i];
-        check(g, word, row->at_ms == kept[i] && row->seq == seq + 1 + (int64_t)i, "another order");
-        check(g, word, row->generation == JOURNAL_GENERATION, "another generation");
+        check_word(g, word, row->at_ms == kept[i] && row->seq == seq + 1 + (int64_t)i,
+                   "another order");
+        check_word(g, word, row->generation == JOURNAL_GENERATION, "another generation");
     }
 }
 
@@ -337,10 +338,10 @@ static void play_saw(game *g, slice word)
 {
     const char *at = word.at + 4;
     for (size_t i = g->seen_before; i < g->p.seen_count; i++) {
-        check(g, word, g->p.seen[i] == strtoll(at, (char **)&at, 10), "another arrival");
+        check_word(g, word, g->p.seen[i] == strtoll(at, (char **)&at, 10), "another arrival");
         at += *at == ',';
     }
-    check(g, word, *at == ' ' || !*at, "fewer arrivals");
+    check_word(g, word, *at == ' ' || !*at, "fewer arrivals");
     g->seen_before = g->p.seen_count;
 }
 
@@ -357,17 +358,17 @@ static int play_look(game *g, slice word)
     int64_t number = value ? strtoll(value + 1, NULL, 10) : 0;
     if (is(word, "new?") || is(word, "old?")) {
         if (g->p.page_size >= g->p.count) /* where all rows are on one page the answer is exact */
-            check(g, word, replay_is_new(r) == is(word, "new?"), "it is not");
+            check_word(g, word, replay_is_new(r) == is(word, "new?"), "it is not");
     } else if (is(word, "cancelled?") || is(word, "live?")) {
-        check(g, word, replay_cancelled(r) == is(word, "cancelled?"), "it is not");
+        check_word(g, word, replay_cancelled(r) == is(word, "cancelled?"), "it is not");
     } else if (slice_starts(word, SLICE_LIT("attempts@"))) {
-        check(g, word, replay_attempts(r, strtoll(word.at + 9, NULL, 10)) == number, "others");
+        check_word(g, word, replay_attempts(r, strtoll(word.at + 9, NULL, 10)) == number, "others");
     } else if (slice_starts(word, SLICE_LIT("close@"))) {
         replay_close(g->p.replay, strtoll(word.at + 6, NULL, 10));
     } else if (slice_starts(word, SLICE_LIT("seq="))) {
-        check(g, word, replay_seq(r) == number, "another");
+        check_word(g, word, replay_seq(r) == number, "another");
     } else if (slice_starts(word, SLICE_LIT("open="))) {
-        check(g, word, replay_waiting(r) == (size_t)number, "another number");
+        check_word(g, word, replay_waiting(r) == (size_t)number, "another number");
     } else if (slice_starts(word, SLICE_LIT("saw:"))) {
         play_saw(g, word);
     } else {
@@ -408,7 +409,7 @@ static void play_ask(game *g, slice word)
         result = player_return(&g->p, (op_kind)asked.kind, &row);
     } else {
         asked.kind = journal_kind(head);
-        check(g, word, asked.kind > 0, "this is no ask");
+        check_word(g, word, asked.kind > 0, "this is no ask");
         if (*at == ':') {
             at++;
             asked.name = cut(&at, " =+~!");
@@ -419,7 +420,7 @@ static void play_ask(game *g, slice word)
     }
     check_answer(g, word, *at, at + 1, result, row);
     if (*at == '+' && asked.kind)
-        append(g, word, &asked, at + 1);
+        append_row(g, word, &asked, at + 1);
 }
 
 static void play_start(game *g)
@@ -428,12 +429,13 @@ static void play_start(game *g)
     replay_result result = player_start(&g->p, &row);
     if (result == REPLAY_NEW) {
         replay_row first = {.kind = OP_STARTED, .name = SLICE_LIT("flow"), .data = SLICE_LIT("1")};
-        check(g, SLICE_LIT("start"), replay_append(g->p.replay, &first) == PAWL_OK, "not appended");
+        check_word(g, SLICE_LIT("start"), replay_append(g->p.replay, &first) == PAWL_OK,
+                   "not appended");
     } else if (result == REPLAY_RECORDED) {
-        check(g, SLICE_LIT("start"), row->seq == 1 && row->kind == OP_STARTED, "another row");
+        check_word(g, SLICE_LIT("start"), row->seq == 1 && row->kind == OP_STARTED, "another row");
     } else {
         check_answer(g, SLICE_LIT("start"), '!', "", result, row);
-        check(g, SLICE_LIT("start"), is(slice_of(g->c->program), "!"), "it cannot go on");
+        check_word(g, SLICE_LIT("start"), is(slice_of(g->c->program), "!"), "it cannot go on");
     }
 }
 

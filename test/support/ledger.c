@@ -191,7 +191,7 @@ static sqlite3_stmt *query(ledger_reading *r, sqlite3 *native, const char *sql)
     return s;
 }
 
-static void finish(ledger_reading *r, sqlite3 *native, sqlite3_stmt *s, int rc)
+static void finish_query(ledger_reading *r, sqlite3 *native, sqlite3_stmt *s, int rc)
 {
     if (rc != SQLITE_DONE)
         ledger_read_broken(r, "reading", sqlite3_errmsg(native));
@@ -207,7 +207,7 @@ static void read_journal(ledger_reading *r, sqlite3 *native)
     while ((rc = sqlite3_step(s)) == SQLITE_ROW)
         ledger_read_row(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
                         sqlite3_column_int64(s, 2));
-    finish(r, native, s, rc);
+    finish_query(r, native, s, rc);
 }
 
 static void read_runs(ledger_reading *r, sqlite3 *native)
@@ -221,7 +221,7 @@ static void read_runs(ledger_reading *r, sqlite3 *native)
     while ((rc = sqlite3_step(s)) == SQLITE_ROW)
         ledger_read_run(r, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
                         sqlite3_column_int64(s, 2));
-    finish(r, native, s, rc);
+    finish_query(r, native, s, rc);
 }
 
 static void read_integrity(ledger_reading *r, sqlite3 *native)
@@ -235,7 +235,7 @@ static void read_integrity(ledger_reading *r, sqlite3 *native)
         if (!text || strcmp(text, "ok") != 0)
             ledger_read_broken(r, "integrity", text ? text : "(nothing)");
     }
-    finish(r, native, s, rc);
+    finish_query(r, native, s, rc);
 }
 
 int64_t ledger_check_order(ledger *l, const char *path, ledger_verdict *out)

@@ -56,7 +56,7 @@ static void cancel(pair_side *d, unit *u)
     run_cancel(u, &m);
 }
 
-static void append(pair_side *d, unit *u)
+static void add_append(pair_side *d, unit *u)
 {
     run_entry e = {
         .run = RUN, .generation = 1, .seq = 1, .kind = 1, .name = name_of(d), .at_ms = d->now_ms};
@@ -88,13 +88,13 @@ void pair_side_build(pair_side *d)
         break;
     case FINISH:
         run_finish(u, &h, &(run_end){.phase = PHASE_DONE, .output = name_of(d)}, NULL, d->now_ms);
-        append(d, u);
+        add_append(d, u);
         break;
     case GIVE_BACK:
         run_give_back(u, &h, d->now_ms);
         break;
     case APPEND:
-        append(d, u);
+        add_append(d, u);
         break;
     case CROSS:
         send_to(d, u, d->me == LEFT ? RUN : SECOND_RUN);

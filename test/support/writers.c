@@ -381,7 +381,7 @@ int writers_await(writers *all, int count, int which, int64_t acks, ledger *l)
     return all[which].acks >= acks ? 0 : -1;
 }
 
-static int finish(writers *w, ledger *l, int *status)
+static int reap_child(writers *w, ledger *l, int *status)
 {
     while (take_in(w, l))
         continue;
@@ -395,7 +395,7 @@ int writers_kill(writers *w, ledger *l)
 {
     int status = 0;
     kill(w->pid, SIGKILL);
-    if (finish(w, l, &status) != 0)
+    if (reap_child(w, l, &status) != 0)
         return -1;
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : -1;
 }
@@ -403,5 +403,5 @@ int writers_kill(writers *w, ledger *l)
 int writers_join(writers *w, ledger *l)
 {
     int status = 0;
-    return finish(w, l, &status) == 0 && status == 0 ? 0 : -1;
+    return reap_child(w, l, &status) == 0 && status == 0 ? 0 : -1;
 }
