@@ -10,7 +10,7 @@
 
 #include "handle/handle.h"
 #include "support/rows_fixture.h"
-#include "support/tool.h"
+#include "support/tool_fixture.h"
 
 static int set_up(void **state)
 {

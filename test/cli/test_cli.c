@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "support/rows_fixture.h"
-#include "support/tool.h"
+#include "support/tool_fixture.h"
 
 /* ---- The database ---- */
 

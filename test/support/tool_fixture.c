@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/tool.h"
+#include "support/tool_fixture.h"
 
 enum { WORDS = 16 };
 

@@ -1,7 +1,7 @@
 /* The command-line tool `pawl`, executed in a process of its own, and what it prints and how it
  * ends. All of this uses cmocka's assertions. */
-#ifndef SUPPORT_TOOL_H
-#define SUPPORT_TOOL_H
+#ifndef SUPPORT_TOOL_FIXTURE_H
+#define SUPPORT_TOOL_FIXTURE_H
 
 #include <pawl.h>
 
