@@ -5,8 +5,9 @@
 
 #include "base/arena.h"
 
-/* The build id that the linker has left in the executable, in hexadecimal; where it has none, the
- * size and date of its file. In the arena; NULL when that is full. */
+/* Returns the build id that the linker has left in the executable, in hexadecimal; where it has
+ * left none, the size and date of the executable's file. The text is in the arena; NULL: the arena
+ * is full. */
 const char *build_id(arena *a);
 
 #endif

@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Appends to `b`. PAWL_INVALID for a format or an argument that does not make JSON; PAWL_LIMIT when
- * the result is too large, and when memory is out. After an error there may be a piece of it. */
+/* Appends the JSON to `b`. PAWL_INVALID: the format or an argument does not make JSON; PAWL_LIMIT:
+ * the result is too large, or memory is out. After an error `b` may have a part of the JSON. */
 pawl_code value_write(buf *b, const char *format, va_list args);
 
 /* As value_write(), and `err`, if not NULL, says what is wrong and where in the format. PAWL_NOMEM

@@ -23,19 +23,22 @@ typedef struct map {
 void map_free(map *m);
 void map_clear(map *m);
 
-/* NULL when the key is not there. */
+/* Returns the value of the key; NULL: the key is not there. */
 void *map_get(const map *m, uint64_t key);
 
-/* Store, or replace what was stored. 0, or -1 when memory is out (then nothing changed). */
+/* Stores a value, or replaces the one that the key has. Returns 0, or -1 if memory is out, and then
+ * nothing has changed. */
 int map_put(map *m, uint64_t key, void *value);
 
-/* Room for so many more keys: the next puts need no memory. 0, or -1 as above. */
+/* Makes room for `more` keys, so that the next puts need no memory. Returns 0, or -1 if memory is
+ * out. */
 int map_reserve(map *m, size_t more);
 
-/* Take the key out; gives its value, NULL if it was not there. */
+/* Takes the key out, and returns its value; NULL: it was not there. */
 void *map_take(map *m, uint64_t key);
 
-/* Walk over all entries: start with *cursor = 0; 0 at the end. The map must not change. */
+/* Walks over all entries: *cursor is 0 at first. Returns 0 at the end. The map must not change
+ * meanwhile. */
 int map_next(const map *m, size_t *cursor, uint64_t *key, void **value);
 
 #endif

@@ -62,15 +62,16 @@ void dormant_free(struct sched *s);
 
 /* ---- With the lock held ---- */
 
-/* The run is about to sleep until `until_ms`. 1: it has left the run queue, and the caller frees
- * it. 0: it stays in memory. */
+/* Called when the run is about to sleep until `until_ms`. Returns 1 if it has left the run queue,
+ * and the caller frees it; 0: it stays in memory. */
 int dormant_leave(struct sched *s, pawl_run *run, int64_t until_ms);
 
-/* The run, which is this node's and not in memory, is to come back: calls a runner that waits, or
- * else the thread of the node loop. */
+/* Called when a run of this node that is not in memory is to come back: calls a runner that waits,
+ * or else the thread of the node loop. */
 void dormant_call(struct sched *s, int64_t run);
 
-/* Some dormant run is due, and is perhaps before the position of the last look. */
+/* Has the next look begin at the first row: some dormant run is due, perhaps before the position of
+ * the last look. */
 void dormant_anew(struct sched *s);
 
 /* When the first dormant run is due, as mono_ns; INT64_MAX: never. */

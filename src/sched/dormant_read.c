@@ -45,7 +45,7 @@ static int make_run(sched *s, db_stmt *row, pawl_run **out)
     return made;
 }
 
-/* Reads the runs with these keys, and puts them where their keys are. */
+/* Reads the runs with these keys, and puts each into `runs` at the index of its key in `list`. */
 static pawl_code read_some(sched *s, db_conn *c, const int64_t *list, size_t count,
                            pawl_run *runs[], error *err)
 {

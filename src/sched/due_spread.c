@@ -12,13 +12,14 @@
 static const db_sql OTHER_NODE = {
     "SELECT node FROM {nodes} WHERE closed = 0 AND node <> $1 LIMIT 1", "i"};
 
-/* The last run of the page before. The order is that of due_page.c. */
+/* Finds the last run of the page before the chosen one: $2 is its index in the list of due runs,
+ * which is in the order in which due_page.c reads them. */
 static const db_sql POSITION = {"SELECT r.wake_at, r.run FROM {runs} r WHERE r.owner = 0"
                                 " AND r.wake_at <= $1 ORDER BY r.wake_at, r.run LIMIT 1 OFFSET $2",
                                 "ii"};
 
-/* 1: there is a page behind so many others. An error is none: the page that is read next meets the
- * same error, and it is told there. */
+/* Sets the position behind `pages` pages. Returns 1 if there is such a page. After an error it
+ * returns 0: the page that is read next meets the same error, and that is reported. */
 static int read_position(sched *s, int pages, int64_t *last_ms, int64_t *last_run)
 {
     db_stmt *stmt;

@@ -13,7 +13,8 @@
 enum {
     HURRIES = 5,
     HURRY_MS = 30,
-    JUDGES_AFTER_MS = 2000, /* longer than a notifier waits before it connects again */
+    JUDGES_AFTER_MS = 2000, /* how long a node that has lost its own lock does not judge others
+                               by theirs: longer than a notifier takes to connect again */
 };
 
 static const int64_t NS_PER_MS = 1000000;

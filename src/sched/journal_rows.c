@@ -36,7 +36,7 @@ int journal_row_read(arena *a, db_stmt *row, int64_t generation, replay_row *out
 /* The rows of one run, while they are being read. */
 typedef struct short_journal {
     pawl_run *run; /* NULL: its journal is not read ahead */
-    size_t count;  /* of rows that were read */
+    size_t count;  /* number of rows that were read */
 } short_journal;
 
 /* The first row, which has the input, is in the row of the run. */
