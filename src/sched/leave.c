@@ -9,7 +9,6 @@
 
 #include "db/inflight_file.h"
 #include "sched/hold.h"
-#include "sched/look_failure.h"
 #include "sched/rejoin.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
