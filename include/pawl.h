@@ -814,7 +814,9 @@ PAWL_API PAWL_MAY_LEAVE const char *pawl_call(pawl_run *run, const char *work, c
  * step is. The same happens if it takes longer than its time limit, though only when it has
  * returned, and if the commit violates a constraint of your tables (the failure is called
  * "commit"). `fn` must neither commit nor roll back, must not leave a statement open, and must not
- * call pawl except on its own `work` (MISUSE); otherwise the step fails for good ("misuse").
+ * call pawl except on its own `work` (MISUSE); otherwise the step fails for good ("misuse"). If the
+ * database does not take the record, `fn` is called again after a pause, in the same attempt, or
+ * the run is held: see pawl_hold().
  *
  * SQLite has one writer: nothing else is written while `fn` runs. On PostgreSQL other transactions
  * go on, and a node runs up to four such functions at a time. Make settings with SET LOCAL, and do
@@ -1272,7 +1274,8 @@ PAWL_API pawl_code pawl_why(pawl *p, const char *id, char **out);
  * holds the run at once, another failure that may stay (DENIED, CORRUPT, an unknown one) after some
  * seconds; the run stays with that node. FULL, IO, BUSY and their like never hold a run: the node
  * tries again, with pauses of 30 seconds at most. Where a run is held for its record, a release
- * makes the node try again, and so does a cancel, or a deadline that passes.
+ * makes the node try again, and so does a cancel, or a deadline that passes. All this holds for
+ * pawl_transact() too, but nothing of it is in memory: its function is called again.
  *
  * Errors of both: NOTFOUND, ENDED. Durable: the hold, the release. */
 PAWL_API pawl_code pawl_hold(pawl *p, const char *id, const char *reason);

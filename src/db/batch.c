@@ -97,6 +97,7 @@ void batch_start_over(unit *u)
     }
     u->refused = u->message = NULL;
     u->found = NULL;
+    u->at_commit = 0;
     set_answer(u, UNIT_OPEN, PAWL_OK);
 }
 
@@ -340,6 +341,7 @@ static pass_end end_pass(pass *p, unit **units, size_t count)
     if (count > 1)
         return PASS_SPOILT;
     batch_fail(units[0], p->err);
+    units[0]->at_commit = 1;
     return PASS_DONE;
 }
 

@@ -145,6 +145,7 @@ struct unit {
     const char *refused;   /* name of the guard; "prefix" for a broken submitter */
     const unit_row *found; /* rows of the UNIT_FOUND statement behind that guard */
     const char *message;   /* of a failure; in the arena, or static */
+    int at_commit;         /* of a failure: the COMMIT was refused, and none of the statements */
     int row_locked; /* with PAWL_BUSY: another transaction kept a row locked; others may go on */
 
     /* The committer's own. */

@@ -78,12 +78,19 @@ int transact_build(pawl_run *run)
     return 1;
 }
 
-/* Returns 1 if the unit has failed because of the function. PAWL_DATA: a constraint of the
- * application's tables that only the commit has checked. */
+int transact_goes(const pawl_run *run)
+{
+    return run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
+}
+
+/* Returns 1 if the unit has failed because of the function: its own statements tell the function of
+ * their errors, so that it fails itself (REFUSED); and a constraint of the application's tables may
+ * be one that only the COMMIT checks. */
 static int is_fault_of_function(const unit *u)
 {
     return (u->answer == UNIT_REFUSED && strcmp(u->refused, REFUSED) == 0) ||
-           (u->answer == UNIT_FAILED && u->code == PAWL_DATA);
+           /* RULE L7-a-record-that-is-refused-is-no-fault-of-the-function */
+           (u->answer == UNIT_FAILED && u->code == PAWL_DATA && u->at_commit);
 }
 
 static void set_failure(pawl_run *run, const unit *u)

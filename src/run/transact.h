@@ -25,10 +25,14 @@ int transact_rides(const pawl_run *run);
  * out. */
 int transact_build(pawl_run *run);
 
+/* Is the unit of the run that of a transactional step? Then the function of the step is part of the
+ * transaction, and its writes are rolled back with it. */
+int transact_goes(const pawl_run *run);
+
 /* Called when the unit has its answer. Returns 1 if the function has failed, or the commit because
- * of what the function wrote. Then attempt.work says how, and the unit has only what was recorded
- * before, to be committed with the failure. 0: the unit is treated as any unit that was
- * submitted. */
+ * of what the function wrote; a statement of pawl's own that the database refuses is no fault of
+ * the function. Then attempt.work says how, and the unit has only what was recorded before, to be
+ * committed with the failure. 0: the unit is treated as any unit that was submitted. */
 int transact_has_failed(pawl_run *run);
 
 #endif

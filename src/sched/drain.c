@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "run/jobs.h"
+#include "run/transact.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_retry.h"
 #include "sched/work_limit.h"
@@ -132,6 +133,9 @@ static void tell_what_is_left(sched *s)
 static void tell_lost(sched *s, const pawl_run *run, const unit *u)
 {
     char what[UNIT_RETRY_NAME_SIZE];
+    /* RULE L6-a-step-that-was-rolled-back-is-not-lost */
+    if (transact_goes(run) && u->answer == UNIT_FAILED && u->code != PAWL_UNDECIDED)
+        return;
     if (u->answer == UNIT_REFUSED && strcmp(u->refused, "prefix") != 0) {
         runner_tell_lost(run, u);
         return;

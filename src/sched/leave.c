@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "db/inflight_file.h"
+#include "run/transact.h"
 #include "sched/hold.h"
 #include "sched/rejoin.h"
 #include "sched/sched_internal.h"
@@ -197,6 +198,9 @@ static void stay(sched *s)
         run->slot->stays = 1;
         if (run->slot->keeps != KEPT_WAITS || run->slot->place != PLACE_SLEEPS)
             continue;
+        /* RULE L7-a-step-that-was-rolled-back-keeps-its-back-off */
+        if (transact_goes(run))
+            continue;              /* its function was not executed in the drain */
         run->slot->backoff_ms = 0; /* the drain has tried often, one try after the other */
         /* RULE L5-the-next-call-tries-at-once */
         run_queue_ready_on(s, &s->runners[SCHED_HAND], run);

@@ -30,6 +30,8 @@ typedef enum {
                    of the run */
     KEPT_HOLDS, /* the record was refused for good: the unit that holds the run is submitted */
     KEPT_HELD,  /* the run is held, and sleeps until it is released */
+    KEPT_FREES, /* it was released, and its transactional step is to be executed again: the unit
+                   that ends the hold is submitted */
 } run_keeps;
 
 typedef struct run_slot {

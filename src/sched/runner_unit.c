@@ -56,13 +56,6 @@ static void set_aside(unit *u, void *arg)
     unit_retry_count(arg, 0); /* RULE L4-a-record-that-waits-for-a-lock-is-no-storage-trouble */
 }
 
-/* Is the unit that of a transactional step? Then the function of the step is part of the
- * transaction, and its writes are rolled back with it. */
-static int is_transaction(const pawl_run *run)
-{
-    return run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
-}
-
 /* Submits the unit of the run to its committer; or, for a transactional step, applies it here. 0:
  * the caller must not touch the run any more, which is submitted, or was put off since memory is
  * out. 1: the transactional step has failed, and the caller still has the run in hand, to go on
@@ -98,7 +91,7 @@ int runner_hand_in(pawl_run *run)
     at_risk_hand_in(run);
     work_limit_pass(s, run);
     run_move(run, PLACE_COMMITS);
-    if (is_transaction(run))
+    if (transact_goes(run))
         return runner_transact(&s->runners[run->slot->runner], run);
     committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
     return 0;
@@ -207,19 +200,6 @@ static const char *why_failed(const unit *u)
     }
 }
 
-/* Logs, once until the run has got further, that a unit was rolled back and left nothing behind:
- * the mark of a quarantined run, or a transactional step with what its function wrote. The run is
- * tried again. */
-static void tell_undone(pawl_run *run, const unit *u)
-{
-    const char *what = run->slot->marks ? "its mark of quarantine was not written"
-                                        : "the transaction of its step was rolled back";
-    if (!run->slot->undone) /* RULE L6-a-turn-that-is-undone-is-told-once */
-        LOG(&run->host->sched->log, LOG_WARNING, "turn-undone", LOG_TEXT("run", run->id),
-            LOG_TEXT("code", pawl_code_name(u->code)), LOG_TEXT("why", what));
-    run->slot->undone = 1;
-}
-
 void runner_was_undone(pawl_run *run)
 {
     if (run->slot->undone)
@@ -263,8 +243,8 @@ void runner_not_committed(pawl_run *run)
         runner_lost(run, u);
         return;
     }
-    if (run->slot->marks || is_transaction(run))
-        tell_undone(run, u);
+    if (run->slot->marks || transact_goes(run))
+        unit_retry_tell_undone(run, u->code, u->message ? u->message : pawl_code_text(u->code));
     else
         tell_lost(run, u->code, why_failed(u));
     cross_run_committed(run, 0);

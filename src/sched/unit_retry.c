@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "run/transact.h"
+#include "sched/kept.h"
 #include "sched/sched_internal.h"
 #include "sched/unit_verdict.h"
 #include "sched/work_limit.h"
@@ -15,32 +17,15 @@
  * record counts as refused for good. */
 enum { OWN_TRIES = 5 };
 
-/* What is known of the failure of a unit that is kept (run->draft.unit). Other threads than the one
- * that has the run in hand use `code`, `released`, `seen`, `what` and `words`, so these are changed
- * with the lock of the scheduler held. */
-struct kept {
-    pawl_code code;
-    int tries;         /* number of such failures so far (OWN_TRIES) */
-    int told;          /* {runs}.trouble tells of the failure */
-    int released;      /* the hold is over: the unit is to be tried again */
-    int unheld;        /* it was logged that record and hold were refused */
-    int64_t seen;      /* the last look that found the run held; below 0: not found yet */
-    arena *unit_arena; /* the memory of `unit` */
-    unit *unit;        /* a small unit beside: the probe, words in the row, the hold */
-    char what[UNIT_RETRY_NAME_SIZE]; /* what is not recorded */
-    char words[256];                 /* the message of the database */
-};
-
 /* ---- May the unit be kept? ---- */
 
 int unit_retry_may(const pawl_run *run)
 {
     const unit *u = run->draft.unit;
-    int transacts = run->code.want == WANT_TRANSACT && run->attempt.transact.state == TRANSACT_GOES;
-    if (run->slot->marks || transacts || u->broken_build)
+    if (run->slot->marks || u->broken_build)
         return 0;
     if (u->answer == UNIT_REFUSED)
-        return strcmp(u->refused, "prefix") == 0;
+        return strcmp(u->refused, "prefix") == 0 && !transact_goes(run);
     return u->answer == UNIT_FAILED && u->code != PAWL_UNDECIDED && u->code != PAWL_CLOSED &&
            u->code != PAWL_FENCED && u->code != PAWL_REWOUND;
 }
@@ -84,6 +69,7 @@ static int remember_failure(pawl_run *run, pawl_code code)
     int first = !run->slot->failure;
     run->slot->failure = k;
     k->code = code;
+    k->undone = transact_goes(run);
     text_clip(k->words, sizeof k->words, slice_of(u->message ? u->message : pawl_code_text(code)));
     if (first)
         unit_retry_name(k->what, u);
@@ -91,9 +77,28 @@ static int remember_failure(pawl_run *run, pawl_code code)
     return first;
 }
 
-static void log_failure(const pawl_run *run)
+void unit_retry_tell_undone(pawl_run *run, pawl_code code, const char *words)
+{
+    char why[512];
+    buf b;
+    buf_init_fixed(&b, why, sizeof why);
+    buf_printf(&b, "%s: %s",
+               run->slot->marks ? "its mark of quarantine was not written"
+                                : "the transaction of its step was rolled back",
+               words);
+    if (!run->slot->undone) /* RULE L6-a-turn-that-is-undone-is-told-once */
+        LOG(&run->host->sched->log, LOG_WARNING, "turn-undone", LOG_TEXT("run", run->id),
+            LOG_TEXT("code", pawl_code_name(code)), LOG_TEXT("why", why));
+    run->slot->undone = 1;
+}
+
+static void log_failure(pawl_run *run)
 {
     const struct kept *k = run->slot->failure;
+    if (k->undone) {
+        unit_retry_tell_undone(run, k->code, k->words);
+        return;
+    }
     LOG(&run->host->sched->log, LOG_WARNING, "record-kept", LOG_TEXT("run", run->id),
         LOG_TEXT("what", k->what), LOG_TEXT("code", pawl_code_name(k->code)),
         LOG_TEXT("why", k->words));
@@ -237,6 +242,11 @@ static void tell_trouble(pawl_run *run)
                       "the result of %s is in the memory of node %lld only, which tries again to"
                       " record it: %s: %s",
                       k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
+    if (k->undone && u)
+        words = print(k->unit_arena,
+                      "the transaction of %s was rolled back, and node %lld executes it again:"
+                      " %s: %s",
+                      k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
     if (words.at) /* RULE L6-the-row-tells-of-a-record-that-fails */
         run_set_trouble(u, &run->lease, words, sched_now_ms(run->host->sched));
     if (words.at && !u->broken_build)
@@ -247,7 +257,10 @@ static void tell_trouble(pawl_run *run)
 
 static void after_telling(pawl_run *run)
 {
-    run->slot->failure->told = run->slot->failure->unit->answer == UNIT_COMMITTED;
+    struct kept *k = run->slot->failure;
+    k->told = k->unit->answer == UNIT_COMMITTED;
+    if (k->undone && k->told)
+        run->slot->noted = 1; /* RULE L6-a-step-that-was-rolled-back-ends-its-trouble */
     wait_for_retry(run, 1);
 }
 
@@ -302,9 +315,55 @@ static void hand_in_again(pawl_run *run)
                      run->draft.unit);
 }
 
+/* Of a transactional step: nothing of it is left, so its run is replayed and comes to it again. The
+ * tries so far stay counted. */
+static void execute_again(pawl_run *run)
+{
+    sched *s = run->host->sched;
+    struct kept *k = run->slot->failure;
+    if (k)
+        k->is_carried = 1; /* RULE L7-tries-of-a-step-that-was-rolled-back-are-counted */
+    run_cool(run);
+    run->draft.handed_in = 0;
+    run->draft.submitter = (submitter){0};
+    sched_lock(s);
+    set_state(run, KEPT_NOT);
+    if (k)
+        k->is_carried = k->released = 0;
+    run_queue_ready(s, run);
+    sched_unlock(s);
+}
+
+/* The hold of such a run ends first, since no unit of its own ends it. */
+static void end_hold(pawl_run *run)
+{
+    unit *u = small_unit(run);
+    if (u)
+        run_try_again(u, &run->lease);
+    if (u && !u->broken_build)
+        submit_small_unit(run, KEPT_FREES);
+    else
+        wait_for_retry(run, 1);
+}
+
+static void after_freeing(pawl_run *run)
+{
+    struct kept *k = run->slot->failure;
+    if (k->unit->answer != UNIT_COMMITTED) {
+        wait_for_retry(run, 1);
+        return;
+    }
+    k->is_held = k->told = 0;
+    execute_again(run);
+}
+
 static void try_again(pawl_run *run)
 {
-    if (put_guard(run))
+    if (run->slot->failure && run->slot->failure->is_held)
+        end_hold(run); /* RULE L7-a-release-ends-the-hold-of-a-step-that-was-rolled-back */
+    else if (transact_goes(run))
+        execute_again(run);
+    else if (put_guard(run))
         hand_in_again(run);
     else
         wait_for_retry(run, 1);
@@ -321,10 +380,14 @@ static int build_hold(pawl_run *run)
         return 0;
     run_held why = {.reason = HELD_RECORD};
     why.words = print(k->unit_arena, "the database refuses to record %s: %s", k->what, k->words);
-    slice trouble = print(k->unit_arena,
-                          "the result of %s is in the memory of node %lld only, and is executed"
-                          " again if that node ends",
-                          k->what, (long long)run->lease.owner);
+    slice trouble = k->undone ? print(k->unit_arena,
+                                      "the transaction of %s was rolled back, and is executed again"
+                                      " after a release",
+                                      k->what)
+                              : print(k->unit_arena,
+                                      "the result of %s is in the memory of node %lld only, and is"
+                                      " executed again if that node ends",
+                                      k->what, (long long)run->lease.owner);
     if (!why.words.at || !trouble.at)
         return 0;
     run_hold_record(u, &run->lease, &why, trouble, sched_now_ms(run->host->sched));
@@ -369,6 +432,7 @@ static void after_hold(pawl_run *run)
     LOG(&s->log, LOG_WARNING, "run-held", LOG_TEXT("run", run->id),
         LOG_TEXT("why", run->slot->failure->words));
     run->slot->failure->unheld = 0;
+    run->slot->failure->is_held = run->slot->failure->undone;
     sched_lock(s);
     storage_backoff_committed(s);
     run_queue_tell_watches(s, run); /* calls that wait for the run get HELD */
@@ -400,7 +464,7 @@ void unit_retry_unit(pawl_run *run)
     int holds = k && (unit_verdict_of(code) == VERDICT_FOR_GOOD || k->tries >= OWN_TRIES);
     if (!holds)
         begin_nothing(run); /* RULE L5-a-failure-is-logged-when-nothing-is-begun */
-    if (first)
+    if (k && (first || k->undone))
         log_failure(run);
     if (holds)
         hold(run);
@@ -427,6 +491,8 @@ const unit *unit_retry_go_on(pawl_run *run)
         after_telling(run);
     else if (run->slot->keeps == KEPT_HELD)
         rest(run);
+    else if (run->slot->keeps == KEPT_FREES)
+        after_freeing(run);
     else if (k->unit->answer == UNIT_COMMITTED)
         after_hold(run);
     else
@@ -441,7 +507,7 @@ void unit_retry_forget(pawl_run *run)
     run->slot->guarded = 0;
     if (run->slot->retry_counted)
         unit_retry_count(run, 0);
-    if (!k && run->slot->keeps == KEPT_NOT)
+    if ((!k && run->slot->keeps == KEPT_NOT) || (k && k->is_carried))
         return;
     sched_lock(s); /* another thread may be reading the words, or releasing the run */
     set_state(run, KEPT_NOT);
@@ -456,8 +522,11 @@ void unit_retry_committed(pawl_run *run)
 {
     if (!run->slot->failure && !run->slot->retry_counted)
         return;
-    LOG(&run->host->sched->log, LOG_INFO, "record-committed", LOG_TEXT("run", run->id),
-        LOG_TEXT("what", run->slot->failure ? run->slot->failure->what : ""));
+    const struct kept *k = run->slot->failure;
+    /* turn-undone-ended tells of a step that was rolled back. */
+    if (!k || !k->undone) /* RULE L6-a-step-that-was-rolled-back-is-not-kept */
+        LOG(&run->host->sched->log, LOG_INFO, "record-committed", LOG_TEXT("run", run->id),
+            LOG_TEXT("what", k ? k->what : ""));
     unit_retry_forget(run);
 }
 
@@ -471,118 +540,4 @@ void unit_retry_release(sched *s, pawl_run *run)
     run->slot->failure->released = 1;
     if (run->slot->keeps == KEPT_HELD && run->slot->place == PLACE_SLEEPS)
         run_queue_ready(s, run);
-}
-
-static const db_sql HELD = {
-    "SELECT run FROM {runs} WHERE held <> 0 AND held = {HELD_RECORD} AND owner = $1 AND run > $2"
-    " ORDER BY run LIMIT 256",
-    "ii"};
-
-/* Marks the runs whose rows say that they are held. 0: the rows could not be read. */
-static int see_held(sched *s, int64_t look)
-{
-    db_stmt *stmt;
-    error err = {0};
-    int64_t after = 0;
-    int rows;
-    db_step step = DB_DONE;
-    do {
-        const db_value values[] = {db_int(s->node.id), db_int(after)};
-        rows = 0;
-        if (db_prepare(s->looks, &HELD, &stmt, &err) != PAWL_OK ||
-            db_bind_all(stmt, values, DB_COUNT(values), &err) != PAWL_OK)
-            return 0;
-        while ((step = db_next(stmt, &err)) == DB_ROW) {
-            after = db_column(stmt, 0).i;
-            rows++;
-            sched_lock(s);
-            pawl_run *run = map_get(&s->runs, (uint64_t)after);
-            if (run && run->slot->failure)
-                run->slot->failure->seen = look;
-            sched_unlock(s);
-        }
-        db_reset(stmt);
-    } while (rows == 256 && step == DB_DONE);
-    return step == DB_DONE;
-}
-
-/* Marks the runs that were held before this look, for see_held(). With the lock held. */
-static int mark_held(sched *s, int64_t look)
-{
-    size_t cursor = 0;
-    uint64_t key;
-    void *at;
-    int count = 0;
-    while (map_next(&s->runs, &cursor, &key, &at)) {
-        const pawl_run *run = at;
-        if (run->slot->keeps != KEPT_HELD)
-            continue;
-        run->slot->failure->seen = -look;
-        count++;
-    }
-    return count;
-}
-
-static void release_unseen(sched *s, int64_t look)
-{
-    size_t cursor = 0;
-    uint64_t key;
-    void *at;
-    while (map_next(&s->runs, &cursor, &key, &at)) {
-        pawl_run *run = at;
-        if (run->slot->keeps == KEPT_HELD && run->slot->failure->seen == -look)
-            unit_retry_release(s, run);
-    }
-}
-
-void unit_retry_look(sched *s)
-{
-    error err = {0};
-    int64_t look = ++s->unit_retry_looks;
-    sched_lock(s);
-    int some = s->unit_retry_held > 0 && mark_held(s, look);
-    sched_unlock(s);
-    if (!some || db_begin(s->looks, &err) != PAWL_OK)
-        return;
-    int seen = see_held(s, look);
-    db_rollback(s->looks);
-    sched_lock(s);
-    if (seen)
-        release_unseen(s, look);
-    sched_unlock(s);
-}
-
-/* ---- Leaving ---- */
-
-int unit_retry_wants_try(const pawl_run *run)
-{
-    if (run->slot->keeps == KEPT_HELD)
-        return run->slot->failure->released;
-    return run->slot->keeps != KEPT_NOT;
-}
-
-void unit_retry_release_all(sched *s)
-{
-    size_t cursor = 0;
-    uint64_t key;
-    void *at;
-    sched_lock(s);
-    while (s->unit_retry_held > 0 && map_next(&s->runs, &cursor, &key, &at))
-        unit_retry_release(s, at);
-    sched_unlock(s);
-}
-
-int unit_retry_words(sched *s, int64_t key, char *out, size_t size)
-{
-    buf b;
-    buf_init_fixed(&b, out, size);
-    sched_lock(s);
-    const pawl_run *run = map_get(&s->runs, (uint64_t)key);
-    const struct kept *k = run ? run->slot->failure : NULL;
-    if (k)
-        buf_printf(&b, "the result of %s is not recorded: %s: %s", k->what, pawl_code_name(k->code),
-                   k->words);
-    sched_unlock(s);
-    text_drop_empty_parts(out);
-    return k != NULL;
 }

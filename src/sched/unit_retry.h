@@ -51,8 +51,12 @@
  *
  * Not kept: a unit that was refused by the fence or the node (another node has the run), one that
  * stays undecided for good (the run is read anew from its journal: a second insert would meet the
- * first), a transactional step (its function is part of the transaction that was rolled back), and
- * the mark of a quarantined run (it records nothing).
+ * first), and the mark of a quarantined run (it records nothing).
+ *
+ * A transactional step is kept in a way of its own, since its function is part of the transaction
+ * that was rolled back: what fails is judged, told, counted, probed and held as above, but instead
+ * of the same statements the function is executed again, after a back-off or a release. Nothing of
+ * it is in memory, so a node that leaves tries nothing.
  *
  * While units are kept because the storage fails, or are undecided, no work function is begun,
  * nothing is claimed, and no dormant run that is due is brought back: so what is kept is bounded by
@@ -81,6 +85,11 @@ const unit *unit_retry_go_on(pawl_run *run);
  * While there is one, the node begins no work function and claims nothing. Called by the thread
  * that has the run in hand, or that applies its unit. */
 void unit_retry_count(pawl_run *run, int counted);
+
+/* Logs, once until the run has got further (runner_was_undone()), that a unit was rolled back and
+ * left nothing behind: the mark of a quarantined run, or a transactional step with what its
+ * function wrote. The run is tried again. */
+void unit_retry_tell_undone(pawl_run *run, pawl_code code, const char *words);
 
 /* The unit is committed at last, or goes with its run. */
 void unit_retry_committed(pawl_run *run);

@@ -365,10 +365,16 @@ static void a_transaction_that_is_rolled_back(conf *c)
                 " FOR EACH ROW EXECUTE FUNCTION public.overflow()");
     fixture_start(f->fixture, f->client, "transacting", "victim", "1");
     drive_for(f, SECONDS * 1000);
-    FIXTURE_NOTES(f->fixture, "why=\"the transaction of its step was rolled back\"");
+    FIXTURE_NOTES(f->fixture,
+                  c->server ? "why=\"the transaction of its step was rolled back: overflow"
+                              " (PostgreSQL Z0001)\""
+                            : "why=\"the transaction of its step was rolled back: integer overflow"
+                              " (SQLite 1)\"");
     assert_int_equal(heard(f, UNDONE), 1);
     assert_int_equal(heard(f, REDONE), 0);
+    assert_int_equal(fixture_phase(f->fixture, f->client, "victim"), PAWL_RUN_HELD);
     conf_change(c, "DROP TRIGGER keep", "DROP TRIGGER keep ON pawl.journal");
+    FIXTURE_CODE(f->fixture, f->client, pawl_release(f->client, "victim"), PAWL_OK);
     FIXTURE_UNTIL(f->fixture, f->p,
                   fixture_phase(f->fixture, f->client, "victim") == PAWL_RUN_DONE);
     assert_int_equal(heard(f, UNDONE), 1);
