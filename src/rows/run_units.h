@@ -156,7 +156,7 @@ int run_give_back(unit *u, const run_lease *h, int64_t now_ms);
 
 typedef struct run_held {
     int64_t reason; /* HELD_… */
-    slice words;    /* for people */
+    slice words;    /* for people; at NULL: those of the hold before it */
     slice what;     /* what is missing, or the builds that cannot go on; see hold.h */
 } run_held;
 

@@ -80,6 +80,7 @@ pawl_run *claim_make_run(const claim *c)
         return NULL;
     run->journal.is_owned = 1;
     run->journal.durable = c->found.seq; /* RULE L8-what-a-claim-has-seen-is-missed */
+    run->slot->held = c->found.held;
     if (!c->held_for.at)
         return run;
     run->slot->held_for = (slice){arena_copy(run->own, c->held_for), c->held_for.size};

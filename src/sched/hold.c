@@ -31,7 +31,7 @@ static const int64_t AGAIN_MS = 10000;
 static const int64_t OVER_LOST_NS = 500000000; /* how much time a round of the node loop may lose to
                                                   locks on runs whose deadline has passed */
 
-/* ---- Builds that have tried: "\na\nb\n" ---- */
+/* ---- Builds that have tried: "\na\nb\n"; "\n\twork\n": they lack a work function ---- */
 
 int hold_has_tried(slice list, const char *build)
 {
@@ -61,6 +61,30 @@ slice hold_tried(arena *a, slice list, const char *build)
     memcpy(at + list.size, build, size);
     at[list.size + size] = '\n';
     return (slice){at, list.size + size + 1};
+}
+
+slice hold_lacking(arena *a, slice list, const char *work)
+{
+    char entry[PAWL_MAX_NAME + 2];
+    buf b;
+    buf_init_fixed(&b, entry, sizeof entry);
+    buf_printf(&b, "\t%s", work);
+    return hold_tried(a, list, buf_str(&b));
+}
+
+/* Does this node have all the work functions that are named in the list? */
+static int has_lacking(sched *s, slice list)
+{
+    char name[PAWL_MAX_NAME + 1];
+    for (size_t i = 0; i + 2 < list.size; i++) {
+        if (list.at[i] != '\n' || list.at[i + 1] != '\t')
+            continue;
+        const char *at = list.at + i + 2, *end = memchr(at, '\n', list.size - i - 2);
+        text_clip(name, sizeof name, (slice){at, end ? (size_t)(end - at) : 0});
+        if (!registry_work(s->options.registry, name))
+            return 0;
+    }
+    return 1;
 }
 
 /* ---- What live nodes have ---- */
@@ -274,7 +298,7 @@ int hold_ends_here(sched *s, const claim *c)
     case HELD_MISMATCH:
     case HELD_POISON:
         /* RULE C7-another-build-lets-go-on, C7-a-build-tries-once */
-        return !hold_has_tried(what, s->options.build);
+        return !hold_has_tried(what, s->options.build) && has_lacking(s, what);
     /* RULE L2-finish-claims-what-a-dead-owner-held */
     case HELD_RECORD: /* only asked if the owner, which had the result, is closed */
         return 1;

@@ -15,7 +15,9 @@
  *
  * {runs}.held_for says which nodes need not try: it is the name of the missing work function ("":
  * the workflow itself), or the builds that have tried in vain. Not only the last build is
- * remembered, so that two builds that both cannot go on do not hand a run to and fro for ever.
+ * remembered, so that two builds that both cannot go on do not hand a run to and fro for ever. A
+ * node that claims a run out of such a hold, and then lacks a work function of it, has not tried:
+ * the hold stays what it was, and the function is added to the list.
  *
  * A node that finds a held run which it can drive claims it, and does not merely release it: so the
  * node that could not drive it does not get it again. Whether a node has a workflow is in {offers},
@@ -86,6 +88,9 @@ int hold_is_offered(struct sched *s, db_conn *conn, slice name, slice version);
 /* Adds a build to the list, in the arena; at NULL: memory is out. The oldest builds are dropped
  * when the list is too long. */
 slice hold_tried(arena *a, slice list, const char *build);
+
+/* Adds a work function that a node must have to try. */
+slice hold_lacking(arena *a, slice list, const char *work);
 
 /* ---- For tests ---- */
 

@@ -55,6 +55,8 @@ typedef struct run_slot {
                             not count for it */
 
     /* Holds (hold.h). */
+    int64_t held;   /* for which reason the run was held when it was claimed (HELD_…); 0: it was
+                       not */
     slice held_for; /* what the run was held for, in the memory of the run; at NULL: it was never
                        held */
     int noted;      /* the column `trouble` of the row is set, and is cleared when the run gets

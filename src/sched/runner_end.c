@@ -67,6 +67,15 @@ int runner_is_to_be_held(const pawl_run *run)
            run->code.end.trouble != PAWL_NOMEM;
 }
 
+/* Was the run claimed out of a hold after deaths, or for code that does not follow the journal, and
+ * has it got no further since? */
+static int is_held_as_before(const pawl_run *run)
+{
+    int64_t held = run->slot->held;
+    return (held == HELD_POISON || held == HELD_MISMATCH) &&
+           run->journal.durable == run->slot->claimed_seq;
+}
+
 /* Adds why the run is held: in words, and as what nodes compare to find out whether they can let it
  * go on. */
 int runner_add_hold(pawl_run *run)
@@ -75,13 +84,18 @@ int runner_add_hold(pawl_run *run)
     run_held why = {.reason = run->code.end.held ? run->code.end.held : HELD_MISMATCH};
     slice note = slice_of(run->code.end.note);
     why.words = (slice){arena_copy(run->draft.arena, note), note.size};
-    if (why.reason == HELD_VERSION) {
+    int has_words = why.words.at != NULL;
+    if (why.reason == HELD_VERSION && is_held_as_before(run)) {
+        /* RULE C7-a-node-that-lacks-a-function-has-not-tried */
+        why = (run_held){.reason = run->slot->held};
+        why.what = hold_lacking(run->draft.arena, run->slot->held_for, run->code.end.lacks);
+    } else if (why.reason == HELD_VERSION) {
         slice lacks = slice_of(run->code.end.lacks);
         why.what = (slice){arena_copy(run->draft.arena, lacks), lacks.size};
     } else {
         why.what = hold_tried(run->draft.arena, run->slot->held_for, s->options.build);
     }
-    if (!why.words.at || !why.what.at)
+    if (!has_words || !why.what.at)
         return 0;
     run->draft.turn_end_stmt = run_set_held(run->draft.unit, &run->lease, &why, sched_now_ms(s));
     return 1;

@@ -333,6 +333,29 @@ static void a_stack_that_overflows(conf *c)
     fixture_free(s);
 }
 
+static int has_failed(engine_fixture *s, pawl *p)
+{
+    return fixture_phase(s, p, "deadly") == PAWL_RUN_FAILED;
+}
+
+/* A node of another build may try, but has no such function: the run stays held for the reason for
+ * which it was, and the first build does not get it again. */
+static void another_build_lacks_it(engine_fixture *s)
+{
+    static const char *const BUILDS[] = {"b", "a", "b"};
+    for (int i = 0; i < 3; i++) {
+        pawl *p = fixture_open(s, PAWL_OPTIONS(.threads = -1, .build = BUILDS[i]));
+        if (i == 1)
+            fixture_register_work(s, p, "kill", kill_yourself);
+        for (int rounds = 0; rounds < 4; rounds++) {
+            fixture_poll(s, p);
+            fixture_advance(s, BACK_OFF_MS);
+        }
+        FIXTURE_HELD(s, p, "deadly", "5 times in a row the process died");
+        pawl_close(p);
+    }
+}
+
 /* An undo is a work function, and a node that has it needs no workflow. */
 static void an_undo_is_guilty(conf *c)
 {
@@ -350,6 +373,9 @@ static void an_undo_is_guilty(conf *c)
                  " kill");
     FIXTURE_HISTORY(s, p, "deadly", "undo:kill ending:failed clean-up:kill");
     pawl_close(p);
+    another_build_lacks_it(s);
+    atomic_store(fixture_number(s, HARMLESS), 1);
+    assert_int_equal(live_through(s, "b", has_failed), 0);
     fixture_free(s);
 }
 
