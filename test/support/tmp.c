@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fiber/watch.h"
 
 /* Called by the address sanitizer, in builds that have it. Without alternate signal stacks: when a
  * thread is cancelled, the marks of its frames stay, and the sanitizer would report itself when it
@@ -157,6 +158,15 @@ int tmp_under_valgrind(void)
 {
     const char *loaded = getenv("LD_PRELOAD");
     return loaded && strstr(loaded, "vgpreload");
+}
+
+int tmp_under_tsan(void)
+{
+#if WATCH_THREAD
+    return 1;
+#else
+    return 0;
+#endif
 }
 
 /* ---- Other processes ---- */

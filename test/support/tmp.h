@@ -57,6 +57,10 @@ void tmp_watchdog(const char *name);
  * other threads stand still, since valgrind does not know that this call may take long. */
 int tmp_under_valgrind(void);
 
+/* 1 in a build with ThreadSanitizer, which ends a child of a process with threads that starts a
+ * thread of its own. */
+int tmp_under_tsan(void);
+
 /* ---- Other processes ---- */
 
 /* A child process, with a pipe to it and one from it. */
