@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "sched/sched_internal.h"
+#include "sched/work_limit.h"
 #include "sched/work_threads.h"
 
 enum {
@@ -262,6 +263,17 @@ int64_t run_queue_ready_count(const sched *s)
     return count;
 }
 
+/* A run whose time has come: it slept, or its deadline has passed while it waited for a slot. */
+static void fire(sched *s, pawl_run *run)
+{
+    if (run->slot->place == PLACE_AT_LIMIT) {
+        run->slot->left_line = 1;
+        work_limit_call(s, run);
+    } else {
+        run_queue_ready(s, run);
+    }
+}
+
 /* Very many runs may be due at once. Only as many become ready as keep the runners busy for a
  * moment. So a run that becomes ready otherwise, because it is started now, does not wait behind
  * all of them, and the lock is not held for long. The rest follows when these are taken in hand. */
@@ -278,7 +290,7 @@ void run_queue_fire(sched *s)
         return;
     /* RULE L4-what-becomes-ready-does-not-wait-for-all-that-are-due */
     for (int64_t more = FIRE_MAX - run_queue_ready_count(s); more > 0; more--) {
-        run_queue_ready(s, heap_first(&s->heap));
+        fire(s, heap_first(&s->heap));
         if (heap_due_ms(&s->heap) > now)
             return;
     }

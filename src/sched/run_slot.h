@@ -41,6 +41,7 @@ typedef struct run_slot {
     timer timer;      /* in the node's timers, while the run sleeps */
     int put_off;      /* the run sleeps to be tried again, and not because its function waits: an
                          arrival does not wake it */
+    int left_line;    /* the run has left the line for a slot since its deadline has passed */
     int is_returning; /* the submitted unit gives the run back */
     int stays;        /* the run was kept in memory at the end of pawl_finish() (leave.c) */
 

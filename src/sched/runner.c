@@ -158,7 +158,7 @@ static int must_look_again(pawl_run *run)
     /* RULE A7-a-cancel-is-looked-for-right-before-a-work-function */
     int cancelled = atomic_load(&run->cancel_came) && atomic_exchange(&run->cancel_came, 0);
     /* RULE A7-a-deadline-that-passes-in-line-counts */
-    int late = run->slot->asked_in && run->deadline_ms <= sched_now_ms(run->host->sched);
+    int late = work_limit_has_left(run) && run->deadline_ms <= sched_now_ms(run->host->sched);
     return !run->failing && (cancelled || late);
 }
 

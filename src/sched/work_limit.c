@@ -5,7 +5,7 @@
 
 #include "sched/sched_internal.h"
 
-static void queue(work_entry *w, pawl_run *run)
+static void queue(struct sched *s, work_entry *w, pawl_run *run)
 {
     run_move(run, PLACE_AT_LIMIT);
     run->slot->next = NULL;
@@ -14,6 +14,11 @@ static void queue(work_entry *w, pawl_run *run)
     else
         w->first = run;
     w->last = run;
+    /* A deadline that has passed already could not end the run before. If there is no memory for
+     * the timer, the run sees that its deadline has passed when it gets a slot. */
+    /* RULE A7-a-deadline-calls-a-run-from-its-line */
+    if (!run->failing && run->deadline_ms != RUN_NEVER && run->deadline_ms > sched_now_ms(s))
+        (void)heap_put(&s->heap, &run->slot->timer, run, run->deadline_ms);
 }
 
 /* A slot is free: reserve it for the first waiter. */
@@ -69,7 +74,7 @@ int work_limit_enter(struct sched *s, pawl_run *run)
     if (enters) {
         w->inside++;
     } else {
-        queue(w, run);
+        queue(s, w, run);
         /* A slot may have become free while the fiber was dropped. */
         reserve_for_next(s, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
     }
@@ -127,6 +132,13 @@ void work_limit_call(struct sched *s, pawl_run *run)
     while (w && !remove_from(w, run))
         w = w->next;
     run_queue_ready(s, run); /* RULE A7-a-cancel-calls-a-run-from-its-line */
+}
+
+int work_limit_has_left(pawl_run *run)
+{
+    int left = run->slot->asked_in || run->slot->left_line;
+    run->slot->left_line = 0;
+    return left;
 }
 
 void work_limit_let_go(struct sched *s)

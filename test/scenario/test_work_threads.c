@@ -396,6 +396,26 @@ static void cancelled_while_it_waits_for_a_slot(conf *c)
     close_loop(&l);
 }
 
+/* It leaves the line when its deadline passes, while no slot is free. */
+static void a_deadline_ends_the_wait_for_a_slot(conf *c)
+{
+    loop l;
+    open_still(&l, c, PAWL_OPTIONS(.threads = -1, .work_threads = 2));
+    start(&l, "narrow", "run");
+    LOOP_UNTIL(&l, is_inside(&l));
+    wait_in_line(&l, "first", 0);
+    wait_in_line(&l, "late", 1000);
+    wait_in_line(&l, "next", 0);
+    assert_in_range(pawl_timeout(l.p), 1, 1000);
+    fixture_advance(l.fixture, 1001);
+    LOOP_UNTIL(&l, is_cancelled(&l, "late"));
+    assert_true(is_inside(&l));
+    open_gate(&l);
+    LOOP_UNTIL(&l, is_done(&l, "run") && is_done(&l, "first") && is_done(&l, "next"));
+    FIXTURE_NOTES(l.fixture, "slow slow slow");
+    close_loop(&l);
+}
+
 /* It gets its slot, and does not use it; the next one does. */
 static void a_deadline_passes_while_a_run_waits_for_a_slot(conf *c)
 {
@@ -532,6 +552,7 @@ static const conf_case CASES[] = {
     {"cancelled while it waits for a slot", cancelled_while_it_waits_for_a_slot, DB_SHARED},
     {"a deadline passes while a run waits for a slot",
      a_deadline_passes_while_a_run_waits_for_a_slot, DB_SHARED},
+    {"a deadline ends the wait for a slot", a_deadline_ends_the_wait_for_a_slot, DB_SHARED},
     {"finish runs out of time", finish_runs_out_of_time, DB_SHARED},
     {"pawl_close during a work function", pawl_close_during_a_work_function, DB_SHARED},
     {"served after a poll", served_after_a_poll, DB_SHARED},

@@ -73,6 +73,7 @@ static void want(fixture *w, int i, work_entry *entry)
     if (!run->code.fiber)
         run->code.fiber = fiber_new(w->s->pool, on_fiber, NULL);
     assert_non_null(run->code.fiber);
+    run->deadline_ms = RUN_NEVER;
     if (!run->attempt.work)
         run->attempt.work = calloc(1, sizeof *run->attempt.work);
     assert_non_null(run->attempt.work);
