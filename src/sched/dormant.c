@@ -62,6 +62,18 @@ static int is_all_recorded(const pawl_run *run)
            run->jobs.not_queued_count == 0 && run->untils.count == 0;
 }
 
+/* Counts one more dormant run. */
+static void count_one(sched *s, int64_t run)
+{
+    dormant *all = &s->dormant;
+    if (all->count < DORMANT_FEW)
+        all->few[all->count] = run;
+    all->many |= all->count >= DORMANT_FEW;
+    all->count++;
+    if (!all->anew_ns)
+        all->anew_ns = clock_deadline(s->host->mono_ns(s->host), ANEW_MS);
+}
+
 int dormant_leave(sched *s, pawl_run *run, int64_t until_ms)
 {
     dormant *all = &s->dormant;
@@ -71,12 +83,7 @@ int dormant_leave(sched *s, pawl_run *run, int64_t until_ms)
         return 0;
     if (until_ms <= read_ms)
         return 0;
-    if (all->count < DORMANT_FEW)
-        all->few[all->count] = run->lease.run;
-    all->many |= all->count >= DORMANT_FEW;
-    all->count++;
-    if (!all->anew_ns)
-        all->anew_ns = clock_deadline(s->host->mono_ns(s->host), ANEW_MS);
+    count_one(s, run->lease.run);
     if (until_ms < all->next_ms) {
         all->next_ms = until_ms; /* RULE L2-the-first-dormant-run-is-waited-for */
         if (s->driven == DRIVEN_BY_THREADS)
@@ -84,6 +91,14 @@ int dormant_leave(sched *s, pawl_run *run, int64_t until_ms)
     }
     run_queue_forget(s, run);
     return 1;
+}
+
+void dormant_read_anew(sched *s, pawl_run *run)
+{
+    sched_assert_locked(s);
+    count_one(s, run->lease.run);
+    run_queue_forget(s, run);
+    dormant_call(s, run->lease.run);
 }
 
 /* ---- Coming back ---- */

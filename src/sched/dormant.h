@@ -66,6 +66,11 @@ void dormant_free(struct sched *s);
  * and the caller frees it; 0: it stays in memory. */
 int dormant_leave(struct sched *s, pawl_run *run, int64_t until_ms);
 
+/* Drops a run of this node, as far as is known, from the run queue, and has it come back as its row
+ * has it; the caller frees it. If the row is another node's, or is gone, the run is forgotten
+ * then. */
+void dormant_read_anew(struct sched *s, pawl_run *run);
+
 /* Called when a run of this node that is not in memory is to come back: calls a runner that waits,
  * or else the thread of the node loop. */
 void dormant_call(struct sched *s, int64_t run);

@@ -118,6 +118,19 @@ void runner_forget(pawl_run *run)
     run_free(run);
 }
 
+/* It is not known whether the unit that ended the function of the run is durable. If it is, the run
+ * may still be this node's, and in its next generation, which the journal in this process does not
+ * fit. The run leaves memory, and comes back as its row has it. */
+static void read_anew(pawl_run *run)
+{
+    sched *s = run->host->sched;
+    runner_was_unread(run);
+    sched_lock(s);
+    dormant_read_anew(s, run);
+    sched_unlock(s);
+    run_free(run);
+}
+
 /* The run stays with this node, and is tried again from the journal: `ms` later, or (below 0) when
  * the storage works again. */
 static void put_off(pawl_run *run, int64_t ms)
@@ -249,7 +262,12 @@ void runner_not_committed(pawl_run *run)
         tell_lost(run, u->code, why_failed(u));
     cross_run_committed(run, 0);
     run->slot->marks = run->slot->is_returning = 0;
-    runner_put_off_for(run, 1);
+    /* RULE A5-a-generation-that-has-begun-is-gone-on-with */
+    int may_have_begun = u->code == PAWL_UNDECIDED && run->code.want == WANT_END;
+    if (may_have_begun)
+        read_anew(run);
+    else
+        runner_put_off_for(run, 1);
 }
 
 /* ---- No memory ---- */

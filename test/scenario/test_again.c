@@ -427,6 +427,46 @@ static void a_patch_in_a_new_generation(conf *c)
     fixture_free(s);
 }
 
+/* ---- A commit whose fate is never known ---- */
+
+typedef struct lost_answer {
+    db_fault plan;
+    int begins; /* the transaction has begun a new generation */
+    int lost;   /* so many commits of that kind have lost their answers */
+} lost_answer;
+
+/* The first commit that begins a new generation happens, and nothing tells of it. */
+static void lose_one(void *arg, int64_t number, fault_call call, const char *sql)
+{
+    lost_answer *f = arg;
+    if (call == FAULT_CALL_NEXT && strstr(sql, "generation = generation + 1"))
+        f->begins = 1;
+    if (call == FAULT_CALL_COMMIT && f->begins && f->lost++ == 0)
+        f->plan.lose_commit = f->plan.commits;
+    if (call == FAULT_CALL_COMMIT)
+        f->begins = 0;
+    if (call == FAULT_CALL_SETTLE)
+        f->plan.fail_call = number;
+}
+
+/* It goes on in the new generation, and nothing is executed twice. */
+static void a_new_generation_whose_commit_has_no_answer(conf *c)
+{
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    lost_answer f = {.plan = {.fail_code = PAWL_CORRUPT, .lose_happened = 1}};
+    f.plan.before = lose_one;
+    f.plan.before_arg = &f;
+    pawl *p = fixture_open_fault(s, PAWL_OPTIONS(.threads = -1), &f.plan);
+    FIXTURE_REGISTER(s, p, rounds);
+    fixture_start(s, p, "rounds", "run", "{\"n\":1,\"last\":3,\"works\":true}");
+    FIXTURE_DONE(s, p, "run", "3");
+    assert_in_range(f.lost, 1, 100);
+    FIXTURE_NOTES(s, "work-1 work-2 work-3");
+    pawl_close(p);
+    fixture_free(s);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -448,6 +488,8 @@ int main(void)
         {"dx-W7 a second start is compared with the first generation",
          a_second_start_is_compared_with_the_first_generation, 0},
         {"dx-W11 a patch in a new generation", a_patch_in_a_new_generation, DB_SHARED},
+        {"a new generation whose commit has no answer", a_new_generation_whose_commit_has_no_answer,
+         DB_DURABLE},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }
