@@ -234,7 +234,7 @@ static void a_finish_that_runs_out_of_time(conf *c)
     expect_why(&f.v, "the result of step before (op 2) is not recorded: PAWL_FULL: ");
     assert_int_equal(number(f.v.fixture, KEPT), 1); /* told once */
     atomic_store(fixture_number(f.v.fixture, BROKEN), 0);
-    TMP_AWAIT(finish(&f.v, "run", 0) == PAWL_OK);
+    FIXTURE_CODE(f.v.fixture, f.v.p, finish(&f.v, "run", HOUR_MS), PAWL_OK);
     expect_once(&f.v);
     close_both(&f.v);
 }
