@@ -168,11 +168,9 @@ static pawl_code connect(db *base, db_role role, db_conn **out, error *err)
     if (!c)
         return error_nomem(err);
     c->base = (db_conn){.driver = base->driver, .db = base, .role = role};
-    pawl_code rc = PAWL_OK;
-    if (role != DB_NOTIFIER)
-        rc = open_connection(c, d, err);
-    else if (d->path)
-        rc = sqlite_notify_open(&c->wake, d->path, err);
+    pawl_code rc = role != DB_NOTIFIER ? open_connection(c, d, err)
+                   : d->path           ? sqlite_notify_open(&c->wake, d->path, err)
+                                       : PAWL_OK;
     if (rc == PAWL_OK && role != DB_NOTIFIER)
         rc = prepare_transaction_stmts(c, err);
     c->rings = rc == PAWL_OK && role == DB_COMMITTER && d->path;
@@ -309,6 +307,7 @@ static pawl_code commit(db_conn *base, error *err)
         return not_committed(base, raised);
     if (c->turn)
         turnstile_pass(c->turn);
+    wal_checkpointer_grow(c->checkpointer);
     int rc = step_once(c->commit);
     if (rc == SQLITE_OK) {
         leave(c);

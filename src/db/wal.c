@@ -7,7 +7,13 @@
  *   3. If the thread is copying at that moment the writer tries again after the next batch; from
  *      one and a half times the bound on it waits for the thread.
  *   4. A reader with an old snapshot makes the restart fail. It is tried again when the log has
- *      grown by another piece. */
+ *      grown by another piece.
+ *
+ * A sync of a file that has become longer writes the size of the file and the places of its blocks
+ * too, which doubles what the sync takes. So the log does not grow with each commit, but by zeroes
+ * that are written behind its end, for many commits at once, up to its bound; the commits overwrite
+ * them. To SQLite the log ends at the first frame without a valid checksum, as it does after the
+ * log has begun anew in a longer file. */
 #include "db/wal.h"
 
 #include <pthread.h>
@@ -15,7 +21,15 @@
 
 #include "base/thread.h"
 
-enum { PIECES = 16, FRAME_HEADER = 24, RESTART_WAIT_MS = 10 };
+enum {
+    PIECES = 16,
+    LOG_HEADER = 32,
+    FRAME_HEADER = 24,
+    RESTART_WAIT_MS = 10,
+    GROW_FROM = 64 * 1024, /* a shorter log grows with each commit: few commits, a small file */
+    GROW_BY = 1024 * 1024, /* at most, since the next sync writes the zeroes */
+    ZEROES = 64 * 1024,
+};
 
 struct wal_checkpointer {
     sqlite3 *writer;
@@ -26,6 +40,8 @@ struct wal_checkpointer {
     int busy_ms;        /* the writer's own busy timeout, to restore */
     int64_t frames;     /* number of frames in the log, as the writer's last commit has told */
     int64_t not_before; /* size of the log, in bytes, from which on a restart is tried */
+    int64_t file_bytes; /* size of the file when it was last asked for, or made longer */
+    int grows;          /* 1: each commit is synced, so that the file is to grow ahead */
 
     pthread_mutex_t copying; /* held during a checkpoint, by the thread or the writer */
     pthread_mutex_t lock;    /* guards all below */
@@ -110,6 +126,7 @@ wal_checkpointer *wal_checkpointer_new(sqlite3 *writer, sqlite3 *copier, int64_t
     k->bound = k->not_before = bound;
     k->frame_bytes = ask_number(writer, "PRAGMA page_size") + FRAME_HEADER;
     k->busy_ms = (int)ask_number(writer, "PRAGMA busy_timeout");
+    k->grows = ask_number(writer, "PRAGMA synchronous") >= 2; /* FULL */
     pthread_mutex_init(&k->copying, NULL);
     pthread_mutex_init(&k->lock, NULL);
     clock_cond_init(&k->wake);
@@ -154,6 +171,50 @@ int wal_checkpointer_due(wal_checkpointer *k)
     if (bytes < k->bound)
         k->not_before = k->bound;
     return bytes >= k->not_before; /* RULE B1-the-log-begins-anew-at-its-bound */
+}
+
+/* Writes zeroes behind the end of the file. If that fails, the file gets its old size back, since
+ * the disk may be full. */
+static int lengthen(sqlite3_file *file, int64_t from, int64_t to)
+{
+    static const char zeroes[ZEROES];
+    int rc = SQLITE_OK;
+    for (int64_t at = from; rc == SQLITE_OK && at < to; at += ZEROES)
+        rc = file->pMethods->xWrite(file, zeroes, (int)(to - at < ZEROES ? to - at : ZEROES), at);
+    if (rc != SQLITE_OK)
+        /* RULE B1-a-log-that-could-not-grow-gets-its-size-back */
+        (void)file->pMethods->xTruncate(file, from);
+    return rc == SQLITE_OK;
+}
+
+/* The step by which a log of so many bytes grows: it doubles, as long as the steps are small. */
+static int64_t step_bytes(const wal_checkpointer *k, int64_t bytes)
+{
+    int64_t most = piece_bytes(k) < GROW_BY ? piece_bytes(k) : GROW_BY;
+    return bytes < GROW_FROM ? 0 : bytes < most ? bytes : most;
+}
+
+/* Only the connection in whose transaction this is called may append to the log now. Where others
+ * have done so before, `frames` is too low, and the log grows with some of the commits. */
+void wal_checkpointer_grow(wal_checkpointer *k)
+{
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+    int64_t end = k ? LOG_HEADER + k->frames * k->frame_bytes : 0;
+    int64_t step = k && k->grows ? step_bytes(k, end) : 0;
+    if (step == 0 || k->file_bytes - end >= step / 4)
+        return;
+    if (sqlite3_file_control(k->writer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK ||
+        !file || !file->pMethods || file->pMethods->xFileSize(file, &size) != SQLITE_OK)
+        return;
+    k->file_bytes = size;
+    /* RULE B1-the-log-does-not-grow-ahead-of-its-bound */
+    int64_t to = size + step < k->bound ? size + step : k->bound;
+    /* RULE B1-the-log-grows-ahead-of-its-frames */
+    if (size < end || size - end >= step / 4 || to <= size)
+        return;
+    k->grows = lengthen(file, size, to);
+    k->file_bytes = to;
 }
 
 static void record_restart(wal_checkpointer *k, int rc, int64_t began)

@@ -29,6 +29,11 @@ wal_checkpointer *wal_checkpointer_new(sqlite3 *writer, sqlite3 *copier, int64_t
                                        clock_source *clock);
 void wal_checkpointer_free(wal_checkpointer *k); /* before the writer is closed */
 
+/* For the writer, inside a transaction that is about to be committed, so that no other connection
+ * appends to the log: lets the file of the log grow ahead of its frames, if they have come near to
+ * its end. k may be NULL. */
+void wal_checkpointer_grow(wal_checkpointer *k);
+
 /* For the writer, between two of its transactions: 1 if the log has passed its bound. Also wakes
  * the thread when there is enough to copy. */
 int wal_checkpointer_due(wal_checkpointer *k);

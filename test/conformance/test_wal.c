@@ -7,12 +7,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "db/db_sqlite.h"
 #include "support/conf.h"
+#include "support/scratch.h"
 
 enum { BOUND = 1024 * 1024, ROW = 4000, BATCH = 10 };
 
@@ -24,12 +27,17 @@ typedef struct fixture {
     int64_t largest; /* the log has been, as stat(2) has it */
 } fixture;
 
-static void fixture_open(fixture *b, const conf *c, int by_hand)
+static void fixture_open_bound(fixture *b, const conf *c, int by_hand, int64_t bound)
 {
     memset(b, 0, sizeof *b);
     tmp_path(b->wal, c->dir, "conf.db-wal");
-    b->db = conf_open(c, &(db_options){.wal_bytes = BOUND, .by_hand = by_hand});
+    b->db = conf_open(c, &(db_options){.wal_bytes = bound, .by_hand = by_hand});
     b->w = conf_connect(b->db, DB_WRITER);
+}
+
+static void fixture_open(fixture *b, const conf *c, int by_hand)
+{
+    fixture_open_bound(b, c, by_hand, BOUND);
 }
 
 static void fixture_close(fixture *b)
@@ -145,6 +153,95 @@ static void a_long_reader_delays_it_only(conf *c)
     if (b.largest > grown + BOUND) /* the last piece before the reader was found gone */
         fail_msg("it went on growing: %lld, then %lld", (long long)grown, (long long)b.largest);
     db_disconnect(r);
+    fixture_close(&b);
+}
+
+/* ---- Growing ahead ---- */
+
+static void small_batch(fixture *b)
+{
+    static const char bytes[ROW];
+    error err = {0};
+    db_value v[] = {db_int(1), db_int(b->seq++), db_text(SLICE_LIT("row")),
+                    db_bytes((slice){bytes, ROW})};
+    conf_begin(b->w);
+    CONF_OK(db_run(b->w, &CONF_APPEND, v, 4, &err), &err);
+    conf_commit(b->w);
+    b->w->driver->between(b->w);
+    int64_t size = tmp_size(b->wal);
+    b->largest = size > b->largest ? size : b->largest;
+}
+
+/* How many of these batches have made the file longer? */
+static int growths(fixture *b, int batches)
+{
+    int count = 0;
+    for (int i = 0; i < batches; i++) {
+        int64_t size = tmp_size(b->wal);
+        small_batch(b);
+        count += tmp_size(b->wal) != size;
+    }
+    return count;
+}
+
+/* The log grows for many commits at once. The zeroes behind its frames mean nothing: in the files
+ * that a crash leaves there is what was committed. */
+static void the_log_grows_for_many_commits_at_once(conf *c)
+{
+    char path[TMP_PATH], copy[TMP_PATH];
+    error err = {0};
+    fixture b;
+    db *left;
+    fixture_open_bound(&b, c, 0, 64 * BOUND);
+    growths(&b, 50);
+    assert_in_range(growths(&b, 200), 1, 10);
+    assert_true(tmp_size(b.wal) > db_sqlite_figures(b.w).wal.bytes_max);
+    tmp_path(path, c->dir, "conf.db");
+    tmp_path(copy, c->dir, "copy.db");
+    scratch_copy_db(path, copy);
+    CONF_OK(db_open(&left, &(db_options){.url = copy}, &err), &err);
+    assert_int_equal(conf_rows(left, 1), b.seq);
+    db_close(left);
+    fixture_close(&b);
+}
+
+/* With several bounds, since the last step of the log may end just before one of them by chance. */
+static void it_does_not_grow_ahead_of_its_bound(conf *c)
+{
+    int64_t written = 0;
+    for (int64_t bound = BOUND / 2; bound < BOUND / 2 + 8 * ROW; bound += 2 * ROW) {
+        fixture b;
+        fixture_open_bound(&b, c, 1, bound);
+        b.seq = written;
+        while (db_sqlite_figures(b.w).wal.restarts == 0)
+            small_batch(&b);
+        assert_true(b.largest >= bound);
+        assert_true(b.largest <= db_sqlite_figures(b.w).wal.bytes_max + ROW);
+        written = b.seq;
+        fixture_close(&b);
+    }
+}
+
+/* The disk is full: the log keeps its size, and commits go on while they find room in it. */
+static void a_log_that_cannot_grow_keeps_its_size(conf *c)
+{
+    struct rlimit before, full;
+    fixture b;
+    fixture_open_bound(&b, c, 1, 64 * BOUND);
+    while (tmp_size(b.wal) < BOUND)
+        small_batch(&b);
+    int64_t size = tmp_size(b.wal);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = before;
+    full.rlim_cur = (rlim_t)size + ROW;
+    struct sigaction ignored = {.sa_handler = SIG_IGN};
+    assert_int_equal(sigaction(SIGXFSZ, &ignored, NULL), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    while (db_sqlite_figures(b.w).wal.bytes_max < size - BOUND / 16)
+        small_batch(&b);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(tmp_size(b.wal), size);
+    assert_int_equal(conf_rows(b.db, 1), b.seq);
     fixture_close(&b);
 }
 
@@ -313,6 +410,9 @@ static const conf_case CASES[] = {
     {"with a tiny bound it sleeps, too", with_a_tiny_bound_it_sleeps_too, 0},
     {"without the thread it stays within its bound", without_the_thread_it_stays_within_its_bound,
      0},
+    {"the log grows for many commits at once", the_log_grows_for_many_commits_at_once, 0},
+    {"it does not grow ahead of its bound", it_does_not_grow_ahead_of_its_bound, 0},
+    {"a log that cannot grow keeps its size", a_log_that_cannot_grow_keeps_its_size, 0},
     {"the log survives closing", the_log_survives_closing, 0},
     {"figures are there from the beginning", figures_are_there_from_the_beginning, 0},
 };
