@@ -27,14 +27,17 @@ static runner *shortest(sched *s)
     return best;
 }
 
-/* Wakes the runner: there is something for it. A caller that drives by hand may be waiting for the
- * engine's descriptor, so that becomes readable, unless the calling thread is that caller. */
+/* Wakes the runner: there is a ready run for it. While the gate of work at risk is closed no run is
+ * taken, and the runner would only wait again: it is woken when the gate opens. A caller that
+ * drives by hand may be waiting for the engine's descriptor, so that becomes readable, unless the
+ * calling thread is that caller. */
 static void call(sched *s, runner *r)
 {
-    if (r->waits)
-        pthread_cond_signal(&r->cond);
-    else if (s->driven == DRIVEN_NOT ||
-             (s->driven == DRIVEN_BY_HAND && !pthread_equal(s->driver, pthread_self())))
+    if (r->waits) {
+        if (!at_risk_is_closed(s)) /* RULE a-runner-is-not-woken-before-a-closed-gate */
+            pthread_cond_signal(&r->cond);
+    } else if (s->driven == DRIVEN_NOT ||
+               (s->driven == DRIVEN_BY_HAND && !pthread_equal(s->driver, pthread_self())))
         sched_call(s);
 }
 

@@ -127,6 +127,28 @@ static void a_thread_that_waits_is_called(void **state)
     assert_int_equal(w->base.s->at_risk.commits, 0);
 }
 
+/* A run becomes ready while the gate is closed: its runner could not take it, and is woken when the
+ * gate opens. */
+static void a_closed_gate_wakes_no_runner(void **state)
+{
+    fixture *w = *state;
+    sched *s = w->base.s;
+    runner *r = &s->runners[SCHED_HAND];
+    r->waits = 1;
+    sched_lock(s);
+    run_queue_ready(s, w->base.runs[RUNS - 1]);
+    assert_int_equal(s->at_risk.waits, 0);
+    sched_unlock(s);
+    assert_int_equal(executed(w, 0, MAX), MAX);
+    sched_lock(s);
+    run_queue_ready(s, w->base.runs[RUNS - 2]);
+    assert_int_equal(s->at_risk.waits, 1); /* the next opening calls */
+    sched_unlock(s);
+    for (int i = 0; i < MAX; i++)
+        at_risk_answered(w->base.runs[i]);
+    assert_int_equal(s->at_risk.waits, 0);
+}
+
 /* Results of jobs fill the bound, and no commit is on its way that would record them. */
 static void nothing_waits_for_what_does_not_come(void **state)
 {
@@ -231,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(at_the_bound_nothing_begins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_thread_that_waits_is_called, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_closed_gate_wakes_no_runner, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_waits_for_what_does_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(results_that_cannot_be_collected_do_not_count, set_up,
                                         tear_down),
