@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "db/commit_leader.h"
 #include "support/committer_fixture.h"
 
 static void expect_busy(const conf_ticket *t)
@@ -28,6 +29,52 @@ static void lose_next_commit(committer_fixture *b, int64_t unknown_times)
 {
     b->plan.lose_commit = b->plan.commits + 1;
     b->plan.unknown_times = unknown_times;
+}
+
+/* ---- The order of answers ---- */
+
+typedef struct listener {
+    waiter w;
+    int told;       /* `done` of the unit that no thread waits for was called … */
+    int told_first; /* … before that of the unit with the waiter, and before the waiter was woken */
+} listener;
+
+static void note_unawaited(unit *u, void *arg)
+{
+    (void)u;
+    ((listener *)arg)->told = 1;
+}
+
+static void note_awaited(unit *u, void *arg)
+{
+    listener *l = arg;
+    (void)u;
+    l->told_first = l->told && !waiter_is_finished(&l->w);
+}
+
+/* A unit with a waiter is answered behind the others of its batch, though it was handed in first.
+ * No thread waits here: the unit is given a waiter as committer_commit() would. */
+static void units_without_a_waiter_are_answered_first(conf *c)
+{
+    committer_fixture b = committer_fixture_open(c);
+    listener l = {.told = 0};
+    conf_ticket t[2];
+    conf_ticket_append_class(&t[0], 1, 0, UNIT_OF_CLIENT);
+    conf_ticket_append_class(&t[1], 2, 0, UNIT_OF_RUN);
+    assert_int_equal(waiter_init(&l.w), 0);
+    t[0].unit->done = note_awaited;
+    t[1].unit->done = note_unawaited;
+    t[0].unit->done_arg = t[1].unit->done_arg = &l;
+    committer_submit(b.k, t[0].unit);
+    t[0].unit->waiter = &l.w;
+    waiters_add(&b.k->waiters, &l.w);
+    committer_submit(b.k, t[1].unit);
+    assert_int_equal(committer_drive(b.k), 1);
+    assert_true(waiter_is_finished(&l.w));
+    assert_true(l.told_first);
+    waiter_destroy(&l.w);
+    conf_tickets_free(t, 2);
+    committer_fixture_close(&b);
 }
 
 /* ---- Patience (rule 5) ---- */
@@ -449,6 +496,7 @@ static void after_it_the_later_units_of_its_submitter_are_refused(conf *c)
 }
 
 static const conf_case CASES[] = {
+    {"units without a waiter are answered first", units_without_a_waiter_are_answered_first, 0},
     {"a deadline passes behind an undecided batch", a_deadline_passes_behind_an_undecided_batch, 0},
     {"a deadline passes behind more than a batch", a_deadline_passes_behind_more_than_a_batch, 0},
     {"units of runs can be given up", units_of_runs_can_be_given_up, 0},
