@@ -3,7 +3,7 @@
 #include "sched/handover.h"
 #include "sched/sched_internal.h"
 
-enum { LOCAL_MAX = 4096 }; /* a start stays here while fewer runs than this are awake */
+enum { LOCAL_MAX = 8192 }; /* a start stays here while fewer runs than this are awake */
 
 /* Makes the run that is about to be inserted. NULL: memory is out. */
 static pawl_run *make_run(sched *s, const run_insert *b)
