@@ -131,12 +131,12 @@ static void expect_why(const transact_fixture *s, const char *words)
     pawl_free(why);
 }
 
-static void expect_no_words(const transact_fixture *s)
+static void expect_no(const transact_fixture *s, const char *words)
 {
     char *why = NULL;
     FIXTURE_CODE(s->fixture, s->engine, pawl_why(s->engine, "run", &why), PAWL_OK);
-    if (strstr(why, "rolled back"))
-        fail_msg("there are words still: %s", why);
+    if (strstr(why, words))
+        fail_msg("\"%s\" is still in: %s", words, why);
     pawl_free(why);
 }
 
@@ -147,7 +147,7 @@ static void expect_done(const transact_fixture *s, int calls)
     assert_int_equal(number(s, UNDONE), 1);
     assert_int_equal(number(s, ENDED), 1);
     assert_int_equal(number(s, LOST), 0);
-    expect_no_words(s);
+    expect_no(s, "rolled back");
 }
 
 /* ---- Refused for good ---- */
@@ -270,7 +270,7 @@ static void a_failure_of_an_unknown_kind(conf *c)
     FIXTURE_DONE(s.fixture, s.engine, "run", "1");
     assert_int_equal(s.calls, 5 + 2);
     assert_int_equal(transact_fixture_orders(&s), 1);
-    expect_no_words(&s);
+    expect_no(&s, "rolled back");
     transact_fixture_close(&s);
 }
 
@@ -377,8 +377,13 @@ static void served(conf *c)
     allow_orders(c);
     /* By another process: the node looks for it. */
     pawl *client = fixture_open(s.fixture, PAWL_OPTIONS(.threads = -1));
+    s.way = ORDER_WAITS;
+    s.times = 1;
     FIXTURE_CODE(s.fixture, client, pawl_release(client, "run"), PAWL_OK);
     pawl_close(client);
+    TMP_AWAIT(atomic_load(&s.waits));
+    expect_no(&s, "after a release"); /* it waits for no release while it is executed */
+    atomic_store(&s.waits, 0);
     FIXTURE_CODE(s.fixture, v.p, pawl_wait(v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     expect_done(&s, 2);
     served_end(&v);
@@ -417,7 +422,7 @@ int main(void)
         {"a failure of everything", a_failure_of_everything, DB_DURABLE},
         {"finishes keep the back-off", finishes_keep_the_back_off, DB_DURABLE},
         {"errors of the function are its own", errors_of_the_function_are_its_own, DB_DURABLE},
-        {"served", served, DB_DURABLE},
+        {"served by threads", served, DB_DURABLE},
         {"served with an unknown failure", served_with_an_unknown_failure, DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
