@@ -196,14 +196,15 @@ static void stay(sched *s)
     while (map_next(&s->runs, &cursor, &key, &at)) {
         pawl_run *run = at;
         run->slot->stays = 1;
-        if (run->slot->keeps != KEPT_WAITS || run->slot->place != PLACE_SLEEPS)
-            continue;
         /* RULE L7-a-step-that-was-rolled-back-keeps-its-back-off */
         if (transact_goes(run))
-            continue;              /* its function was not executed in the drain */
+            continue; /* its function was not executed in the drain */
+        if (!unit_retry_at_once(run))
+            continue;
         run->slot->backoff_ms = 0; /* the drain has tried often, one try after the other */
-        /* RULE L5-the-next-call-tries-at-once */
-        run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
+        if (run->slot->place == PLACE_SLEEPS)
+            /* RULE L5-the-next-call-tries-at-once */
+            run_queue_ready_on(s, &s->runners[SCHED_HAND], run);
     }
     s->takes_no_starts = 1; /* RULE L5-a-node-that-stays-leaves-new-runs-to-others */
     atomic_store(&s->open_node, s->node.id);

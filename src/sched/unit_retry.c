@@ -532,6 +532,16 @@ void unit_retry_committed(pawl_run *run)
 
 /* ---- For all others ---- */
 
+int unit_retry_at_once(pawl_run *run)
+{
+    const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
+    sched_assert_locked(run->host->sched);
+    /* RULE L5-the-last-failure-of-a-finish-is-tried-at-once */
+    if (run->slot->keeps == KEPT_NOT && u && u->answer == UNIT_FAILED && unit_retry_may(run))
+        set_state(run, KEPT_WAITS);
+    return run->slot->keeps == KEPT_WAITS;
+}
+
 void unit_retry_release(sched *s, pawl_run *run)
 {
     sched_assert_locked(s);

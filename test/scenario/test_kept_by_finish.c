@@ -208,14 +208,15 @@ static void break_journal(void *arg, int64_t number_of_call, fault_call call, co
         f->plan.fail_call = number_of_call;
 }
 
-/* What fails is the record of the first step, and each probe. */
+/* What fails is the record of the first step, and each probe. By hand, so that no other thread
+ * commits: a finish without time does not wait for one. */
 static void open_faulty(faulty *f, conf *c, pawl_code code)
 {
     *f = (faulty){.v = {.fixture = fixture_new(c)}};
     f->plan = (db_fault){.before = break_journal, .before_arg = f, .fail_code = code};
     f->v.p = fixture_open_fault(
         f->v.fixture,
-        PAWL_OPTIONS(.threads = 2, .drain_ms = HOUR_MS, .log = hear, .log_arg = f->v.fixture),
+        PAWL_OPTIONS(.threads = -1, .drain_ms = HOUR_MS, .log = hear, .log_arg = f->v.fixture),
         &f->plan);
     FIXTURE_REGISTER(f->v.fixture, f->v.p, charges);
     fixture_start(f->v.fixture, f->v.p, "charges", "run", "1");
