@@ -1,5 +1,6 @@
 /* Waiting for the end of a run: its row is read, and read again at a notification of its end, or
- * after a second. */
+ * after a second. If the run ends in this process, the commit tells how, and the row is not read
+ * again. */
 #include "api/wait.h"
 
 #include <string.h>
@@ -133,6 +134,17 @@ pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
     return read_outcome(p, id, out, NULL, err);
 }
 
+/* 1: the watch was told how the run has ended, and *rc is the answer. */
+static int was_told(watches *all, watch *w, pawl_outcome **out, pawl_code *rc, error *err)
+{
+    const watch_end *told = watches_end(all, w);
+    if (!told)
+        return 0;
+    ending e = {.found = 1, .phase = told->phase, .output = told->output, .error = told->error};
+    *rc = outcome_of(&e, out, err);
+    return 1;
+}
+
 /* ---- The mark of a run that is waited for ---- */
 
 /* How many units that mark a run may be under way: more of them would fill the queue of the
@@ -258,6 +270,30 @@ pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeou
 
 /* ---- The end ---- */
 
+/* Reads the row, sleeps, and so on, until there is an answer. `knows`: the run was started here a
+ * moment ago, and is not read before something is told of it. */
+static pawl_code await_end(pawl *p, const char *id, watch *w, int64_t deadline, int knows,
+                           pawl_outcome **out, error *err)
+{
+    watches *all = handle_watches(p);
+    int asked = 0;
+    for (;; knows = 0) {
+        int64_t run = 0;
+        pawl_code rc = knows ? PAWL_TIMEOUT : read_outcome(p, id, out, &run, err);
+        if (!knows && (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline))
+            return rc;
+        if (asked)
+            committers_leave(handle_committers(p)); /* by hand: tries the mark again */
+        else if (!knows && !handle_db(p)->options.look_only)
+            ask_to_be_told(handle_sched(p), all, id, run);
+        asked |= !knows;
+        rc = watches_sleep(all, w, deadline, err);
+        /* RULE L2-an-end-that-was-told-is-not-read */
+        if (rc != PAWL_OK || was_told(all, w, out, &rc, err))
+            return rc;
+    }
+}
+
 pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out)
 {
     error err = {0};
@@ -274,18 +310,9 @@ pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **
     rc = watches_add(all, &w, slice_of(id), &err);
     if (rc != PAWL_OK)
         return handle_leave(p, rc, &err);
-    pawl_code stop = PAWL_OK;
-    for (int asked = 0; stop == PAWL_OK; asked = 1) {
-        int64_t run = 0;
-        rc = read_outcome(p, id, out, &run, &err);
-        if (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline)
-            break;
-        if (asked)
-            committers_leave(handle_committers(p)); /* by hand: tries the mark again */
-        else if (!handle_db(p)->options.look_only)
-            ask_to_be_told(handle_sched(p), all, id, run);
-        rc = stop = watches_sleep(all, &w, deadline, &err);
-    }
+    /* RULE L2-a-run-that-was-just-started-is-not-read */
+    int knows = timeout_ms > 0 && sched_will_tell(handle_sched(p), slice_of(id));
+    rc = await_end(p, id, &w, deadline, knows, out, &err);
     watches_remove(all, &w);
     return handle_leave(p, rc, &err);
 }

@@ -3,6 +3,8 @@
 #include "handle/watches.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "db/unit.h"
 
@@ -49,6 +51,7 @@ void watches_remove(watches *all, watch *w)
     atomic_fetch_sub(&all->count, 1);
     pthread_mutex_unlock(&all->lock);
     pthread_cond_destroy(&w->cond);
+    free(w->end);
 }
 
 pawl_code watches_sleep(watches *all, watch *w, int64_t deadline_ns, error *err)
@@ -79,6 +82,49 @@ void watches_tell(watches *all, slice id)
         if (slice_equal(w->id, id)) /* RULE the-waiters-of-a-run-hear-of-it */
             tell_watch(w);
     pthread_mutex_unlock(&all->lock);
+}
+
+static slice copy_text(char *to, slice s)
+{
+    if (s.at)
+        memcpy(to, s.at, s.size);
+    return (slice){s.at ? to : NULL, s.size};
+}
+
+/* NULL: memory is out, and the waiter reads the row. */
+static watch_end *copy_end(const watch_end *end)
+{
+    watch_end *copy = malloc(sizeof *copy + end->output.size + end->error.size + 1);
+    if (!copy)
+        return NULL;
+    char *texts = (char *)(copy + 1);
+    *copy = (watch_end){end->phase, copy_text(texts, end->output),
+                        copy_text(texts + end->output.size, end->error)};
+    return copy;
+}
+
+void watches_tell_end(watches *all, slice id, const watch_end *end)
+{
+    if (atomic_load(&all->count) == 0)
+        return;
+    pthread_mutex_lock(&all->lock);
+    for (watch *w = *list_of(all, id); w; w = w->next) {
+        if (!slice_equal(w->id, id)) /* RULE an-end-is-for-the-waiters-of-its-run */
+            continue;
+        /* RULE the-first-end-is-the-answer */
+        if (!w->end) /* a waiter may be reading it, and it is as good as one after a redrive */
+            w->end = copy_end(end);
+        tell_watch(w);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+const watch_end *watches_end(watches *all, watch *w)
+{
+    pthread_mutex_lock(&all->lock);
+    const watch_end *end = w->end;
+    pthread_mutex_unlock(&all->lock);
+    return end;
 }
 
 void watches_tell_all(watches *all)

@@ -17,6 +17,13 @@
 
 enum { WATCH_LISTS = 256 };
 
+/* How a run has ended, as its row says. */
+typedef struct watch_end {
+    int64_t phase; /* a number of the column `phase` of {runs} */
+    slice output;  /* at NULL: the column is NULL */
+    slice error;
+} watch_end;
+
 /* The id under which the change feed is watched: no run has an empty id. */
 #define WATCH_FEED SLICE_LIT("")
 
@@ -24,8 +31,9 @@ typedef struct watch {
     struct watch *next;
     slice id;
     pthread_cond_t cond;
-    int told;  /* 1: there is something new since the last sleep */
-    int stops; /* how often the engine had been asked to stop when the wait began */
+    int told;       /* 1: there is something new since the last sleep */
+    int stops;      /* how often the engine had been asked to stop when the wait began */
+    watch_end *end; /* how the run has ended, in one block of memory; NULL: not known */
 } watch;
 
 typedef struct watches {
@@ -53,6 +61,14 @@ pawl_code watches_sleep(watches *all, watch *w, int64_t deadline_ns, error *err)
  * watches_tell_all() wakes all waiters. */
 void watches_tell(watches *all, slice id);
 void watches_tell_all(watches *all);
+
+/* watches_tell(), after a commit with which the run has ended: its waiters need not read how. The
+ * texts are copied. */
+void watches_tell_end(watches *all, slice id, const watch_end *end);
+
+/* Gives what watches_tell_end() has told the watch since it was added, NULL if nothing, and until
+ * watches_remove(). */
+const watch_end *watches_end(watches *all, watch *w);
 
 /* Says that the engine is asked to stop: the waiters give up when they wake. Async-signal-safe. */
 void watches_stop(watches *all);

@@ -398,6 +398,9 @@ int run_park_kept(unit *u, const run_lease *h, int64_t seen, int64_t wake_ms,
     return add_park(u, h, seen, wake_ms, status, now_ms, 1);
 }
 
+/* The position of the phase among the values of FINISH; output and error follow it. */
+enum { FINISH_PHASE = 3 };
+
 int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,
                int64_t now_ms)
 {
@@ -416,6 +419,19 @@ int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status
     int number = guard_run(u, &FINISH, "fence", h->run, values, DB_COUNT(values));
     run_note(u, db_int(h->run), now_ms);
     return number;
+}
+
+int run_finish_read(const unit *u, int number, run_end *out)
+{
+    if (number < 0 || number >= u->count || u->numbered[number]->sql != &FINISH)
+        return 0;
+    const db_value *v = u->numbered[number]->values;
+    *out = (run_end){.phase = (run_phase)v[FINISH_PHASE].i};
+    if (v[FINISH_PHASE + 1].type != DB_NULL)
+        out->output = v[FINISH_PHASE + 1].s;
+    if (v[FINISH_PHASE + 2].type != DB_NULL)
+        out->error = v[FINISH_PHASE + 2].s;
+    return 1;
 }
 
 int run_give_back(unit *u, const run_lease *h, int64_t now_ms)

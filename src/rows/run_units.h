@@ -149,6 +149,10 @@ enum { FINISH_WATCHED, FINISH_PARENT, FINISH_PARENT_GENERATION, FINISH_PARENT_OP
 int run_finish(unit *u, const run_lease *h, const run_end *end, const run_status *status,
                int64_t now_ms);
 
+/* How the statement with this number ends its run, with texts in the memory of the unit. 0: it is
+ * not one of run_finish(). */
+int run_finish_read(const unit *u, int number, run_end *out);
+
 /* Gives a run back: the run has no owner then, and is due when it was before. A held run is not
  * due; but if the run was cancelled too, the hold ends, and the run is due. Guard "fence": the
  * lease is valid. The row has the time at which the run is due. */

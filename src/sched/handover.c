@@ -25,14 +25,39 @@ static pawl_run *make_run(sched *s, const run_insert *b)
     return run;
 }
 
+/* Where the key of the run that was started last, of those whose ids have this hash, is kept. */
+static int64_t *started_key(sched *s, slice id)
+{
+    return &s->started_keys[unit_key_text("runs.id", id) % SCHED_STARTED_KEYS];
+}
+
+int sched_will_tell(sched *s, slice id)
+{
+    sched_lock(s);
+    int64_t *key = started_key(s, id);
+    pawl_run *run = *key ? map_get(&s->runs, (uint64_t)*key) : NULL;
+    *key = 0;
+    /* RULE L2-a-key-of-the-same-hash-is-of-another-run */
+    int will = run && slice_equal(slice_of(run->id), id) &&
+               /* RULE L2-what-was-told-already-is-read */
+               !run->slot->end_told &&
+               /* RULE A7-a-hold-is-read */
+               run->slot->keeps == KEPT_NOT && !run->slot->stays &&
+               !atomic_load(&run->hold_requested);
+    sched_unlock(s);
+    return will;
+}
+
 /* The start is over: this engine may cease to be a node again. If the run was made, it is
  * driven. */
 static void release_node(sched *s, int64_t key, pawl_run *made)
 {
     sched_lock(s);
     map_take(&s->coming, (uint64_t)key);
-    if (made)
+    if (made) {
+        *started_key(s, slice_of(made->id)) = key;
         run_queue_enter(s, made);
+    }
     if (--s->starting == 0)
         pthread_cond_broadcast(&s->started);
     sched_unlock(s);

@@ -119,6 +119,23 @@ void run_queue_answered(sched *s, pawl_run *run)
     sched_unlock(s);
 }
 
+/* The unit of the run was committed: says so to the calls that wait for the run, if it may concern
+ * them. If the run has ended they are told how, so that they do not read its row. A large output is
+ * not in the unit; it is read. */
+static void tell_committed(sched *s, pawl_run *run)
+{
+    run_end end;
+    run->slot->end_told |= run->code.want == WANT_END; /* RULE L2-an-end-is-told-once */
+    if (run->code.want == WANT_END &&
+        run_finish_read(run->draft.unit, run->draft.turn_end_stmt, &end) &&
+        (end.output.at || end.error.at)) {
+        watch_end told = {(int64_t)end.phase, end.output, end.error};
+        watches_tell_end(s->options.watches, slice_of(run->id), &told);
+    } else if (run->code.want == WANT_END || run->draft.status.count > 0) {
+        run_queue_tell_watches(s, run);
+    }
+}
+
 void run_queue_collect(runner *r)
 {
     sched *s = r->sched;
@@ -135,8 +152,7 @@ void run_queue_collect(runner *r)
     for (pawl_run *run = oldest, *next; run; run = next) {
         next = run->slot->next;
         if (run->draft.unit->answer == UNIT_COMMITTED) {
-            if (run->code.want == WANT_END || run->draft.status.count > 0)
-                run_queue_tell_watches(s, run);
+            tell_committed(s, run);
             storage_backoff_committed(s);
         }
         run_queue_ready(s, run);

@@ -44,6 +44,8 @@ typedef struct run_slot {
     int left_line;    /* the run has left the line for a slot since its deadline has passed */
     int is_returning; /* the submitted unit gives the run back */
     int stays;        /* the run was kept in memory at the end of pawl_finish() (leave.c) */
+    int end_told;     /* the calls that wait for the run were told of its end, or that it is held.
+                         With the lock held */
 
     /* Quarantine (quarantine.h). */
     int64_t claims;      /* {runs}.claims when the run came into memory */

@@ -113,8 +113,13 @@ pawl_code sched_new_run_key(sched *s, int64_t *out, error *err);
 int64_t sched_open_node(sched *s);
 
 int sched_has_run(sched *s, int64_t run); /* does this engine drive the run? */
-int sched_is_restricted(const sched *s);  /* 1: sched_drive_only() is in force */
-int sched_loop_fd(sched *s);              /* readable when sched_poll() should be called */
+
+/* 1 if a run of this id was started here a moment ago and goes on here: its end will be told to the
+ * watches of this engine, and nothing that a client waits for has been told yet. At most once for
+ * each start. 0 says nothing. */
+int sched_will_tell(sched *s, slice id);
+int sched_is_restricted(const sched *s); /* 1: sched_drive_only() is in force */
+int sched_loop_fd(sched *s);             /* readable when sched_poll() should be called */
 
 /* Calls the node loop: there may be something to claim. */
 void sched_wake(sched *s);

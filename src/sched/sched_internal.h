@@ -40,6 +40,9 @@ enum { SCHED_HAND = SCHED_RUNNERS_MAX, SCHED_RUNNERS };
 /* Slots of a node (rows of {nodes}) besides those of its committers: for its guest committers. */
 enum { SCHED_SLOTS = GUEST_COMMITTERS_MAX };
 
+/* Keys of runs that were started a moment ago: by a hash of the id, one for each (handover.c). */
+enum { SCHED_STARTED_KEYS = 64 };
+
 typedef struct runner {
     struct sched *sched;
     int index; /* in sched.runners */
@@ -140,10 +143,11 @@ struct sched {
     int takes_no_starts;       /* 1: the node stays since something is unrecorded, and no call
                                   drives it: new runs are left to others */
     int64_t starting;          /* starts under way whose run this node is to own */
-    pthread_cond_t started;    /* signalled when `starting` becomes 0 */
-    const char *only;          /* claim this run and its family only; NULL: no restriction
+    int64_t started_keys[SCHED_STARTED_KEYS];
+    pthread_cond_t started; /* signalled when `starting` becomes 0 */
+    const char *only;       /* claim this run and its family only; NULL: no restriction
                                   (sched_drive_only()) */
-    atomic_int fenced;         /* 1: another node has closed this one, or the database was rewound;
+    atomic_int fenced;      /* 1: another node has closed this one, or the database was rewound;
                                   rejoin_end_of() tells which */
 
     at_risk at_risk;

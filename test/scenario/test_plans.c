@@ -7,11 +7,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "handle/handle.h"
+#include "sched/sched_internal.h"
 #include "support/app.h"
 #include "support/engine_fixture.h"
 
@@ -21,7 +24,8 @@ enum { OTHERS = 3000, STEPS_MAX = OTHERS };
 
 typedef struct count {
     sqlite3_int64 statements;
-    sqlite3_int64 steps; /* of the worst */
+    sqlite3_int64 outcomes; /* statements that read how a run has ended (api/wait.c) */
+    sqlite3_int64 steps;    /* of the worst */
     char text[600];
 } count;
 
@@ -32,6 +36,7 @@ static int note(unsigned what, void *arg, void *statement, void *ns)
     (void)what, (void)arg, (void)ns;
     int steps = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
     counted.statements++;
+    counted.outcomes += strncmp(sqlite3_sql(statement), "SELECT phase, held, output", 26) == 0;
     if (steps > counted.steps) {
         counted.steps = steps;
         snprintf(counted.text, sizeof counted.text, "%s", sqlite3_sql(statement));
@@ -238,6 +243,59 @@ static void no_statement_reads_rows_of_other_runs(conf *c)
     fixture_free(s);
 }
 
+/* ---- Waits ---- */
+
+static const char *at_once(pawl_run *run, const char *input)
+{
+    (void)run;
+    return input;
+}
+
+static void *wait_for_run(void *engine)
+{
+    pawl_outcome *end = NULL;
+    pawl_code rc = pawl_wait(engine, "run", 5000, &end);
+    int good = rc == PAWL_OK && strcmp(pawl_outcome_value(end), "\"value\"") == 0;
+    pawl_outcome_free(end);
+    return good ? NULL : engine;
+}
+
+/* The thread that waits has asked whether it will be told. */
+static int has_asked(sched *s)
+{
+    int64_t left = 0;
+    sched_lock(s);
+    for (int i = 0; i < SCHED_STARTED_KEYS; i++)
+        left |= s->started_keys[i];
+    sched_unlock(s);
+    return left == 0;
+}
+
+/* A run that is started and ends in this process is not read by the call that waits for it. */
+static void an_end_here_is_not_read(conf *c)
+{
+    FIXTURE_BY_HAND();
+    engine_fixture *s = fixture_new(c);
+    pthread_t thread;
+    void *bad;
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, at_once);
+    fixture_poll(s, p);
+    fixture_start(s, p, "at_once", "run", "\"value\"");
+    counted = (count){0};
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_run, p), 0);
+    while (!has_asked(handle_sched(p)))
+        poll(NULL, 0, 1);
+    fixture_poll(s, p);
+    pthread_join(thread, &bad);
+    assert_null(bad);
+    assert_int_equal(counted.outcomes, 0);
+    assert_null(wait_for_run(p)); /* it has ended before */
+    assert_int_equal(counted.outcomes, 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* The counter itself: a statement that does walk is seen. */
 static void a_statement_that_reads_all_rows_is_noticed(conf *c)
 {
@@ -257,6 +315,7 @@ int main(void)
         {"no statement reads rows of other runs", no_statement_reads_rows_of_other_runs, 0},
         {"a statement that reads all rows is noticed", a_statement_that_reads_all_rows_is_noticed,
          0},
+        {"an end here is not read", an_end_here_is_not_read, 0},
     };
     sqlite3_auto_extension((void (*)(void))trace_statements);
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));

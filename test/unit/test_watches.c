@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "db/unit.h"
 #include "handle/watches.h"
 
 /* A clock whose waits are counted and are over at once. */
@@ -109,6 +111,56 @@ static void a_sleep_ends_after_a_second_or_at_its_deadline(void **state)
     fixture_free(f);
 }
 
+static void the_waiters_of_a_run_are_told_how_it_has_ended(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    char text[] = "\"a value\"";
+    watch_end done = {.phase = 1, .output = slice_of(text)};
+    watch_end failed = {.phase = 2, .output = SLICE_LIT("x"), .error = SLICE_LIT("an error")};
+    assert_null(watches_end(&f->all, &f->run));
+    watches_tell(&f->all, SLICE_LIT("run"));
+    assert_null(watches_end(&f->all, &f->run));
+    sleeps(f, &f->run);
+    watches_tell_end(&f->all, SLICE_LIT("run"), &done);
+    text[1] = 'X'; /* it was copied */
+    assert_int_equal(sleeps(f, &f->run), 0);
+    watches_tell_end(&f->all, SLICE_LIT("run"), &failed); /* after a redrive */
+    const watch_end *end = watches_end(&f->all, &f->run);
+    assert_non_null(end);
+    assert_int_equal(end->phase, 1);
+    assert_true(slice_equal(end->output, SLICE_LIT("\"a value\"")));
+    assert_null(end->error.at);
+    assert_null(watches_end(&f->all, &f->other));
+    assert_null(watches_end(&f->all, &f->feed));
+    assert_int_equal(sleeps(f, &f->other), 1);
+    watches_tell_end(&f->all, SLICE_LIT("other"), &failed);
+    end = watches_end(&f->all, &f->other);
+    assert_non_null(end);
+    assert_true(slice_equal(end->output, SLICE_LIT("x")));
+    assert_true(slice_equal(end->error, SLICE_LIT("an error")));
+    fixture_free(f);
+}
+
+/* Two runs whose watches are in one list. */
+static void an_end_is_not_told_to_waiters_of_other_runs(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    error err = {0};
+    watch beside;
+    char id[32] = "run";
+    uint64_t list = unit_key_text("runs.id", SLICE_LIT("run")) % WATCH_LISTS;
+    for (int i = 0; i == 0 || unit_key_text("runs.id", slice_of(id)) % WATCH_LISTS != list; i++)
+        snprintf(id, sizeof id, "beside-%d", i);
+    assert_int_equal(watches_add(&f->all, &beside, slice_of(id), &err), PAWL_OK);
+    watches_tell_end(&f->all, SLICE_LIT("run"), &(watch_end){.phase = 1});
+    assert_null(watches_end(&f->all, &beside));
+    assert_int_equal(sleeps(f, &beside), 1);
+    watches_remove(&f->all, &beside);
+    fixture_free(f);
+}
+
 static void a_stop_ends_the_waits_that_have_begun(void **state)
 {
     (void)state;
@@ -128,6 +180,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_told_before_the_sleep_is_not_missed),
         cmocka_unit_test(only_the_waiters_of_a_run_hear_of_it),
+        cmocka_unit_test(the_waiters_of_a_run_are_told_how_it_has_ended),
+        cmocka_unit_test(an_end_is_not_told_to_waiters_of_other_runs),
         cmocka_unit_test(a_sleep_ends_after_a_second_or_at_its_deadline),
         cmocka_unit_test(a_stop_ends_the_waits_that_have_begun),
     };
