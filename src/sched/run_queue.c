@@ -224,12 +224,31 @@ int run_queue_knows(const sched *s, int64_t key)
            map_get(&s->locked_claims, (uint64_t)key);
 }
 
+/* Where the key of the last run with this hash of its id is kept. A run of another id, and one that
+ * has left memory, are told from the run that is asked for by the run itself. */
+static int64_t *id_key(sched *s, slice id)
+{
+    return &s->id_keys[unit_key_text("runs.id", id) % SCHED_ID_KEYS];
+}
+
+int64_t sched_key_of(sched *s, slice id)
+{
+    sched_lock(s);
+    int64_t key = *id_key(s, id);
+    const pawl_run *run = key ? map_get(&s->runs, (uint64_t)key) : NULL;
+    if (!run || !slice_equal(slice_of(run->id), id)) /* RULE L2-a-key-is-that-of-its-id */
+        key = 0;
+    sched_unlock(s);
+    return key;
+}
+
 void run_queue_enter_on(sched *s, runner *r, pawl_run *run)
 {
     sched_assert_locked(s);
     int entered = map_put(&s->runs, (uint64_t)run->lease.run, run) == 0;
     assert(entered);
     (void)entered;
+    *id_key(s, slice_of(run->id)) = run->lease.run;
     run_queue_ready_on(s, r ? r : shortest(s), run);
 }
 

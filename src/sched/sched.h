@@ -114,6 +114,10 @@ int64_t sched_open_node(sched *s);
 
 int sched_has_run(sched *s, int64_t run); /* does this engine drive the run? */
 
+/* The key of the run with this id, if the run is in memory here; 0 if it is not, or if that is not
+ * known. */
+int64_t sched_key_of(sched *s, slice id);
+
 /* 1 if a run of this id was started here a moment ago and goes on here: its end will be told to the
  * watches of this engine, and nothing that a client waits for has been told yet. At most once for
  * each start. 0 says nothing. */

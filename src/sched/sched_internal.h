@@ -43,6 +43,9 @@ enum { SCHED_SLOTS = GUEST_COMMITTERS_MAX };
 /* Keys of runs that were started a moment ago: by a hash of the id, one for each (handover.c). */
 enum { SCHED_STARTED_KEYS = 64 };
 
+/* Keys of runs that have come into memory: by a hash of the id, one for each (run_queue.c). */
+enum { SCHED_ID_KEYS = 1024 };
+
 typedef struct runner {
     struct sched *sched;
     int index; /* in sched.runners */
@@ -144,6 +147,7 @@ struct sched {
                                   drives it: new runs are left to others */
     int64_t starting;          /* starts under way whose run this node is to own */
     int64_t started_keys[SCHED_STARTED_KEYS];
+    int64_t id_keys[SCHED_ID_KEYS];
     pthread_cond_t started; /* signalled when `starting` becomes 0 */
     const char *only;       /* claim this run and its family only; NULL: no restriction
                                   (sched_drive_only()) */

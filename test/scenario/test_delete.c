@@ -239,6 +239,25 @@ static void runs_that_are_their_own_ancestors_are_deleted(conf *c)
     fixture_free(s);
 }
 
+/* An engine knows the key of a run that it has in memory. If the row has another one, as when the
+ * run was deleted and started again while its node was closed, a message finds it nevertheless. */
+static void deleted_and_started_again_elsewhere(conf *c)
+{
+    static const db_sql MAIL = {"SELECT mail FROM {runs} WHERE id = 'run'", ""};
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, waits);
+    fixture_start(s, p, "waits", "run", "1");
+    fixture_poll(s, p);
+    conf_script(handle_db(p), "UPDATE {runs} SET run = run + 1000 WHERE id = 'run'");
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_OK);
+    assert_int_equal(conf_number(handle_db(p), &MAIL, NULL, 0), 1);
+    conf_script(handle_db(p), "DELETE FROM {runs} WHERE id = 'run'");
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_NOTFOUND);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 int main(void)
 {
     static const conf_case CASES[] = {
@@ -253,6 +272,7 @@ int main(void)
         {"runs that are their own ancestors are deleted",
          runs_that_are_their_own_ancestors_are_deleted, DB_SHARED},
         {"runs of other tenants are not deleted", runs_of_other_tenants_are_not_deleted, DB_SHARED},
+        {"deleted and started again elsewhere", deleted_and_started_again_elsewhere, 0},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));
 }

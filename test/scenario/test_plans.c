@@ -24,6 +24,7 @@ enum { OTHERS = 3000, STEPS_MAX = OTHERS };
 
 typedef struct count {
     sqlite3_int64 statements;
+    sqlite3_int64 keys;     /* statements that read the key of a run by its id (api/send.c) */
     sqlite3_int64 outcomes; /* statements that read how a run has ended (api/wait.c) */
     sqlite3_int64 steps;    /* of the worst */
     char text[600];
@@ -36,6 +37,8 @@ static int note(unsigned what, void *arg, void *statement, void *ns)
     (void)what, (void)arg, (void)ns;
     int steps = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
     counted.statements++;
+    counted.keys += strncmp(sqlite3_sql(statement), "SELECT run FROM", 15) == 0 &&
+                    strstr(sqlite3_sql(statement), "AND id =");
     counted.outcomes += strncmp(sqlite3_sql(statement), "SELECT phase, held, output", 26) == 0;
     if (steps > counted.steps) {
         counted.steps = steps;
@@ -296,6 +299,36 @@ static void an_end_here_is_not_read(conf *c)
     fixture_free(s);
 }
 
+static const char *receiving(pawl_run *run, const char *input)
+{
+    const char *message = NULL;
+    return pawl_receive(run, "box", PAWL_FOREVER, &message) == PAWL_OK ? message : input;
+}
+
+/* A message to a run that is in memory needs no read before it is written. */
+static void the_key_of_a_run_in_memory_is_not_read(conf *c)
+{
+    FIXTURE_BY_HAND(); /* a thread that serves may not have dropped the run that has ended */
+    engine_fixture *s = fixture_new(c);
+    pawl *p = fixture_open(s, NULL);
+    FIXTURE_REGISTER(s, p, receiving);
+    fixture_start(s, p, "receiving", "before", "1"); /* the engine is no node yet */
+    fixture_poll(s, p);
+    fixture_start(s, p, "receiving", "run", "1");
+    fixture_poll(s, p);
+    counted = (count){0};
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_OK);
+    FIXTURE_CODE(s, p, pawl_send(p, "before", "box", "2", NULL), PAWL_OK);
+    assert_int_equal(counted.keys, FIXTURE_WARM ? 0 : counted.keys);
+    FIXTURE_DONE(s, p, "run", "2");
+    FIXTURE_DONE(s, p, "before", "2");
+    counted = (count){0};
+    FIXTURE_CODE(s, p, pawl_send(p, "run", "box", "2", NULL), PAWL_ENDED);
+    assert_int_equal(counted.keys, 1);
+    pawl_close(p);
+    fixture_free(s);
+}
+
 /* The counter itself: a statement that does walk is seen. */
 static void a_statement_that_reads_all_rows_is_noticed(conf *c)
 {
@@ -316,6 +349,7 @@ int main(void)
         {"a statement that reads all rows is noticed", a_statement_that_reads_all_rows_is_noticed,
          0},
         {"an end here is not read", an_end_here_is_not_read, 0},
+        {"the key of a run in memory is not read", the_key_of_a_run_in_memory_is_not_read, 0},
     };
     sqlite3_auto_extension((void (*)(void))trace_statements);
     return conf_run_on("sqlite", CASES, CONF_COUNT(CASES));

@@ -90,6 +90,23 @@ static void a_run_that_has_left(void **state)
     assert_int_equal(sched_will_tell(s, SLICE_LIT("first")), 0);
 }
 
+/* The key of a run is known by its id while the run is in memory. */
+static void a_key_of_a_run_in_memory(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(sched_key_of(f->base.s, SLICE_LIT("first")), 0);
+    sched *s = start(f, 0);
+    start(f, 1);
+    assert_int_equal(sched_key_of(s, SLICE_LIT("first")), 100);
+    assert_int_equal(sched_key_of(s, SLICE_LIT("first")), 100);
+    assert_int_equal(sched_key_of(s, SLICE_LIT("second")), 101);
+    for (int i = 0; i < SCHED_ID_KEYS; i++) /* as if all ids had the same hash */
+        s->id_keys[i] = 100;
+    assert_int_equal(sched_key_of(s, SLICE_LIT("second")), 0);
+    map_take(&s->runs, 100);
+    assert_int_equal(sched_key_of(s, SLICE_LIT("first")), 0);
+}
+
 static void an_end_that_was_told(void **state)
 {
     fixture *f = *state;
@@ -137,9 +154,13 @@ static void an_end_is_told_when_it_is_committed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_start_is_told_of_once), TEST(another_run_with_the_same_hash),
-        TEST(a_run_that_has_left),        TEST(an_end_that_was_told),
-        TEST(a_run_that_is_held),         TEST(an_end_is_told_when_it_is_committed),
+        TEST(each_start_is_told_of_once),
+        TEST(another_run_with_the_same_hash),
+        TEST(a_run_that_has_left),
+        TEST(an_end_that_was_told),
+        TEST(a_run_that_is_held),
+        TEST(a_key_of_a_run_in_memory),
+        TEST(an_end_is_told_when_it_is_committed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
