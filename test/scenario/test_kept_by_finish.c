@@ -240,6 +240,26 @@ static void a_finish_that_runs_out_of_time(conf *c)
     close_both(&f.v);
 }
 
+/* The drain of a finish ends when its time is over: now right before a try, now right after one. */
+static void a_finish_whose_last_try_has_failed(conf *c)
+{
+    enum { ROUNDS = 12 };
+    faulty f;
+    open_faulty(&f, c, PAWL_FULL);
+    fixture_run_clock(f.v.fixture);
+    for (int i = 0; i < ROUNDS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "run-%d", i);
+        fixture_start(f.v.fixture, f.v.p, "charges", id, "1");
+        fixture_clear_notes(f.v.fixture);
+        atomic_store(fixture_number(f.v.fixture, BROKEN), 1);
+        TMP_AWAIT(finish(&f.v, id, 0) == PAWL_TIMEOUT && fixture_count(f.v.fixture, "before"));
+        atomic_store(fixture_number(f.v.fixture, BROKEN), 0);
+        FIXTURE_CODE(f.v.fixture, f.v.p, finish(&f.v, id, 10000), PAWL_OK);
+    }
+    close_both(&f.v);
+}
+
 /* The tries are counted over several calls, and the run is held at last. */
 static void a_failure_of_an_unknown_kind(conf *c)
 {
@@ -338,6 +358,7 @@ int main(void)
         {"workers record", workers_record, DB_DURABLE},
         {"workers record what was released before", workers_record_what_was_released_before,
          DB_DURABLE},
+        {"a finish whose last try has failed", a_finish_whose_last_try_has_failed, 0},
         {"a finish that runs out of time", a_finish_that_runs_out_of_time, DB_DURABLE},
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_DURABLE},
         {"a close tells what is lost", a_close_tells_what_is_lost, DB_DURABLE},
