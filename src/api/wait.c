@@ -115,7 +115,13 @@ static pawl_code outcome_of(const ending *e, pawl_outcome **out, error *err)
     return code;
 }
 
-static pawl_code read_outcome(pawl *p, const char *id, pawl_outcome **out, int64_t *run, error *err)
+/* What a wait is for: the run of this key, from this generation on. */
+typedef struct awaited {
+    int64_t run;
+    int64_t generation;
+} awaited;
+
+static pawl_code read_outcome(pawl *p, const char *id, pawl_outcome **out, awaited *run, error *err)
 {
     ending e = {.memory = arena_new(0)};
     if (!e.memory)
@@ -124,7 +130,7 @@ static pawl_code read_outcome(pawl *p, const char *id, pawl_outcome **out, int64
     if (rc == PAWL_OK)
         rc = outcome_of(&e, out, err);
     if (run)
-        *run = e.run;
+        *run = (awaited){e.run, e.generation};
     arena_free(e.memory);
     return rc;
 }
@@ -135,9 +141,10 @@ pawl_code wait_look(pawl *p, const char *id, pawl_outcome **out, error *err)
 }
 
 /* 1: the watch was told how the run has ended, and *rc is the answer. */
-static int was_told(watches *all, watch *w, pawl_outcome **out, pawl_code *rc, error *err)
+static int was_told(watches *all, watch *w, const awaited *run, pawl_outcome **out, pawl_code *rc,
+                    error *err)
 {
-    const watch_end *told = watches_end(all, w);
+    const watch_end *told = watches_end(all, w, run->run, run->generation);
     if (!told)
         return 0;
     ending e = {.found = 1, .phase = told->phase, .output = told->output, .error = told->error};
@@ -270,26 +277,26 @@ pawl_code pawl_wait_status(pawl *p, const char *id, int64_t seen, int64_t timeou
 
 /* ---- The end ---- */
 
-/* Reads the row, sleeps, and so on, until there is an answer. `knows`: the run was started here a
- * moment ago, and is not read before something is told of it. */
-static pawl_code await_end(pawl *p, const char *id, watch *w, int64_t deadline, int knows,
+/* Reads the row, sleeps, and so on, until there is an answer. `started`: the key of the run, if it
+ * was started here a moment ago: then it is not read before something is told of it. */
+static pawl_code await_end(pawl *p, const char *id, watch *w, int64_t deadline, int64_t started,
                            pawl_outcome **out, error *err)
 {
     watches *all = handle_watches(p);
+    awaited run = {started, 1};
     int asked = 0;
-    for (;; knows = 0) {
-        int64_t run = 0;
+    for (int knows = started != 0;; knows = 0) {
         pawl_code rc = knows ? PAWL_TIMEOUT : read_outcome(p, id, out, &run, err);
         if (!knows && (rc != PAWL_TIMEOUT || all->clock->mono_ns(all->clock) >= deadline))
             return rc;
         if (asked)
             committers_leave(handle_committers(p)); /* by hand: tries the mark again */
         else if (!knows && !handle_db(p)->options.look_only)
-            ask_to_be_told(handle_sched(p), all, id, run);
+            ask_to_be_told(handle_sched(p), all, id, run.run);
         asked |= !knows;
         rc = watches_sleep(all, w, deadline, err);
         /* RULE L2-an-end-that-was-told-is-not-read */
-        if (rc != PAWL_OK || was_told(all, w, out, &rc, err))
+        if (rc != PAWL_OK || was_told(all, w, &run, out, &rc, err))
             return rc;
     }
 }
@@ -311,8 +318,8 @@ pawl_code pawl_wait(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **
     if (rc != PAWL_OK)
         return handle_leave(p, rc, &err);
     /* RULE L2-a-run-that-was-just-started-is-not-read */
-    int knows = timeout_ms > 0 && sched_will_tell(handle_sched(p), slice_of(id));
-    rc = await_end(p, id, &w, deadline, knows, out, &err);
+    int64_t started = timeout_ms > 0 ? sched_will_tell(handle_sched(p), slice_of(id)) : 0;
+    rc = await_end(p, id, &w, deadline, started, out, &err);
     watches_remove(all, &w);
     return handle_leave(p, rc, &err);
 }

@@ -98,8 +98,9 @@ static watch_end *copy_end(const watch_end *end)
     if (!copy)
         return NULL;
     char *texts = (char *)(copy + 1);
-    *copy = (watch_end){end->phase, copy_text(texts, end->output),
-                        copy_text(texts + end->output.size, end->error)};
+    *copy = *end;
+    copy->output = copy_text(texts, end->output);
+    copy->error = copy_text(texts + end->output.size, end->error);
     return copy;
 }
 
@@ -119,9 +120,14 @@ void watches_tell_end(watches *all, slice id, const watch_end *end)
     pthread_mutex_unlock(&all->lock);
 }
 
-const watch_end *watches_end(watches *all, watch *w)
+const watch_end *watches_end(watches *all, watch *w, int64_t run, int64_t generation)
 {
     pthread_mutex_lock(&all->lock);
+    /* RULE an-end-before-the-wait-is-not-its-answer */
+    if (w->end && (w->end->run != run || w->end->generation < generation)) {
+        free(w->end);
+        w->end = NULL;
+    }
     const watch_end *end = w->end;
     pthread_mutex_unlock(&all->lock);
     return end;

@@ -17,8 +17,10 @@
 
 enum { WATCH_LISTS = 256 };
 
-/* How a run has ended, as its row says. */
+/* How a generation of a run has ended, as the row of the run says. */
 typedef struct watch_end {
+    int64_t run; /* the key: a run that was deleted and started again has another one */
+    int64_t generation;
     int64_t phase; /* a number of the column `phase` of {runs} */
     slice output;  /* at NULL: the column is NULL */
     slice error;
@@ -66,9 +68,10 @@ void watches_tell_all(watches *all);
  * texts are copied. */
 void watches_tell_end(watches *all, slice id, const watch_end *end);
 
-/* Gives what watches_tell_end() has told the watch since it was added, NULL if nothing, and until
- * watches_remove(). */
-const watch_end *watches_end(watches *all, watch *w);
+/* Gives what watches_tell_end() has told the watch since it was added, until watches_remove(); NULL
+ * if nothing. An end may be told long after its commit: so an end of another run with this id, and
+ * of a generation before this one, is forgotten. For the waiter itself. */
+const watch_end *watches_end(watches *all, watch *w, int64_t run, int64_t generation);
 
 /* Says that the engine is asked to stop: the waiters give up when they wake. Async-signal-safe. */
 void watches_stop(watches *all);

@@ -31,21 +31,29 @@ static int64_t *started_key(sched *s, slice id)
     return &s->started_keys[unit_key_text("runs.id", id) % SCHED_STARTED_KEYS];
 }
 
-int sched_will_tell(sched *s, slice id)
+/* Is there a commit that is told when the engine is driven again, and may be that of an end? */
+static int tells_when_driven(const sched *s)
+{
+    return s->driven != DRIVEN_BY_THREADS && atomic_load(&s->runners[SCHED_HAND].answered);
+}
+
+int64_t sched_will_tell(sched *s, slice id)
 {
     sched_lock(s);
-    int64_t *key = started_key(s, id);
-    pawl_run *run = *key ? map_get(&s->runs, (uint64_t)*key) : NULL;
-    *key = 0;
+    int64_t *started = started_key(s, id), key = *started;
+    pawl_run *run = key ? map_get(&s->runs, (uint64_t)key) : NULL;
+    *started = 0;
     /* RULE L2-a-key-of-the-same-hash-is-of-another-run */
     int will = run && slice_equal(slice_of(run->id), id) &&
                /* RULE L2-what-was-told-already-is-read */
                !run->slot->end_told &&
+               /* RULE L2-an-end-that-is-not-told-yet-is-read */
+               !tells_when_driven(s) &&
                /* RULE A7-a-hold-is-read */
                run->slot->keeps == KEPT_NOT && !run->slot->stays &&
                !atomic_load(&run->hold_requested);
     sched_unlock(s);
-    return will;
+    return will ? key : 0;
 }
 
 /* The start is over: this engine may cease to be a node again. If the run was made, it is

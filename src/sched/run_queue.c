@@ -129,7 +129,11 @@ static void tell_committed(sched *s, pawl_run *run)
     if (run->code.want == WANT_END &&
         run_finish_read(run->draft.unit, run->draft.turn_end_stmt, &end) &&
         (end.output.at || end.error.at)) {
-        watch_end told = {(int64_t)end.phase, end.output, end.error};
+        watch_end told = {.run = run->lease.run,
+                          .generation = run->generation,
+                          .phase = (int64_t)end.phase,
+                          .output = end.output,
+                          .error = end.error};
         watches_tell_end(s->options.watches, slice_of(run->id), &told);
     } else if (run->code.want == WANT_END || run->draft.status.count > 0) {
         run_queue_tell_watches(s, run);

@@ -118,10 +118,10 @@ int sched_has_run(sched *s, int64_t run); /* does this engine drive the run? */
  * known. */
 int64_t sched_key_of(sched *s, slice id);
 
-/* 1 if a run of this id was started here a moment ago and goes on here: its end will be told to the
- * watches of this engine, and nothing that a client waits for has been told yet. At most once for
- * each start. 0 says nothing. */
-int sched_will_tell(sched *s, slice id);
+/* The key of a run of this id that was started here a moment ago and goes on here: its end will be
+ * told to the watches of this engine, and nothing that a client waits for has been told yet. At
+ * most once for each start. 0 says nothing. */
+int64_t sched_will_tell(sched *s, slice id);
 int sched_is_restricted(const sched *s); /* 1: sched_drive_only() is in force */
 int sched_loop_fd(sched *s);             /* readable when sched_poll() should be called */
 

@@ -116,29 +116,48 @@ static void the_waiters_of_a_run_are_told_how_it_has_ended(void **state)
     (void)state;
     fixture *f = fixture_new();
     char text[] = "\"a value\"";
-    watch_end done = {.phase = 1, .output = slice_of(text)};
-    watch_end failed = {.phase = 2, .output = SLICE_LIT("x"), .error = SLICE_LIT("an error")};
-    assert_null(watches_end(&f->all, &f->run));
+    watch_end done = {5, 2, .phase = 1, .output = slice_of(text)};
+    watch_end failed = {5, 3, 2, .output = SLICE_LIT("x"), .error = SLICE_LIT("an error")};
+    assert_null(watches_end(&f->all, &f->run, 5, 2));
     watches_tell(&f->all, SLICE_LIT("run"));
-    assert_null(watches_end(&f->all, &f->run));
+    assert_null(watches_end(&f->all, &f->run, 5, 2));
     sleeps(f, &f->run);
     watches_tell_end(&f->all, SLICE_LIT("run"), &done);
     text[1] = 'X'; /* it was copied */
     assert_int_equal(sleeps(f, &f->run), 0);
     watches_tell_end(&f->all, SLICE_LIT("run"), &failed); /* after a redrive */
-    const watch_end *end = watches_end(&f->all, &f->run);
+    const watch_end *end = watches_end(&f->all, &f->run, 5, 2);
     assert_non_null(end);
     assert_int_equal(end->phase, 1);
     assert_true(slice_equal(end->output, SLICE_LIT("\"a value\"")));
     assert_null(end->error.at);
-    assert_null(watches_end(&f->all, &f->other));
-    assert_null(watches_end(&f->all, &f->feed));
+    assert_null(watches_end(&f->all, &f->other, 5, 2));
+    assert_null(watches_end(&f->all, &f->feed, 5, 2));
     assert_int_equal(sleeps(f, &f->other), 1);
     watches_tell_end(&f->all, SLICE_LIT("other"), &failed);
-    end = watches_end(&f->all, &f->other);
+    end = watches_end(&f->all, &f->other, 5, 2);
     assert_non_null(end);
     assert_true(slice_equal(end->output, SLICE_LIT("x")));
     assert_true(slice_equal(end->error, SLICE_LIT("an error")));
+    fixture_free(f);
+}
+
+/* The end of a run that was deleted, or of the generation before a redrive, is told when the wait
+ * for the next one has begun. */
+static void an_end_from_before_is_not_the_answer(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    watch_end ends[] = {{4, 2, .phase = 1}, {5, 1, .phase = 1}, {5, 2, .phase = 3}};
+    for (int i = 0; i < 2; i++) {
+        watches_tell_end(&f->all, SLICE_LIT("run"), &ends[i]);
+        assert_int_equal(sleeps(f, &f->run), 0);
+        assert_null(watches_end(&f->all, &f->run, 5, 2));
+    }
+    watches_tell_end(&f->all, SLICE_LIT("run"), &ends[2]);
+    const watch_end *end = watches_end(&f->all, &f->run, 5, 2);
+    assert_non_null(end);
+    assert_int_equal(end->phase, 3);
     fixture_free(f);
 }
 
@@ -154,8 +173,8 @@ static void an_end_is_not_told_to_waiters_of_other_runs(void **state)
     for (int i = 0; i == 0 || unit_key_text("runs.id", slice_of(id)) % WATCH_LISTS != list; i++)
         snprintf(id, sizeof id, "beside-%d", i);
     assert_int_equal(watches_add(&f->all, &beside, slice_of(id), &err), PAWL_OK);
-    watches_tell_end(&f->all, SLICE_LIT("run"), &(watch_end){.phase = 1});
-    assert_null(watches_end(&f->all, &beside));
+    watches_tell_end(&f->all, SLICE_LIT("run"), &(watch_end){5, 2, .phase = 1});
+    assert_null(watches_end(&f->all, &beside, 5, 2));
     assert_int_equal(sleeps(f, &beside), 1);
     watches_remove(&f->all, &beside);
     fixture_free(f);
@@ -181,6 +200,7 @@ int main(void)
         cmocka_unit_test(what_was_told_before_the_sleep_is_not_missed),
         cmocka_unit_test(only_the_waiters_of_a_run_hear_of_it),
         cmocka_unit_test(the_waiters_of_a_run_are_told_how_it_has_ended),
+        cmocka_unit_test(an_end_from_before_is_not_the_answer),
         cmocka_unit_test(an_end_is_not_told_to_waiters_of_other_runs),
         cmocka_unit_test(a_sleep_ends_after_a_second_or_at_its_deadline),
         cmocka_unit_test(a_stop_ends_the_waits_that_have_begun),
