@@ -203,7 +203,7 @@ int sched_has_unrecorded(sched *s);
 
 /* As sched_leave(), for a caller that goes on to live: the node stays, with its runs, if it has
  * something unrecorded; 1: it does. `gives_up`: units that have no answer in time are given up, as
- * in sched_leave(). */
+ * in sched_leave(), and handed in again by the next call that drives. */
 int sched_leave_or_stay(sched *s, int gives_up);
 
 /* Logs each unit of a run that was handed in and is not committed, when all have their answers. */

@@ -532,12 +532,24 @@ void unit_retry_committed(pawl_run *run)
 
 /* ---- For all others ---- */
 
+/* Was the unit given up since it had no answer in time? Then nothing of it was written. */
+static int was_given_up(const pawl_run *run)
+{
+    const unit *u = run->draft.unit;
+    return u->code == PAWL_CLOSED && !run->slot->marks && !u->broken_build;
+}
+
 int unit_retry_at_once(pawl_run *run)
 {
-    const unit *u = run->draft.handed_in ? run->draft.unit : NULL;
+    /* While the unit is on its way its answer is that of a try, and not the last one. */
+    /* RULE L5-a-unit-on-its-way-is-not-handed-in-beside */
+    int is_answered = run->slot->place == PLACE_READY || run->slot->place == PLACE_SLEEPS;
+    const unit *u = is_answered && run->draft.handed_in ? run->draft.unit : NULL;
     sched_assert_locked(run->host->sched);
     /* RULE L5-the-last-failure-of-a-finish-is-tried-at-once */
-    if (run->slot->keeps == KEPT_NOT && u && u->answer == UNIT_FAILED && unit_retry_may(run))
+    if (run->slot->keeps == KEPT_NOT && u && u->answer == UNIT_FAILED &&
+        /* RULE L5-what-a-serve-gives-up-is-handed-in-again */
+        (unit_retry_may(run) || was_given_up(run)))
         set_state(run, KEPT_WAITS);
     return run->slot->keeps == KEPT_WAITS;
 }

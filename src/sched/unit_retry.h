@@ -105,8 +105,8 @@ int unit_retry_waits(const struct sched *s);
  * is tried again. With the lock held. */
 void unit_retry_release(struct sched *s, pawl_run *run);
 
-/* The node stays after a drain (leave.c): the unit of this run, if it is kept, or has failed last
- * of all, is to be handed in again as soon as the run is taken in hand, whatever its failure means.
+/* The node stays after a drain (leave.c): the unit of this run, if it is kept, has failed last of
+ * all, or was given up without an answer, is to be handed in again as soon as the run is taken in hand, whatever its failure means.
  * 0: there is no such unit. With the lock held. */
 int unit_retry_at_once(pawl_run *run);
 

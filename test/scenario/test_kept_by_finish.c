@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handle/handle.h"
+#include "sched/sched.h"
 #include "support/served_fixture.h"
 
 enum { LOST, KEPT, BROKEN };
@@ -210,17 +212,22 @@ static void break_journal(void *arg, int64_t number_of_call, fault_call call, co
 
 /* What fails is the record of the first step, and each probe. By hand, so that no other thread
  * commits: a finish without time does not wait for one. */
-static void open_faulty(faulty *f, conf *c, pawl_code code)
+static void open_faulty_with(faulty *f, conf *c, pawl_code code, int64_t threads)
 {
     *f = (faulty){.v = {.fixture = fixture_new(c)}};
     f->plan = (db_fault){.before = break_journal, .before_arg = f, .fail_code = code};
     f->v.p = fixture_open_fault(
         f->v.fixture,
-        PAWL_OPTIONS(.threads = -1, .drain_ms = HOUR_MS, .log = hear, .log_arg = f->v.fixture),
+        PAWL_OPTIONS(.threads = threads, .drain_ms = HOUR_MS, .log = hear, .log_arg = f->v.fixture),
         &f->plan);
     FIXTURE_REGISTER(f->v.fixture, f->v.p, charges);
     fixture_start(f->v.fixture, f->v.p, "charges", "run", "1");
     atomic_store(fixture_number(f->v.fixture, BROKEN), 1);
+}
+
+static void open_faulty(faulty *f, conf *c, pawl_code code)
+{
+    open_faulty_with(f, c, code, -1);
 }
 
 /* The clock stands still, so that no back-off ends. */
@@ -258,6 +265,38 @@ static void a_finish_whose_last_try_has_failed(conf *c)
         FIXTURE_CODE(f.v.fixture, f.v.p, finish(&f.v, id, 10000), PAWL_OK);
     }
     close_both(&f.v);
+}
+
+/* The unit has no answer yet when the call ends: the database is locked for longer. */
+static void leave_on_its_way(faulty *f, conf *c)
+{
+    open_faulty_with(f, c, PAWL_BUSY, 2);
+    fixture_run_clock(f->v.fixture);
+    TMP_AWAIT(finish(&f->v, "run", 50) == PAWL_TIMEOUT && fixture_count(f->v.fixture, "before"));
+}
+
+static void a_unit_that_is_on_its_way(conf *c)
+{
+    faulty f;
+    leave_on_its_way(&f, c);
+    atomic_store(fixture_number(f.v.fixture, BROKEN), 0);
+    FIXTURE_CODE(f.v.fixture, f.v.p, finish(&f.v, "run", PAWL_FOREVER), PAWL_OK);
+    expect_once(&f.v);
+    close_both(&f.v);
+}
+
+/* The database is still locked when the workers begin, so that the unit is given up. */
+static void workers_record_what_is_on_its_way(conf *c)
+{
+    faulty f;
+    leave_on_its_way(&f, c);
+    served_begin(&f.v);
+    TMP_AWAIT(sched_is_leaving(handle_sched(f.v.p)));  /* what was driven by hand is drained … */
+    TMP_AWAIT(!sched_is_leaving(handle_sched(f.v.p))); /* … and taken over */
+    atomic_store(fixture_number(f.v.fixture, BROKEN), 0);
+    FIXTURE_CODE(f.v.fixture, f.v.p, pawl_wait(f.v.p, "run", PAWL_FOREVER, NULL), PAWL_OK);
+    expect_once(&f.v);
+    served_end(&f.v);
 }
 
 /* The tries are counted over several calls, and the run is held at last. */
@@ -360,6 +399,8 @@ int main(void)
          DB_DURABLE},
         {"a finish whose last try has failed", a_finish_whose_last_try_has_failed, 0},
         {"a finish that runs out of time", a_finish_that_runs_out_of_time, DB_DURABLE},
+        {"a unit that is on its way", a_unit_that_is_on_its_way, DB_DURABLE},
+        {"workers record what is on its way", workers_record_what_is_on_its_way, DB_DURABLE},
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_DURABLE},
         {"a close tells what is lost", a_close_tells_what_is_lost, DB_DURABLE},
         {"another run is finished", another_run_is_finished, DB_DURABLE},
