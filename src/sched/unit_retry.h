@@ -105,9 +105,9 @@ int unit_retry_waits(const struct sched *s);
  * is tried again. With the lock held. */
 void unit_retry_release(struct sched *s, pawl_run *run);
 
-/* The node stays after a drain (leave.c): the unit of this run, if it is kept, has failed last of
- * all, or was given up without an answer, is to be handed in again as soon as the run is taken in hand, whatever its failure means.
- * 0: there is no such unit. With the lock held. */
+/* The node stays after a drain (leave.c). 1: the unit of this run is to be handed in again as soon
+ * as the run is taken in hand, since it is kept, or its last commit has failed, or the drain has
+ * ended without an answer. With the lock held. */
 int unit_retry_at_once(pawl_run *run);
 
 /* Tries again what another process has released. Called by the node loop, without the lock. */
