@@ -67,7 +67,7 @@ static void wake_all(sched *s)
 
 /* The runs that have something to record, linked by `next`; the others stay ready. With the lock
  * held. */
-static pawl_run *gather(sched *s)
+static pawl_run *gather_runs(sched *s)
 {
     pawl_run *found = NULL, *others = NULL, *run;
     wake_all(s);
@@ -95,7 +95,7 @@ static int record_all(sched *s)
 {
     int count = 0;
     sched_lock(s);
-    pawl_run *list = gather(s), *run;
+    pawl_run *list = gather_runs(s), *run;
     sched_unlock(s);
     while ((run = list) != NULL) {
         list = run->slot->next;

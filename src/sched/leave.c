@@ -142,7 +142,7 @@ static int begin_to_leave(sched *s, int keeps)
 /* The runs of the node are given back, when what was executed is recorded. If they are many, the
  * rows of the node are closed instead, as those of a dead node would be: other nodes, or this
  * engine when it is a node again, claim the runs. The same happens where the storage is gone. */
-static void leave(sched *s)
+static void resign_node(sched *s)
 {
     int64_t runs[GIVEN_BACK_MAX];
     sched_tell_lost(s);
@@ -179,14 +179,14 @@ void sched_leave(sched *s)
 {
     if (!begin_to_leave(s, 0))
         committers_give_up_runs(s->options.committers);
-    leave(s);
+    resign_node(s);
 }
 
 /* ---- Staying ---- */
 
 /* The node goes on to be one, and the next call that drives it tries at once to record what could
  * not be recorded. */
-static void stay(sched *s)
+static void keep_node(sched *s)
 {
     size_t cursor = 0;
     uint64_t key;
@@ -227,9 +227,9 @@ int sched_leave_or_stay(sched *s, int gives_up)
         committers_give_up_runs(s->options.committers);
     int stays = waits || may_stay(s);
     if (stays)
-        stay(s);
+        keep_node(s);
     else
-        leave(s);
+        resign_node(s);
     return stays;
 }
 

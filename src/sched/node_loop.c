@@ -450,7 +450,7 @@ int node_loop_beat(sched *s)
 
 /* Called when no run of closed nodes is due any more. The other runs that they own get no owner,
  * some pages with each round, and at last nothing is left of these nodes. */
-static void sweep(sched *s)
+static void sweep_closed(sched *s)
 {
     int done = 0;
     error err = {0};
@@ -500,7 +500,7 @@ static int64_t claim_left(sched *s, int64_t most)
     /* A run that was in flight is claimed before, or its death would not be counted; and
      * pawl_finish() claims no other runs. */
     if (taken == 0 && !failed && !s->only)
-        sweep(s);
+        sweep_closed(s);
     return taken;
 }
 

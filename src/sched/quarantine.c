@@ -58,7 +58,7 @@ int quarantine_needs_mark(struct sched *s, pawl_run *run)
 
 /* ---- Waiting ---- */
 
-static void push(quarantine_queue *q, pawl_run *run)
+static void push_run(quarantine_queue *q, pawl_run *run)
 {
     if (q->last)
         q->last->slot->next = run;
@@ -67,7 +67,7 @@ static void push(quarantine_queue *q, pawl_run *run)
     q->last = run;
 }
 
-static pawl_run *pop(quarantine_queue *q)
+static pawl_run *pop_run(quarantine_queue *q)
 {
     pawl_run *run = q->first;
     q->first = run->slot->next;
@@ -83,11 +83,11 @@ int quarantine_add(struct sched *s, pawl_run *run)
     sched_assert_locked(s);
     quarantine *q = &s->quarantine;
     if (run == q->out || run == q->marking) {
-        push(&q->next, run);
+        push_run(&q->next, run);
     } else if (run->quarantine_level == QUARANTINE_ALONE) {
-        push(&q->alone, run);
+        push_run(&q->alone, run);
     } else if (lacks_mark(s, run)) {
-        push(&q->beside, run);
+        push_run(&q->beside, run);
     } else {
         return 0;
     }
@@ -168,7 +168,7 @@ static pawl_run *let_out(struct sched *s, int64_t now)
     if (is_marking(q)) /* the mark of the run before must be taken back first, or a death now would
                           count for that run too */
         return NULL;
-    pawl_run *run = q->out = pop(&q->alone);
+    pawl_run *run = q->out = pop_run(&q->alone);
     q->until_ns = clock_deadline(now, ALONE_MS);
     tell_alone(s, run);
     return run;
@@ -178,7 +178,7 @@ static pawl_run *take_quarantined(struct sched *s)
 {
     quarantine *q = &s->quarantine;
     if (q->next.first)
-        return pop(&q->next);
+        return pop_run(&q->next);
     if (is_marking(q))
         return NULL;
     int64_t now = now_ns(s);
@@ -186,7 +186,7 @@ static pawl_run *take_quarantined(struct sched *s)
     if (may_let_out(q, now))
         run = let_out(s, now);
     else if (q->beside.first)
-        run = pop(&q->beside);
+        run = pop_run(&q->beside);
     if (run && lacks_mark(s, run))
         q->marking = run;
     return run;
@@ -276,7 +276,7 @@ static pawl_run *take_from(quarantine_queue *q, int (*wanted)(const pawl_run *ru
         run = run->slot->next;
     }
     if (!run || !before)
-        return run ? pop(q) : NULL;
+        return run ? pop_run(q) : NULL;
     before->slot->next = run->slot->next;
     if (q->last == run)
         q->last = before;
@@ -303,7 +303,7 @@ typedef struct unmarking {
     arena *memory;
 } unmarking;
 
-static void unmarked(struct sched *s)
+static void count_unmarked(struct sched *s)
 {
     sched_lock(s);
     s->quarantine.unmarking--;
@@ -317,20 +317,20 @@ static void finish_unmarking(unit *u, void *arg)
     unmarking *m = arg;
     if (u->answer == UNIT_UNDECIDED)
         return;
-    unmarked(m->sched);
+    count_unmarked(m->sched);
     arena_free(m->memory);
 }
 
 /* Takes back the mark of a run, which the caller has counted in `unmarking`. If memory is out the
  * mark stays, and the run counts one death too many. */
-static void unmark(struct sched *s, const run_lease *h)
+static void submit_unmark(struct sched *s, const run_lease *h)
 {
     arena *a = arena_new(0);
     unmarking *m = a ? arena_alloc(a, sizeof *m) : NULL;
     unit *u = m ? unit_new(a) : NULL;
     if (!u) {
         arena_free(a);
-        unmarked(s);
+        count_unmarked(s);
         return;
     }
     *m = (unmarking){s, a};
@@ -363,7 +363,7 @@ void quarantine_committed(struct sched *s, pawl_run *run, int is_parked)
     }
     sched_unlock(s);
     if (marked)
-        unmark(s, &run->lease);
+        submit_unmark(s, &run->lease);
 }
 
 void quarantine_unmark(struct sched *s)
@@ -377,7 +377,7 @@ void quarantine_unmark(struct sched *s)
     sched_unlock(s);
     if (!owed)
         return;
-    unmark(s, &h);
+    submit_unmark(s, &h);
     committers_leave(s->options.committers); /* the next quarantined run waits until this unit is
                                                 committed */
 }
@@ -412,6 +412,6 @@ void quarantine_leave(struct sched *s)
         sched_unlock(s);
         if (!run)
             return;
-        unmark(s, &h);
+        submit_unmark(s, &h);
     }
 }

@@ -15,7 +15,7 @@ enum {
 };
 
 /* The runner with the shortest list. By hand there is only one. */
-static runner *shortest(sched *s)
+static runner *shortest_runner(sched *s)
 {
     if (s->driven != DRIVEN_BY_THREADS)
         return &s->runners[SCHED_HAND];
@@ -31,7 +31,7 @@ static runner *shortest(sched *s)
  * taken, and the runner would only wait again: it is woken when the gate opens. A caller that
  * drives by hand may be waiting for the engine's descriptor, so that becomes readable, unless the
  * calling thread is that caller. */
-static void call(sched *s, runner *r)
+static void wake_runner(sched *s, runner *r)
 {
     if (r->waits) {
         if (!at_risk_is_closed(s)) /* RULE a-runner-is-not-woken-before-a-closed-gate */
@@ -44,7 +44,7 @@ static void call(sched *s, runner *r)
 /* Adds the run to the list. Warm runs stand before cold ones, each in the order in which they have
  * become ready: what has begun goes on before more is begun, so that few fibers are in memory at a
  * time. */
-static void add(runner *r, pawl_run *run)
+static void add_ready(runner *r, pawl_run *run)
 {
     pawl_run *before = run->code.fiber ? r->last_warm : r->last;
     run->slot->next = before ? before->slot->next : r->first;
@@ -91,13 +91,14 @@ void run_queue_ready_on(sched *s, runner *r, pawl_run *run)
     run->slot->next = NULL;
     if (run->quarantine_level && quarantine_add(s, run))
         return;
-    add(r, run);
-    call(s, r);
+    add_ready(r, run);
+    wake_runner(s, r);
 }
 
 void run_queue_ready(sched *s, pawl_run *run)
 {
-    run_queue_ready_on(s, run->code.fiber ? &s->runners[run->slot->runner] : shortest(s), run);
+    run_queue_ready_on(s, run->code.fiber ? &s->runners[run->slot->runner] : shortest_runner(s),
+                       run);
 }
 
 /* The answers of a batch come one after the other, from the leader of the group commit. If each of
@@ -115,7 +116,7 @@ void run_queue_answered(sched *s, pawl_run *run)
     if (first)
         return;
     sched_lock(s);
-    call(s, r);
+    wake_runner(s, r);
     sched_unlock(s);
 }
 
@@ -204,7 +205,7 @@ int run_queue_call_one(sched *s)
     if (work_threads_are_there(s))
         pthread_cond_signal(&s->work_cond);
     if (s->driven != DRIVEN_BY_THREADS)
-        call(s, &s->runners[SCHED_HAND]);
+        wake_runner(s, &s->runners[SCHED_HAND]);
     return 0;
 }
 
@@ -253,7 +254,7 @@ void run_queue_enter_on(sched *s, runner *r, pawl_run *run)
     assert(entered);
     (void)entered;
     *id_key(s, slice_of(run->id)) = run->lease.run;
-    run_queue_ready_on(s, r ? r : shortest(s), run);
+    run_queue_ready_on(s, r ? r : shortest_runner(s), run);
 }
 
 void run_queue_enter(sched *s, pawl_run *run)
@@ -306,7 +307,7 @@ int64_t run_queue_ready_count(const sched *s)
 }
 
 /* A run whose time has come: it slept, or its deadline has passed while it waited for a slot. */
-static void fire(sched *s, pawl_run *run)
+static void wake_due(sched *s, pawl_run *run)
 {
     if (run->slot->place == PLACE_AT_LIMIT) {
         run->slot->left_line = 1;
@@ -332,7 +333,7 @@ void run_queue_fire(sched *s)
         return;
     /* RULE L4-what-becomes-ready-does-not-wait-for-all-that-are-due */
     for (int64_t more = FIRE_MAX - run_queue_ready_count(s); more > 0; more--) {
-        fire(s, heap_first(&s->heap));
+        wake_due(s, heap_first(&s->heap));
         if (heap_due_ms(&s->heap) > now)
             return;
     }

@@ -65,7 +65,7 @@ static int64_t wake_of(const pawl_run *run, int64_t now)
 }
 
 /* Submits everything that the run has recorded, with the time until which it sleeps. */
-static void park(pawl_run *run)
+static void park_run(pawl_run *run)
 {
     if (!runner_need_unit(run)) {
         runner_starve(run, "a park");
@@ -322,7 +322,7 @@ static int serve_want(runner *r, pawl_run *run)
             return runner_leave(run);
         if (run->code.until_ms <= sched_now_ms(run->host->sched) || was_woken(run))
             return 1;
-        park(run);
+        park_run(run);
         return 0;
     case WANT_END:
         /* RULE L5-jobs-return-before-a-hold-for-lack-of-memory */
@@ -338,7 +338,7 @@ static int serve_want(runner *r, pawl_run *run)
 
 /* Resumes the fiber. 0: the engine has stopped meanwhile without waiting for the function. Then the
  * run belongs to this thread alone, and is freed. */
-static int resume(runner *r, pawl_run *run)
+static int resume_fiber(runner *r, pawl_run *run)
 {
     sched *s = r->sched;
     int64_t resumes = atomic_load_explicit(&r->resumes, memory_order_relaxed) + 1;
@@ -357,7 +357,7 @@ static int resume(runner *r, pawl_run *run)
 
 static void go_on(runner *r, pawl_run *run)
 {
-    while (serve_want(r, run) && resume(r, run))
+    while (serve_want(r, run) && resume_fiber(r, run))
         continue;
 }
 
@@ -503,7 +503,7 @@ static int after_commit(pawl_run *run)
 
 /* A quarantined run is marked before it is executed, since a dead process could not mark it
  * afterwards. */
-static void mark(pawl_run *run)
+static void mark_quarantined(pawl_run *run)
 {
     if (runner_need_unit(run))
         run_mark(run->draft.unit, &run->lease, 1);
@@ -567,7 +567,7 @@ static void take_in_hand(runner *r, pawl_run *run)
         !jobs_returned(run))
         runner_give_back(run);
     else if (quarantine_needs_mark(r->sched, run))
-        mark(run);
+        mark_quarantined(run);
     else
         go_on(r, run);
 }

@@ -137,7 +137,7 @@ static pawl_code give_rows(pawl_run *run, const replay_row *rows, size_t count, 
 
 /* Feeds the next rows to the replay. A small input is in the row of the run and not in the journal:
  * then a first row is made up for it. */
-static pawl_code feed(runner *r, pawl_run *run, error *err)
+static pawl_code feed_replay(runner *r, pawl_run *run, error *err)
 {
     replay_row rows[PAGE_ROWS + 1];
     size_t first = 0, count = 0;
@@ -265,7 +265,7 @@ pawl_code runner_read(runner *r, pawl_run *run, error *err)
 {
     switch (run->code.want) {
     case WANT_PAGE:
-        return feed(r, run, err);
+        return feed_replay(r, run, err);
     case WANT_NAMES:
         return read_names(r, run, err);
     case WANT_STATE:

@@ -5,7 +5,7 @@
 
 /* Other runners take the ready runs of this one, as with any work function. But the step is not
  * taken from it, since only the end of its transaction releases its locks. */
-static void enter(runner *r)
+static void enter_transact(runner *r)
 {
     sched *s = r->sched;
     atomic_store(&r->since_ns, s->host->mono_ns(s->host));
@@ -20,7 +20,7 @@ int runner_transact(runner *r, pawl_run *run)
     sched *s = r->sched;
     run_transact *t = &run->attempt.transact;
     t->here = 1;
-    enter(r);
+    enter_transact(r);
     pawl_code rc = committers_apply(s->options.committers, run->draft.unit);
     atomic_store(&r->busy, 0);
     if (rc == PAWL_UNDECIDED)

@@ -356,7 +356,7 @@ static size_t warm_max(const sched *s)
 }
 
 #ifdef PAWL_ALWAYS_REPLAY
-static int always(void *arg)
+static int always_drops(void *arg)
 {
     (void)arg;
     return 1;
@@ -384,7 +384,7 @@ pawl_code sched_open(sched **out, const sched_options *options, error *err)
     s->options = *options;
     s->forks = forks_count();
 #ifdef PAWL_ALWAYS_REPLAY
-    s->options.drops = always;
+    s->options.drops = always_drops;
 #endif
     s->host = options->db->options.clock;
     s->log = options->db->options.log;

@@ -178,9 +178,9 @@ static void submit_small_unit(pawl_run *run, run_keeps state)
     committer_submit(committers_of(s->options.committers, (uint64_t)run->lease.run), u);
 }
 
-static slice print(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static slice print_words(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static slice print(arena *a, const char *format, ...)
+static slice print_words(arena *a, const char *format, ...)
 {
     char text[sizeof((struct kept *)0)->what + 512];
     va_list args;
@@ -238,15 +238,17 @@ static void tell_trouble(pawl_run *run)
     unit *u = small_unit(run);
     slice words = {0};
     if (u)
-        words = print(k->unit_arena,
-                      "the result of %s is in the memory of node %lld only, which tries again to"
-                      " record it: %s: %s",
-                      k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
+        words =
+            print_words(k->unit_arena,
+                        "the result of %s is in the memory of node %lld only, which tries again to"
+                        " record it: %s: %s",
+                        k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
     if (k->undone && u)
-        words = print(k->unit_arena,
-                      "the transaction of %s was rolled back, and node %lld executes it again:"
-                      " %s: %s",
-                      k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
+        words =
+            print_words(k->unit_arena,
+                        "the transaction of %s was rolled back, and node %lld executes it again:"
+                        " %s: %s",
+                        k->what, (long long)run->lease.owner, pawl_code_name(k->code), k->words);
     if (words.at) /* RULE L6-the-row-tells-of-a-record-that-fails */
         run_set_trouble(u, &run->lease, words, sched_now_ms(run->host->sched));
     if (words.at && !u->broken_build)
@@ -379,12 +381,14 @@ static int build_hold(pawl_run *run)
     if (!u)
         return 0;
     run_held why = {.reason = HELD_RECORD};
-    why.words = print(k->unit_arena, "the database refuses to record %s: %s", k->what, k->words);
-    slice trouble = k->undone ? print(k->unit_arena,
+    why.words =
+        print_words(k->unit_arena, "the database refuses to record %s: %s", k->what, k->words);
+    slice trouble = k->undone
+                        ? print_words(k->unit_arena,
                                       "the transaction of %s was rolled back, and is executed again"
                                       " after a release",
                                       k->what)
-                              : print(k->unit_arena,
+                        : print_words(k->unit_arena,
                                       "the result of %s is in the memory of node %lld only, and is"
                                       " executed again if that node ends",
                                       k->what, (long long)run->lease.owner);
@@ -394,7 +398,7 @@ static int build_hold(pawl_run *run)
     return !u->broken_build;
 }
 
-static void hold(pawl_run *run)
+static void hold_run(pawl_run *run)
 {
     const struct kept *k = run->slot->failure;
     unit_retry_count(run, 0);
@@ -411,7 +415,7 @@ static void hold(pawl_run *run)
 
 /* The run is held, and sleeps until it is released. Another thread may have released it already,
  * with the lock held (`released`): then it is tried again at once. */
-static void rest(pawl_run *run)
+static void stay_held(pawl_run *run)
 {
     sched *s = run->host->sched;
     sched_lock(s);
@@ -437,7 +441,7 @@ static void after_hold(pawl_run *run)
     storage_backoff_committed(s);
     run_queue_tell_watches(s, run); /* calls that wait for the run get HELD */
     sched_unlock(s);
-    rest(run);
+    stay_held(run);
 }
 
 static void after_refused_hold(pawl_run *run)
@@ -467,7 +471,7 @@ void unit_retry_unit(pawl_run *run)
     if (k && (first || k->undone))
         log_failure(run);
     if (holds)
-        hold(run);
+        hold_run(run);
     else
         /* RULE L7-an-idle-node-asks-whose-trouble-it-is */
         /* RULE L4-a-full-disk-for-one-run-stops-no-other */
@@ -490,7 +494,7 @@ const unit *unit_retry_go_on(pawl_run *run)
     else if (run->slot->keeps == KEPT_TELLS)
         after_telling(run);
     else if (run->slot->keeps == KEPT_HELD)
-        rest(run);
+        stay_held(run);
     else if (run->slot->keeps == KEPT_FREES)
         after_freeing(run);
     else if (k->unit->answer == UNIT_COMMITTED)

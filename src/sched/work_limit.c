@@ -5,7 +5,7 @@
 
 #include "sched/sched_internal.h"
 
-static void queue(struct sched *s, work_entry *w, pawl_run *run)
+static void queue_run(struct sched *s, work_entry *w, pawl_run *run)
 {
     run_move(run, PLACE_AT_LIMIT);
     run->slot->next = NULL;
@@ -74,7 +74,7 @@ int work_limit_enter(struct sched *s, pawl_run *run)
     if (enters) {
         w->inside++;
     } else {
-        queue(s, w, run);
+        queue_run(s, w, run);
         /* A slot may have become free while the fiber was dropped. */
         reserve_for_next(s, w); /* RULE a-slot-freed-while-a-fiber-is-dropped-is-reserved */
     }

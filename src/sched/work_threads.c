@@ -11,7 +11,7 @@
 
 /* ---- Runs that wait ---- */
 
-static void push(sched *s, pawl_run *run)
+static void push_waiting(sched *s, pawl_run *run)
 {
     run->slot->next = NULL;
     run->slot->queued_work = 1;
@@ -22,7 +22,7 @@ static void push(sched *s, pawl_run *run)
     s->work_last = run;
 }
 
-static pawl_run *pop(sched *s)
+static pawl_run *pop_waiting(sched *s)
 {
     pawl_run *run = s->work_first;
     if (!run)
@@ -39,7 +39,7 @@ void work_threads_give(sched *s, pawl_run *run)
 {
     run->code.misused = 0;
     sched_lock(s);
-    push(s, run);
+    push_waiting(s, run);
     pthread_cond_signal(&s->work_cond);
     sched_unlock(s);
 }
@@ -95,7 +95,7 @@ static int work_once(runner *r)
     int waits =
         unit_retry_waits(s) || at_risk_is_closed_for_jobs(s) || (s->work_first && ++r->turns % 2);
     job *j = waits ? NULL : job_queue_take(s);
-    pawl_run *run = j || at_risk_is_closed(s) ? NULL : pop(s);
+    pawl_run *run = j || at_risk_is_closed(s) ? NULL : pop_waiting(s);
     if (!j && !run)
         return 0;
     if (j)
@@ -174,7 +174,7 @@ void work_threads_stop(sched *s)
         return;
     workers_stop(s);
     sched_lock(s);
-    while ((run = pop(s)) != NULL) {
+    while ((run = pop_waiting(s)) != NULL) {
         work_entry *entry = run->attempt.work->entry;
         come_back(s, run, 0);
         sched_unlock(s);

@@ -70,7 +70,7 @@ void sched_enter_work(runner *r, pawl_work *w)
         call_hand(r);
 }
 
-/* What `in_work` holds while another thread decides whether to take the work (seize()): not a
+/* What `in_work` holds while another thread decides whether to take the work (seize_work()): not a
  * pawl_work, but the address of the runner. */
 static pawl_work *mark_of(runner *r)
 {
@@ -95,7 +95,7 @@ int sched_leave_work(runner *r, const pawl_work *w)
 
 /* Keeps the runner in its work function until let_go(), by putting a mark into `in_work`. NULL: the
  * runner is in none. With the lock held. */
-static pawl_work *seize(runner *r)
+static pawl_work *seize_work(runner *r)
 {
     pawl_work *w = atomic_load(&r->in_work);
     return w && atomic_compare_exchange_strong(&r->in_work, &w, mark_of(r)) ? w : NULL;
@@ -125,7 +125,7 @@ void workers_ask_to_stop(sched *s, pawl_run *run)
         atomic_store(&run->attempt.work->cancelled, 1);
     for (int i = 0; i < SCHED_RUNNERS; i++) {
         runner *r = &s->runners[i];
-        pawl_work *w = seize(r);
+        pawl_work *w = seize_work(r);
         if (w && is_of(w, run)) {
             atomic_store(&w->cancelled, 1);
             end_by(r, end);
@@ -140,7 +140,7 @@ void workers_ask_to_stop(sched *s, pawl_run *run)
  * at `over_ns` is taken; INT64_MAX: any. With the lock held. */
 static pawl_run *take_from(runner *r, int64_t over_ns, const pawl_work **taken)
 {
-    pawl_work *w = seize(r);
+    pawl_work *w = seize_work(r);
     *taken = NULL;
     if (!w)
         return NULL;
@@ -450,7 +450,7 @@ static runner *free_runner(sched *s, int64_t now)
 
 /* Takes the run from an attempt that is out of time. It goes on with the runner `to`, where its
  * function gets the time-out. */
-static void expire(sched *s, runner *r, runner *to, int64_t now)
+static void expire_attempt(sched *s, runner *r, runner *to, int64_t now)
 {
     const pawl_work *taken;
     pawl_run *run = take_from(r, now, &taken);
@@ -469,7 +469,7 @@ void workers_expire(sched *s, runner *to)
     int64_t now = now_ns(s);
     for (int i = 0; i < s->thread_count; i++)
         if (is_over(&s->runners[i], now))
-            expire(s, &s->runners[i], to, now);
+            expire_attempt(s, &s->runners[i], to, now);
 }
 
 void workers_look(sched *s)
@@ -489,7 +489,7 @@ void workers_look(sched *s)
         if (!to)
             break;
         if (over) /* RULE a-run-goes-on-without-the-attempt-that-is-over */
-            expire(s, r, to, now);
+            expire_attempt(s, r, to, now);
         if (r->first && is_stuck(r, now))
             move_ready(s, r, to);
     }

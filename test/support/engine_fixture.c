@@ -71,7 +71,7 @@ enum { DAWDLE_MS = 20, DAWDLES_MAX = 200 };
 static atomic_int dawdles;
 
 /* Pause, if PAWL_TEST_DAWDLE says so. */
-static void dawdle(const char *at)
+static void dawdle_at(const char *at)
 {
     const char *where = getenv("PAWL_TEST_DAWDLE");
     if (where && strcmp(where, at) == 0 && atomic_fetch_sub(&dawdles, 1) > 0)
@@ -80,7 +80,7 @@ static void dawdle(const char *at)
 
 pawl_code fixture_dawdle(pawl_code rc)
 {
-    dawdle("calls");
+    dawdle_at("calls");
     return rc;
 }
 
@@ -142,7 +142,7 @@ void fixture_set_clock(engine_fixture *s, int64_t now_ms)
 {
     atomic_store(&s->page->now_ms, now_ms - running_ns(s) / 1000000);
     publish_date(s);
-    dawdle("calls");
+    dawdle_at("calls");
 }
 
 void fixture_advance(engine_fixture *s, int64_t ms)
@@ -150,7 +150,7 @@ void fixture_advance(engine_fixture *s, int64_t ms)
     atomic_fetch_add(&s->page->mono_ns, ms * 1000000);
     atomic_fetch_add(&s->page->now_ms, ms);
     publish_date(s);
-    dawdle("calls");
+    dawdle_at("calls");
 }
 
 void fixture_run_clock(engine_fixture *s)
@@ -435,7 +435,7 @@ void fixture_note(engine_fixture *s, const char *format, ...)
     text[size++] = '\n';
     FIXTURE_CHECK(s, write(fd, text, (size_t)size) == size);
     close(fd);
-    dawdle("notes");
+    dawdle_at("notes");
 }
 
 /* All recorded lines; the caller frees the memory. */

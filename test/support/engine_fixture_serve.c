@@ -83,7 +83,7 @@ static void await_idle(engine_fixture *s, entry *e)
 
 /* The body of an engine's thread. It serves again after a retryable error, as an application
  * would. */
-static void *serve(void *arg)
+static void *serve_engine(void *arg)
 {
     entry *e = arg;
     pawl_code rc;
@@ -102,7 +102,7 @@ int serves_until_idle(engine_fixture *s, pawl *p)
     if (!e)
         return 0;
     if (!e->serves) {
-        TMP_CHECK(pthread_create(&e->thread, NULL, serve, e) == 0);
+        TMP_CHECK(pthread_create(&e->thread, NULL, serve_engine, e) == 0);
         e->serves = 1;
     }
     await_idle(s, e);

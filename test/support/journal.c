@@ -40,7 +40,7 @@ int64_t journal_kind(slice word)
 }
 
 /* Takes the text up to the next byte that is one of `ends`. */
-static slice cut(const char **at, const char *ends)
+static slice cut_piece(const char **at, const char *ends)
 {
     slice piece = {*at, strcspn(*at, ends)};
     *at += piece.size;
@@ -49,7 +49,7 @@ static slice cut(const char **at, const char *ends)
 
 static void parse_row(const char **at, replay_row *row)
 {
-    slice word = cut(at, " ,?:@=#%+!~");
+    slice word = cut_piece(at, " ,?:@=#%+!~");
     row->kind = journal_kind(word);
     if (row->kind < 0)
         fail_msg("no kind of row: %.*s", (int)word.size, word.at);
@@ -57,7 +57,7 @@ static void parse_row(const char **at, replay_row *row)
     row->data = SLICE_LIT("null");
     for (char mark = **at; mark && strchr(":@=#%", mark); mark = **at) {
         ++*at;
-        slice value = cut(at, " ,?:@=#%+!~");
+        slice value = cut_piece(at, " ,?:@=#%+!~");
         if (mark == ':')
             row->name = value;
         else if (mark == '=')
@@ -217,7 +217,7 @@ replay_result player_settle(player *p, const replay_row **row)
     return result;
 }
 
-static replay_result arrived(player *p, replay_result result, const replay_row *row)
+static replay_result take_arrival(player *p, replay_result result, const replay_row *row)
 {
     if (result != REPLAY_ARRIVED)
         return result;
@@ -230,7 +230,7 @@ replay_result player_first(player *p, const replay_row **row)
     replay_result result;
     while ((result = replay_wait(p->replay, "the first of several", row)) == REPLAY_MORE)
         feed_next(p);
-    return arrived(p, result, *row);
+    return take_arrival(p, result, *row);
 }
 
 replay_result player_next(player *p, const replay_row **row)
@@ -238,7 +238,7 @@ replay_result player_next(player *p, const replay_row **row)
     replay_result result;
     while ((result = replay_next(p->replay, row)) == REPLAY_MORE)
         feed_next(p);
-    return arrived(p, result, *row);
+    return take_arrival(p, result, *row);
 }
 
 size_t player_arrive(player *p, const replay_row *rows, size_t count)
@@ -255,7 +255,7 @@ typedef struct game {
     size_t seen_before; /* number of arrivals that the words "saw:" have checked */
 } game;
 
-static void lose(const game *g, slice word, const char *why)
+static void lose_game(const game *g, slice word, const char *why)
 {
     const error *err = replay_error(g->p.replay);
     fail_msg("%s, in pages of %zu, at %.*s: %s; last error: %s: %s", g->c->name, g->p.page_size,
@@ -265,7 +265,7 @@ static void lose(const game *g, slice word, const char *why)
 static void check_word(const game *g, slice word, int good, const char *why)
 {
     if (!good)
-        lose(g, word, why);
+        lose_game(g, word, why);
 }
 
 /* Compares the result of an ask with the mark behind it in the program. */
@@ -298,7 +298,7 @@ static void append_row(game *g, slice word, const replay_row *asked, const char 
 {
     player *p = &g->p;
     replay_row row = {.kind = asked->kind, .data = SLICE_LIT("null")};
-    slice other = cut(&as, " ");
+    slice other = cut_piece(&as, " ");
     row.name = copy_slice(asked->name);
     if (other.size)
         row.kind = journal_kind(other);
@@ -345,7 +345,7 @@ static void play_saw(game *g, slice word)
     g->seen_before = g->p.seen_count;
 }
 
-static int is(slice word, const char *text)
+static int word_is(slice word, const char *text)
 {
     return slice_equal(word, slice_of(text));
 }
@@ -356,11 +356,11 @@ static int play_look(game *g, slice word)
     const replay *r = g->p.replay;
     const char *value = memchr(word.at, '=', word.size);
     int64_t number = value ? strtoll(value + 1, NULL, 10) : 0;
-    if (is(word, "new?") || is(word, "old?")) {
+    if (word_is(word, "new?") || word_is(word, "old?")) {
         if (g->p.page_size >= g->p.count) /* where all rows are on one page the answer is exact */
-            check_word(g, word, replay_is_new(r) == is(word, "new?"), "it is not");
-    } else if (is(word, "cancelled?") || is(word, "live?")) {
-        check_word(g, word, replay_cancelled(r) == is(word, "cancelled?"), "it is not");
+            check_word(g, word, replay_is_new(r) == word_is(word, "new?"), "it is not");
+    } else if (word_is(word, "cancelled?") || word_is(word, "live?")) {
+        check_word(g, word, replay_cancelled(r) == word_is(word, "cancelled?"), "it is not");
     } else if (slice_starts(word, SLICE_LIT("attempts@"))) {
         check_word(g, word, replay_attempts(r, strtoll(word.at + 9, NULL, 10)) == number, "others");
     } else if (slice_starts(word, SLICE_LIT("close@"))) {
@@ -381,13 +381,13 @@ static int play_look(game *g, slice word)
 static int ask_nameless(game *g, slice head, const char **at, replay_result *result,
                         const replay_row **row)
 {
-    if (is(head, "wait"))
+    if (word_is(head, "wait"))
         *result = player_answer(&g->p, strtoll(*at + 1, (char **)at, 10), row);
-    else if (is(head, "first"))
+    else if (word_is(head, "first"))
         *result = player_first(&g->p, row);
-    else if (is(head, "next"))
+    else if (word_is(head, "next"))
         *result = player_next(&g->p, row);
-    else if (is(head, "settle"))
+    else if (word_is(head, "settle"))
         *result = player_settle(&g->p, row);
     else
         return 0;
@@ -400,19 +400,19 @@ static void play_ask(game *g, slice word)
     const replay_row *row;
     replay_row asked = {.name = SLICE_LIT("")};
     replay_result result;
-    slice head = cut(&at, " :@=+~!");
-    int returns = is(head, "return") || is(head, "fail");
+    slice head = cut_piece(&at, " :@=+~!");
+    int returns = word_is(head, "return") || word_is(head, "fail");
     if (ask_nameless(g, head, &at, &result, &row)) {
         asked.kind = OP_NONE;
     } else if (returns) {
-        asked.kind = is(head, "fail") ? OP_ENDED_FAILED : OP_ENDED;
+        asked.kind = word_is(head, "fail") ? OP_ENDED_FAILED : OP_ENDED;
         result = player_return(&g->p, (op_kind)asked.kind, &row);
     } else {
         asked.kind = journal_kind(head);
         check_word(g, word, asked.kind > 0, "this is no ask");
         if (*at == ':') {
             at++;
-            asked.name = cut(&at, " =+~!");
+            asked.name = cut_piece(&at, " =+~!");
         }
         slice name = copy_slice(asked.name);
         result = player_op(&g->p, (op_kind)asked.kind, name, &row);
@@ -435,21 +435,21 @@ static void play_start(game *g)
         check_word(g, SLICE_LIT("start"), row->seq == 1 && row->kind == OP_STARTED, "another row");
     } else {
         check_answer(g, SLICE_LIT("start"), '!', "", result, row);
-        check_word(g, SLICE_LIT("start"), is(slice_of(g->c->program), "!"), "it cannot go on");
+        check_word(g, SLICE_LIT("start"), word_is(slice_of(g->c->program), "!"), "it cannot go on");
     }
 }
 
-static void play(const journal_case *c, const journal *j, size_t page_size)
+static void play_game(const journal_case *c, const journal *j, size_t page_size)
 {
     game g = {.c = c};
     player_open(&g.p, j->rows, j->count, page_size);
     play_start(&g);
     const char *at = c->program;
     while (*(at += strspn(at, " "))) {
-        slice word = cut(&at, " ");
+        slice word = cut_piece(&at, " ");
         if (*word.at == '<')
             play_arrivals(&g, word);
-        else if (!is(word, "!") && !play_look(&g, word))
+        else if (!word_is(word, "!") && !play_look(&g, word))
             play_ask(&g, word);
     }
     player_close(&g.p);
@@ -461,7 +461,7 @@ void journal_play(const journal_case *cases, size_t count)
         journal j;
         journal_parse(&j, cases[i].journal);
         for (size_t page_size = 1; page_size <= 3; page_size++)
-            play(&cases[i], &j, page_size);
-        play(&cases[i], &j, JOURNAL_ROWS);
+            play_game(&cases[i], &j, page_size);
+        play_game(&cases[i], &j, JOURNAL_ROWS);
     }
 }

@@ -37,10 +37,10 @@ int64_t ledger_count(const ledger *l, unit_answer answer)
 
 /* ---- Faults ---- */
 
-static void fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
+static void count_fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
+static void count_fault(ledger_verdict *v, int64_t *kind, const char *format, ...)
 {
     ++*kind;
     if (v->first[0])
@@ -95,9 +95,9 @@ static fate *sort_fates(const ledger *l, size_t *count, ledger_verdict *v)
             continue;
         }
         if (all[n - 1].is_final || !all[i].is_final)
-            fault(v, &v->twice, "run %lld seq %lld: answer %lld after answer %lld",
-                  (long long)e->run, (long long)e->seq, (long long)e->answer,
-                  (long long)all[n - 1].entry->answer);
+            count_fault(v, &v->twice, "run %lld seq %lld: answer %lld after answer %lld",
+                        (long long)e->run, (long long)e->seq, (long long)e->answer,
+                        (long long)all[n - 1].entry->answer);
         all[n - 1] = all[i];
     }
     *count = n;
@@ -143,8 +143,8 @@ void ledger_read_row(ledger_reading *r, int64_t run, int64_t seq, int64_t mark)
     if (run != r->run)
         r->seq = 0;
     if (seq != r->seq + 1)
-        fault(r->v, &r->v->holes, "run %lld: seq %lld after %lld", (long long)run, (long long)seq,
-              (long long)r->seq);
+        count_fault(r->v, &r->v->holes, "run %lld: seq %lld after %lld", (long long)run,
+                    (long long)seq, (long long)r->seq);
     r->run = run;
     r->seq = seq;
     fate *f = bsearch(&mark, r->fates, r->count, sizeof *r->fates, compare_mark);
@@ -153,20 +153,20 @@ void ledger_read_row(ledger_reading *r, int64_t run, int64_t seq, int64_t mark)
     f->seen = f->entry->run == run && f->entry->seq == seq;
     int refused = f->entry->answer == UNIT_REFUSED || f->entry->answer == UNIT_FAILED;
     if (refused && f->entry->code != PAWL_UNDECIDED)
-        fault(r->v, &r->v->ghosts, "run %lld seq %lld is there and was answered %s", (long long)run,
-              (long long)seq, pawl_code_name((pawl_code)f->entry->code));
+        count_fault(r->v, &r->v->ghosts, "run %lld seq %lld is there and was answered %s",
+                    (long long)run, (long long)seq, pawl_code_name((pawl_code)f->entry->code));
 }
 
 void ledger_read_run(ledger_reading *r, int64_t run, int64_t claimed, int64_t rows)
 {
     if (claimed != rows)
-        fault(r->v, &r->v->torn, "run %lld: its guard says %lld, its journal has %lld rows",
-              (long long)run, (long long)claimed, (long long)rows);
+        count_fault(r->v, &r->v->torn, "run %lld: its guard says %lld, its journal has %lld rows",
+                    (long long)run, (long long)claimed, (long long)rows);
 }
 
 void ledger_read_broken(ledger_reading *r, const char *what, const char *why)
 {
-    fault(r->v, &r->v->broken, "%s: %s", what, why);
+    count_fault(r->v, &r->v->broken, "%s: %s", what, why);
 }
 
 int64_t ledger_read_end(ledger_reading *r)
@@ -174,8 +174,8 @@ int64_t ledger_read_end(ledger_reading *r)
     ledger_verdict *v = r->v;
     for (size_t i = 0; i < r->count; i++)
         if (r->fates[i].entry->answer == UNIT_COMMITTED && !r->fates[i].seen)
-            fault(v, &v->lost, "run %lld seq %lld was acknowledged and is not there",
-                  (long long)r->fates[i].entry->run, (long long)r->fates[i].entry->seq);
+            count_fault(v, &v->lost, "run %lld seq %lld was acknowledged and is not there",
+                        (long long)r->fates[i].entry->run, (long long)r->fates[i].entry->seq);
     free(r->fates);
     free(r);
     return v->ghosts + v->twice + v->holes + v->torn + v->broken;
@@ -183,7 +183,7 @@ int64_t ledger_read_end(ledger_reading *r)
 
 /* ---- A database of SQLite ---- */
 
-static sqlite3_stmt *query(ledger_reading *r, sqlite3 *native, const char *sql)
+static sqlite3_stmt *query_sqlite(ledger_reading *r, sqlite3 *native, const char *sql)
 {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(native, sql, -1, &s, NULL) != SQLITE_OK)
@@ -200,7 +200,8 @@ static void finish_query(ledger_reading *r, sqlite3 *native, sqlite3_stmt *s, in
 
 static void read_journal(ledger_reading *r, sqlite3 *native)
 {
-    sqlite3_stmt *s = query(r, native, "SELECT run, seq, at FROM pawl_journal ORDER BY run, seq");
+    sqlite3_stmt *s =
+        query_sqlite(r, native, "SELECT run, seq, at FROM pawl_journal ORDER BY run, seq");
     if (!s)
         return;
     int rc;
@@ -212,9 +213,9 @@ static void read_journal(ledger_reading *r, sqlite3 *native)
 
 static void read_runs(ledger_reading *r, sqlite3 *native)
 {
-    sqlite3_stmt *s = query(r, native,
-                            "SELECT run, claimed_seq, (SELECT count(*) FROM pawl_journal j"
-                            " WHERE j.run = r.run) FROM pawl_runs r");
+    sqlite3_stmt *s = query_sqlite(r, native,
+                                   "SELECT run, claimed_seq, (SELECT count(*) FROM pawl_journal j"
+                                   " WHERE j.run = r.run) FROM pawl_runs r");
     if (!s)
         return;
     int rc;
@@ -226,7 +227,7 @@ static void read_runs(ledger_reading *r, sqlite3 *native)
 
 static void read_integrity(ledger_reading *r, sqlite3 *native)
 {
-    sqlite3_stmt *s = query(r, native, "PRAGMA integrity_check");
+    sqlite3_stmt *s = query_sqlite(r, native, "PRAGMA integrity_check");
     if (!s)
         return;
     int rc;

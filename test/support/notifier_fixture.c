@@ -43,7 +43,7 @@ static pawl_code pretend_listen(db_conn *c, int64_t node, int *fd, error *err)
     return p->listen_code ? error_set(err, p->listen_code, "deaf, on purpose") : PAWL_OK;
 }
 
-static int readable(int fd)
+static int is_readable(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 0) == 1;
@@ -59,7 +59,7 @@ static int pretend_heard(db_conn *c)
         p->lost = 0;
         return -1;
     }
-    while (readable(p->pipe[0]) && read(p->pipe[0], &byte, 1) == 1)
+    while (is_readable(p->pipe[0]) && read(p->pipe[0], &byte, 1) == 1)
         heard = 1;
     return heard;
 }

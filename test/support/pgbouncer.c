@@ -70,7 +70,7 @@ static void write_config(const pgbouncer *b, const char *path, const pgserver *s
 }
 
 /* Returns 1 if the pooler accepts connections. Fails the test if it has ended. */
-static int answers(pgbouncer *b)
+static int pooler_answers(pgbouncer *b)
 {
     int status = 0;
     if (daemon_ended(b->pid, &status)) {
@@ -95,7 +95,7 @@ pgbouncer *pgbouncer_start(const pgserver *s, const char *const *settings)
     write_config(b, config, s, settings);
     const char *const argv[] = {program, config, NULL};
     b->pid = daemon_spawn(argv, b->log, SIGKILL);
-    TMP_AWAIT(answers(b));
+    TMP_AWAIT(pooler_answers(b));
     return b;
 }
 

@@ -10,13 +10,13 @@
 
 #include "support/scratch.h"
 
-static int64_t number(const PGresult *r, int row, int column)
+static int64_t column_number(const PGresult *r, int row, int column)
 {
     return strtoll(PQgetvalue(r, row, column), NULL, 10);
 }
 
 /* Returns the result; NULL: the query has failed, which counts as a fault. */
-static PGresult *query(ledger_reading *l, PGconn *c, const char *sql)
+static PGresult *query_pg(ledger_reading *l, PGconn *c, const char *sql)
 {
     PGresult *r = PQexec(c, sql);
     if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK)
@@ -28,31 +28,31 @@ static PGresult *query(ledger_reading *l, PGconn *c, const char *sql)
 
 static void exec_query(ledger_reading *l, PGconn *c, const char *sql)
 {
-    PQclear(query(l, c, sql));
+    PQclear(query_pg(l, c, sql));
 }
 
 static void read_journal(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = query(l, c, "SELECT run, seq, at FROM pawl.journal ORDER BY run, seq");
+    PGresult *r = query_pg(l, c, "SELECT run, seq, at FROM pawl.journal ORDER BY run, seq");
     for (int i = 0; i < PQntuples(r); i++)
-        ledger_read_row(l, number(r, i, 0), number(r, i, 1), number(r, i, 2));
+        ledger_read_row(l, column_number(r, i, 0), column_number(r, i, 1), column_number(r, i, 2));
     PQclear(r);
 }
 
 static void read_runs(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = query(l, c,
-                        "SELECT run, claimed_seq, (SELECT count(*) FROM pawl.journal j"
-                        " WHERE j.run = r.run) FROM pawl.runs r");
+    PGresult *r = query_pg(l, c,
+                           "SELECT run, claimed_seq, (SELECT count(*) FROM pawl.journal j"
+                           " WHERE j.run = r.run) FROM pawl.runs r");
     for (int i = 0; i < PQntuples(r); i++)
-        ledger_read_run(l, number(r, i, 0), number(r, i, 1), number(r, i, 2));
+        ledger_read_run(l, column_number(r, i, 0), column_number(r, i, 1), column_number(r, i, 2));
     PQclear(r);
 }
 
-static int64_t count(ledger_reading *l, PGconn *c)
+static int64_t count_rows(ledger_reading *l, PGconn *c)
 {
-    PGresult *r = query(l, c, "SELECT count(seq) FROM pawl.journal WHERE run > -1");
-    int64_t n = PQntuples(r) > 0 ? number(r, 0, 0) : -1;
+    PGresult *r = query_pg(l, c, "SELECT count(seq) FROM pawl.journal WHERE run > -1");
+    int64_t n = PQntuples(r) > 0 ? column_number(r, 0, 0) : -1;
     PQclear(r);
     return n;
 }
@@ -62,9 +62,9 @@ static void compare_index(ledger_reading *l, PGconn *c)
     exec_query(l, c,
                "SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off;"
                "SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_seqscan = on");
-    int64_t by_table = count(l, c);
+    int64_t by_table = count_rows(l, c);
     exec_query(l, c, "SET LOCAL enable_indexscan = on; SET LOCAL enable_seqscan = off");
-    if (by_table != count(l, c))
+    if (by_table != count_rows(l, c))
         ledger_read_broken(l, "pawl_journal_seq", "the index and its table differ");
 }
 
@@ -97,7 +97,7 @@ int64_t pgledger_rows(const char *url, int64_t mark)
         errno = EIO;
         scratch_die(sql);
     }
-    int64_t rows = number(r, 0, 0);
+    int64_t rows = column_number(r, 0, 0);
     PQclear(r);
     PQfinish(c);
     return rows;

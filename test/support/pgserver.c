@@ -237,7 +237,7 @@ static void keep_settings(pgserver *s, const pgserver_options *options)
     keep_list(s->environment, VARIABLES, options->environment);
 }
 
-static void launch(pgserver *s)
+static void launch_server(pgserver *s)
 {
     static const char *const USUAL[] = {
         "fsync=on",
@@ -278,7 +278,7 @@ static void write_url(const pgserver *s, const char *database, char *out, size_t
 }
 
 /* Returns 1 if the server accepts connections. Fails the test if it has ended. */
-static int answers(pgserver *s)
+static int server_answers(pgserver *s)
 {
     int status = 0;
     if (daemon_ended(s->pid, &status)) {
@@ -301,8 +301,8 @@ pgserver *pgserver_start(const pgserver_options *options)
     tmp_path(s->log, s->place.dir, "log");
     make_data(s);
     keep_settings(s, options);
-    launch(s);
-    TMP_AWAIT(answers(s));
+    launch_server(s);
+    TMP_AWAIT(server_answers(s));
     return s;
 }
 
@@ -329,8 +329,8 @@ pgserver *pgserver_follow(pgserver *primary)
     tmp_path(s->log, s->place.dir, "log");
     base_backup(primary, s->data, 1);
     keep_settings(s, NULL);
-    launch(s);
-    TMP_AWAIT(answers(s));
+    launch_server(s);
+    TMP_AWAIT(server_answers(s));
     return s;
 }
 
@@ -438,8 +438,8 @@ void pgserver_stop(pgserver *s, pgserver_end how)
 void pgserver_restart(pgserver *s)
 {
     pgserver_stop(s, PGSERVER_FAST);
-    launch(s);
-    TMP_AWAIT(answers(s));
+    launch_server(s);
+    TMP_AWAIT(server_answers(s));
 }
 
 void pgserver_restore(pgserver *s)
@@ -449,8 +449,8 @@ void pgserver_restore(pgserver *s)
     pgserver_stop(s, PGSERVER_KILL);
     tmp_dir_remove(s->data);
     assert_int_equal(rename(path, s->data), 0);
-    launch(s);
-    TMP_AWAIT(answers(s));
+    launch_server(s);
+    TMP_AWAIT(server_answers(s));
 }
 
 void pgserver_free(pgserver *s)

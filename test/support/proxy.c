@@ -313,7 +313,7 @@ static void take_connection(proxy *p)
 
 /* ---- The thread ---- */
 
-static short wanted(const hop *h, int is_client)
+static short wanted_events(const hop *h, int is_client)
 {
     const pile *in = is_client ? &h->to_server : &h->to_client;
     const pile *out = is_client ? &h->to_client : &h->to_server;
@@ -334,8 +334,10 @@ static void list_sockets(const proxy *p, struct pollfd fds[2 + 2 * HOPS])
     for (size_t i = 0; i < HOPS; i++) {
         const hop *h = &p->hops[i];
         int there = h->state != FREE;
-        fds[2 + 2 * i] = (struct pollfd){there ? h->client : -1, there ? wanted(h, 1) : 0, 0};
-        fds[3 + 2 * i] = (struct pollfd){there ? h->server : -1, there ? wanted(h, 0) : 0, 0};
+        fds[2 + 2 * i] =
+            (struct pollfd){there ? h->client : -1, there ? wanted_events(h, 1) : 0, 0};
+        fds[3 + 2 * i] =
+            (struct pollfd){there ? h->server : -1, there ? wanted_events(h, 0) : 0, 0};
     }
 }
 
@@ -364,7 +366,7 @@ static void drain_wake(proxy *p)
         continue;
 }
 
-static void *serve(void *arg)
+static void *serve_hops(void *arg)
 {
     proxy *p = arg;
     struct pollfd *fds = calloc(2 + 2 * HOPS, sizeof *fds);
@@ -390,7 +392,7 @@ static void *serve(void *arg)
 
 /* ---- What the test calls ---- */
 
-static void wake(proxy *p)
+static void wake_thread(proxy *p)
 {
     ssize_t put = write(p->wake[1], "", 1);
     (void)put; /* if the pipe is full, the thread wakes anyway */
@@ -424,7 +426,7 @@ proxy *proxy_start_at(const char *dir, int port)
     assert_int_equal(pipe2(p->wake, O_CLOEXEC | O_NONBLOCK), 0);
     assert_int_equal(pthread_mutex_init(&p->mutex, NULL), 0);
     assert_int_equal(pthread_cond_init(&p->changed, NULL), 0);
-    assert_true(thread_start(&p->thread, serve, p));
+    assert_true(thread_start(&p->thread, serve_hops, p));
     return p;
 }
 
@@ -440,7 +442,7 @@ void proxy_stop(proxy *p)
     pthread_mutex_lock(&p->mutex);
     p->stop = 1;
     pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wake_thread(p);
     pthread_join(p->thread, NULL);
     close(p->listener);
     close(p->wake[0]);
@@ -488,7 +490,7 @@ void proxy_cut(proxy *p)
     for (size_t i = 0; i < HOPS; i++)
         hop_end(p, &p->hops[i]);
     pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wake_thread(p);
 }
 
 int proxy_halve(proxy *p, int close_client)
@@ -504,7 +506,7 @@ int proxy_halve(proxy *p, int close_client)
         count++;
     }
     pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wake_thread(p);
     return count;
 }
 
@@ -520,7 +522,7 @@ void proxy_release(proxy *p)
         h->state = LATE;
     }
     pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wake_thread(p);
 }
 
 proxy_late proxy_wait_late(proxy *p)

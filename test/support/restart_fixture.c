@@ -51,7 +51,7 @@ static int64_t mono_ns(clock_source *c)
     return ((child *)(void *)c)->fixture->mono_ns;
 }
 
-static void move(restart_fixture *l, int64_t ms)
+static void move_clocks(restart_fixture *l, int64_t ms)
 {
     l->now_ms += ms;
     l->mono_ns += ms * MS_NS;
@@ -67,7 +67,7 @@ static int wait_until(clock_source *c, pthread_cond_t *cond, pthread_mutex_t *mu
     (void)mutex;
     TMP_CHECK(deadline_ns != INT64_MAX);
     if (deadline_ns > l->mono_ns)
-        move(l, (deadline_ns - l->mono_ns + MS_NS - 1) / MS_NS);
+        move_clocks(l, (deadline_ns - l->mono_ns + MS_NS - 1) / MS_NS);
     return 1;
 }
 
@@ -79,7 +79,7 @@ static int give_random(void *bytes, size_t count, void *arg)
 
 /* ---- Work ---- */
 
-static uint64_t hash(const char *text)
+static uint64_t hash_text(const char *text)
 {
     uint64_t h = 1469598103934665603u;
     for (; *text; text++)
@@ -119,7 +119,7 @@ static restart_note *take_note(restart_fixture *l, pawl_work *work, const char *
     TMP_CHECK(l->note_count < RESTART_NOTES);
     restart_note *n = &l->notes[l->note_count];
     *n = (restart_note){
-        .process = l->process, .attempt = pawl_work_attempt(work), .input = hash(input)};
+        .process = l->process, .attempt = pawl_work_attempt(work), .input = hash_text(input)};
     snprintf(n->name, sizeof n->name, "%s", pawl_work_name(work));
     TMP_CHECK(sscanf(strchr(pawl_work_key(work), '.') + 1, "%" SCNd64 ".%" SCNd64 ".%" SCNd64, &run,
                      &generation, &n->op) == 3);
@@ -136,7 +136,7 @@ const char *restart_work(pawl_work *work, const char *input)
     if (strncmp(name, "wrong-", 6) == 0)
         return pawl_work_fail(work, PAWL_PERMANENT, "wrong", "it never works");
     if (n->attempt <= number_behind(name, "slow-"))
-        move(l, RESTART_SLOW_MS);
+        move_clocks(l, RESTART_SLOW_MS);
     if (n->attempt <= number_behind(name, "fails-"))
         return pawl_work_fail(work, PAWL_TRANSIENT, "not-yet", "attempt %d", (int)n->attempt);
     if (strncmp(name, "poll-", 5) == 0 &&
@@ -164,7 +164,7 @@ static void put_text(char *out, size_t room, const char *text)
     if (size < room)
         memcpy(out, text, size + 1);
     else
-        snprintf(out, room, "{\"same\":\"%zu bytes, %" PRIx64 "\"}", size, hash(text));
+        snprintf(out, room, "{\"same\":\"%zu bytes, %" PRIx64 "\"}", size, hash_text(text));
 }
 
 /* Replace the times and random values, which differ between two runs of the same workflow. */
@@ -264,7 +264,7 @@ static void read_end(restart_fixture *l)
 
 /* ---- A process ---- */
 
-static db *wrap(void *arg, db *inner)
+static db *wrap_db(void *arg, db *inner)
 {
     child *c = arg;
     c->inner = inner;
@@ -283,7 +283,7 @@ static pawl *open_engine(child *c)
     int count = (int)(sizeof CALLED / sizeof *CALLED) - (l->build == 0);
     snprintf(build, sizeof build, "build-%d", l->build);
     pawl_hooks hooks = {.size = sizeof hooks, .random = give_random, .arg = &c->dice.source};
-    engine_test test = {.arg = c, .wrap = wrap, .clock = &c->clock};
+    engine_test test = {.arg = c, .wrap = wrap_db, .clock = &c->clock};
     pawl_options o = {.size = sizeof o, .threads = -1, .hooks = &hooks, .build = build};
     TMP_CHECK(engine_test_open(&p, l->conf->url, &o, &test) == PAWL_OK);
     TMP_CHECK(pawl_register_workflow(p, l->workflow, l->fn, NULL) == PAWL_OK);
@@ -322,7 +322,7 @@ static int is_over(restart_fixture *l, pawl *p)
 /* Does what an operator does when the engine has nothing left to do: holds and releases. It counts
  * as done only when the call has returned, so a process that was killed during the call has its
  * next one repeat it. */
-static void meddle(child *c, pawl **p)
+static void hold_and_release(child *c, pawl **p)
 {
     restart_fixture *l = c->fixture;
     if (l->code != PAWL_HELD && l->holds > 0) {
@@ -359,8 +359,8 @@ static void run_process(int in, int out, void *arg)
             continue;
         if (is_over(l, p))
             break;
-        meddle(c, &p);
-        move(l, pawl_timeout(p));
+        hold_and_release(c, &p);
+        move_clocks(l, pawl_timeout(p));
     }
     l->commits = c->plan.commits;
     read_end(l);
@@ -371,7 +371,7 @@ int restart_process(restart_fixture *l, int64_t die_before, int64_t die_after)
 {
     child c = {.fixture = l, .die_before = die_before, .die_after = die_after};
     l->process++;
-    move(l, 1000);
+    move_clocks(l, 1000);
     tmp_child process = tmp_fork(run_process, &c);
     int status = tmp_reap(&process);
     if (!WIFSIGNALED(status))

@@ -33,7 +33,7 @@ static void note_log(int level, const char *event, const char *fields, void *arg
 
 /* ---- The runs ---- */
 
-static const char *echo(pawl_work *work, const char *input)
+static const char *echo_input(pawl_work *work, const char *input)
 {
     (void)work;
     return input;
@@ -46,7 +46,7 @@ static const char *echo_inside(pawl_work *work, void *native, const char *input)
     return input;
 }
 
-static void expect(pawl_run *run, const char *got, const char *wanted)
+static void expect_text(pawl_run *run, const char *got, const char *wanted)
 {
     if (strcmp(got, wanted) != 0)
         pawl_fail(run, "foreign", "a step of another run");
@@ -56,19 +56,19 @@ static void expect_own(pawl_run *run, const char *input)
 {
     char own[40];
     snprintf(own, sizeof own, "\"%s\"", pawl_run_id(run));
-    expect(run, input, own);
+    expect_text(run, input, own);
 }
 
-static const char *walk(pawl_run *run, const char *input)
+static const char *walk_steps(pawl_run *run, const char *input)
 {
     expect_own(run, input);
-    expect(run, pawl_step(run, "one", echo, input, NULL), input);
-    expect(run, pawl_step(run, "two", echo, input, NULL), input);
+    expect_text(run, pawl_step(run, "one", echo_input, input, NULL), input);
+    expect_text(run, pawl_step(run, "two", echo_input, input, NULL), input);
     pawl_sleep(run, 1);
-    expect(run, pawl_transact(run, "inside", echo_inside, input, NULL), input);
-    pawl_future *later = pawl_step_later(run, "later", echo, input, NULL);
-    expect(run, pawl_await(run, later), input);
-    return pawl_step(run, "last", echo, input, NULL);
+    expect_text(run, pawl_transact(run, "inside", echo_inside, input, NULL), input);
+    pawl_future *later = pawl_step_later(run, "later", echo_input, input, NULL);
+    expect_text(run, pawl_await(run, later), input);
+    return pawl_step(run, "last", echo_input, input, NULL);
 }
 
 /* A workflow with as many steps as the others, and among them a message that comes after the
@@ -78,16 +78,16 @@ static const char *wait_long(pawl_run *run, const char *input)
     const char *message;
     expect_own(run, input);
     for (int i = 0; i < 3; i++)
-        expect(run, pawl_step(run, "before", echo, input, NULL), input);
+        expect_text(run, pawl_step(run, "before", echo_input, input, NULL), input);
     if (pawl_receive(run, "go", PAWL_FOREVER, &message) == PAWL_OK)
-        expect(run, message, input);
-    expect(run, pawl_step(run, "after", echo, input, NULL), input);
-    return pawl_step(run, "last", echo, input, NULL);
+        expect_text(run, message, input);
+    expect_text(run, pawl_step(run, "after", echo_input, input, NULL), input);
+    return pawl_step(run, "last", echo_input, input, NULL);
 }
 
 /* ---- The nodes ---- */
 
-static void *serve(void *arg)
+static void *serve_node(void *arg)
 {
     pawl_code rc = pawl_serve(arg);
     if (rc != PAWL_OK)
@@ -103,13 +103,13 @@ static void open_node(rewind_fixture *r, rewind_node *n)
                       .log = note_log,
                       .log_arg = &n->noticed};
     assert_int_equal(pawl_open(&n->p, r->url, &o), PAWL_OK);
-    assert_int_equal(pawl_register_workflow(n->p, "walk", walk, NULL), PAWL_OK);
+    assert_int_equal(pawl_register_workflow(n->p, "walk", walk_steps, NULL), PAWL_OK);
     assert_int_equal(pawl_register_workflow(n->p, "wait", wait_long, NULL), PAWL_OK);
 }
 
 static void begin_node(rewind_node *n)
 {
-    assert_int_equal(pthread_create(&n->thread, NULL, serve, n->p), 0);
+    assert_int_equal(pthread_create(&n->thread, NULL, serve_node, n->p), 0);
 }
 
 static void end_node(rewind_node *n)
@@ -140,27 +140,27 @@ void rewind_end(rewind_fixture *r)
         end_node(&r->nodes[i]);
 }
 
-static rewind_node *guest(rewind_fixture *r)
+static rewind_node *guest_node(rewind_fixture *r)
 {
     return &r->nodes[REWIND_NODES - 1];
 }
 
 void rewind_join(rewind_fixture *r)
 {
-    open_node(r, guest(r));
-    begin_node(guest(r));
-    TMP_AWAIT(handle_node(guest(r)->p) != 0);
-    guest(r)->before = atomic_load(&guest(r)->noticed);
+    open_node(r, guest_node(r));
+    begin_node(guest_node(r));
+    TMP_AWAIT(handle_node(guest_node(r)->p) != 0);
+    guest_node(r)->before = atomic_load(&guest_node(r)->noticed);
 }
 
 void rewind_leave(rewind_fixture *r)
 {
-    end_node(guest(r));
+    end_node(guest_node(r));
 }
 
 /* ---- A round ---- */
 
-static void start(rewind_fixture *r, pawl *p, const char *name)
+static void start_run(rewind_fixture *r, pawl *p, const char *name)
 {
     char id[32], input[40];
     pawl_code rc;
@@ -177,13 +177,13 @@ static void start(rewind_fixture *r, pawl *p, const char *name)
 
 void rewind_start_some(rewind_fixture *r)
 {
-    int nodes = guest(r)->p ? REWIND_NODES : REWIND_NODES - 1;
+    int nodes = guest_node(r)->p ? REWIND_NODES : REWIND_NODES - 1;
     if (r->lost_to >= 0 && r->waits == 0) {
-        start(r, r->nodes[0].p, "wait");
+        start_run(r, r->nodes[0].p, "wait");
         r->waits = r->started;
     }
     for (int i = 0; i < EACH; i++)
-        start(r, r->nodes[i % nodes].p, "walk");
+        start_run(r, r->nodes[i % nodes].p, "walk");
 }
 
 void rewind_pause(rewind_fixture *r)
@@ -194,19 +194,19 @@ void rewind_pause(rewind_fixture *r)
     nanosleep(&a_while, NULL); /* a random pause, and no wait for anything */
 }
 
-static int64_t count(rewind_fixture *r, const char *text)
+static int64_t count_rows(rewind_fixture *r, const char *text)
 {
     db_sql sql = {text, ""};
     return conf_number(handle_db(r->nodes[0].p), &sql, NULL, 0);
 }
 
-static int64_t live(rewind_fixture *r)
+static int64_t count_live(rewind_fixture *r)
 {
-    return count(r, "SELECT count(*) FROM {runs} WHERE phase IN (0, 4)");
+    return count_rows(r, "SELECT count(*) FROM {runs} WHERE phase IN (0, 4)");
 }
 
 /* Returns the number of runs that are due, and that no node of the fixture owns. */
-static int64_t undriven(rewind_fixture *r)
+static int64_t count_undriven(rewind_fixture *r)
 {
     static const db_sql sql = {
         "SELECT count(*) FROM {runs} WHERE phase IN (0, 4) AND held = 0 AND wake_at <= $1"
@@ -228,7 +228,7 @@ static int64_t looks_of(const rewind_node *n)
 
 /* Returns the least number of rounds that a node loop has made since all nodes have noticed the
  * restore. */
-static int64_t looks(const rewind_fixture *r)
+static int64_t least_looks(const rewind_fixture *r)
 {
     int64_t least = INT64_MAX;
     for (int i = 0; i < REWIND_NODES; i++) {
@@ -247,7 +247,7 @@ static void await_driven(rewind_fixture *r)
     for (int i = 0; i < REWIND_NODES; i++)
         if (r->nodes[i].p)
             r->nodes[i].looks = looks_of(&r->nodes[i]);
-    while (made = looks(r), left = undriven(r), left > 0) {
+    while (made = least_looks(r), left = count_undriven(r), left > 0) {
         r->undriven = r->undriven > left ? r->undriven : left;
         r->looks = r->looks > made ? r->looks : made;
         if (made > LOOKS_MAX)
@@ -263,22 +263,22 @@ static void expect_runs(rewind_fixture *r)
         "SELECT count(*) FROM {runs} WHERE CAST(substr(id, 2) AS BIGINT) BETWEEN $1 AND $2", "ii"};
     db_value values[] = {db_int(r->lost_from), db_int(r->lost_to - 1)};
     assert_int_equal(conf_number(handle_db(r->nodes[0].p), &LOST, values, 2), 0);
-    assert_int_equal(count(r, "SELECT count(*) FROM {runs}"), r->kept);
-    assert_int_equal(count(r, "SELECT count(*) FROM {runs} WHERE phase <> 1 OR held <> 0"), 0);
+    assert_int_equal(count_rows(r, "SELECT count(*) FROM {runs}"), r->kept);
+    assert_int_equal(count_rows(r, "SELECT count(*) FROM {runs} WHERE phase <> 1 OR held <> 0"), 0);
 }
 
 static void expect_journals(rewind_fixture *r)
 {
-    assert_int_equal(count(r, "SELECT count(*) FROM (SELECT run FROM {journal}"
-                              " GROUP BY run, generation"
-                              " HAVING min(seq) <> 2 OR max(seq) <> count(*) + 1) AS holes"),
+    assert_int_equal(count_rows(r, "SELECT count(*) FROM (SELECT run FROM {journal}"
+                                   " GROUP BY run, generation"
+                                   " HAVING min(seq) <> 2 OR max(seq) <> count(*) + 1) AS holes"),
                      0);
-    assert_int_equal(count(r, "SELECT count(*) FROM {journal} AS j WHERE NOT EXISTS"
-                              " (SELECT 1 FROM {runs} AS r WHERE r.run = j.run)"),
+    assert_int_equal(count_rows(r, "SELECT count(*) FROM {journal} AS j WHERE NOT EXISTS"
+                                   " (SELECT 1 FROM {runs} AS r WHERE r.run = j.run)"),
                      0);
-    assert_int_equal(count(r, "SELECT count(*) FROM {runs} AS r WHERE (SELECT count(*) FROM"
-                              " {journal} AS j WHERE j.run = r.run AND j.kind IN (2, 16, 18))"
-                              " <> 5"),
+    assert_int_equal(count_rows(r, "SELECT count(*) FROM {runs} AS r WHERE (SELECT count(*) FROM"
+                                   " {journal} AS j WHERE j.run = r.run AND j.kind IN (2, 16, 18))"
+                                   " <> 5"),
                      0);
 }
 
@@ -335,7 +335,7 @@ void rewind_expect(rewind_fixture *r)
         if (r->nodes[i].p)
             TMP_AWAIT(atomic_load(&r->nodes[i].noticed) > r->nodes[i].before);
     await_driven(r);
-    TMP_AWAIT(live(r) == 0);
+    TMP_AWAIT(count_live(r) == 0);
     int64_t took = clock->mono_ns(clock) - began;
     r->longest_ns = took > r->longest_ns ? took : r->longest_ns;
     expect_runs(r);

@@ -60,7 +60,7 @@ static db_value int_or_null(int64_t i)
     return i ? db_int(i) : db_null();
 }
 
-static void add(db_conn *c, const runs_row *r)
+static void add_row(db_conn *c, const runs_row *r)
 {
     error err = {0};
     char id[32];
@@ -99,7 +99,7 @@ void runs_add(pawl *p, const runs_row *row)
 {
     db_conn *c = conf_connect(handle_db(p), DB_WRITER);
     conf_begin(c);
-    add(c, row);
+    add_row(c, row);
     conf_commit(c);
     db_disconnect(c);
 }
@@ -112,7 +112,7 @@ void runs_add_many(pawl *p, size_t count, void (*make)(runs_row *row, size_t i, 
     for (size_t i = 0; i < count; i++) {
         runs_row row = {0};
         make(&row, i, arg);
-        add(c, &row);
+        add_row(c, &row);
     }
     conf_commit(c);
     db_disconnect(c);

@@ -49,7 +49,7 @@ static void shadow_name(const char *path, char *out, size_t room)
 
 /* ---- Marks ---- */
 
-static void mark(shadow *s, int64_t from, int64_t to)
+static void mark_dirty(shadow *s, int64_t from, int64_t to)
 {
     if (s->fd < 0 || to <= from)
         return;
@@ -72,7 +72,7 @@ void shadow_wrote(shadow *s, int64_t offset, int64_t amount)
 {
     pthread_mutex_lock(&lock);
     s->written++;
-    mark(s, offset, offset + amount);
+    mark_dirty(s, offset, offset + amount);
     pthread_mutex_unlock(&lock);
 }
 
@@ -80,7 +80,7 @@ void shadow_cut(shadow *s, int64_t before, int64_t after)
 {
     pthread_mutex_lock(&lock);
     s->written++;
-    mark(s, after, before); /* these blocks read as zeroes if the file grows again */
+    mark_dirty(s, after, before); /* these blocks read as zeroes if the file grows again */
     pthread_mutex_unlock(&lock);
 }
 
@@ -110,7 +110,7 @@ static int open_shadow_file(shadow *s, sqlite3_file *real)
     if (s->fd < 0 && errno == EEXIST) {
         s->fd = open(name, O_RDWR | O_CLOEXEC);
         if (s->fd >= 0)
-            mark(s, 0, size);
+            mark_dirty(s, 0, size);
         return s->fd < 0 ? -1 : 0;
     }
     if (s->fd < 0)
@@ -124,7 +124,7 @@ static int open_shadow_file(shadow *s, sqlite3_file *real)
 
 /* ---- The list ---- */
 
-static shadow *find(const char *path)
+static shadow *find_shadow(const char *path)
 {
     for (shadow *s = list; s; s = s->next)
         if (strcmp(s->path, path) == 0)
@@ -132,7 +132,7 @@ static shadow *find(const char *path)
     return NULL;
 }
 
-static shadow *add(const char *path, int log)
+static shadow *add_shadow(const char *path, int log)
 {
     shadow *s = calloc(1, sizeof *s);
     if (!s)
@@ -150,7 +150,7 @@ static shadow *add(const char *path, int log)
     return s;
 }
 
-static void forget(const char *path)
+static void forget_shadow(const char *path)
 {
     for (shadow **at = &list; *at; at = &(*at)->next) {
         shadow *s = *at;
@@ -170,9 +170,9 @@ static void forget(const char *path)
 shadow *shadow_open(const char *path, sqlite3_file *real, int lossy, int log)
 {
     pthread_mutex_lock(&lock);
-    shadow *s = find(path);
+    shadow *s = find_shadow(path);
     if (!s)
-        s = add(path, log);
+        s = add_shadow(path, log);
     if (s && lossy && s->fd < 0 && open_shadow_file(s, real) != 0)
         s = NULL;
     if (s)
@@ -187,7 +187,7 @@ void shadow_close(shadow *s)
     pthread_mutex_lock(&lock);
     s->handles--;
     if (s->fd < 0 && s->handles == 0)
-        forget(s->path);
+        forget_shadow(s->path);
     pthread_mutex_unlock(&lock);
 }
 
@@ -206,14 +206,14 @@ static void settle_deleted(void)
         if (!s->deleted)
             continue;
         unlink_shadow(s->path);
-        forget(s->path);
+        forget_shadow(s->path);
     }
 }
 
 void shadow_deleted(const char *path, int durable)
 {
     pthread_mutex_lock(&lock);
-    shadow *s = find(path);
+    shadow *s = find_shadow(path);
     if (s && s->fd >= 0) {
         s->deleted = s->fresh = 1;
         s->written = s->synced;
@@ -231,7 +231,7 @@ void shadow_forget_closed(void)
     pthread_mutex_lock(&lock);
     for (shadow *s = list, *next; s; s = next) {
         next = s->next;
-        forget(s->path);
+        forget_shadow(s->path);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -283,7 +283,7 @@ int shadow_sync_end(shadow *s, sqlite3_file *real, shadow_sync *sync, int ok, in
     } else {
         for (int64_t b = 0; b < sync->count; b++)
             if (sync->blocks[b / 8] & (1u << (b % 8)))
-                mark(s, b * BLOCK, (b + 1) * BLOCK);
+                mark_dirty(s, b * BLOCK, (b + 1) * BLOCK);
     }
     pthread_mutex_unlock(&lock);
     free(sync->blocks);
@@ -301,7 +301,7 @@ int64_t shadow_errors(shadow *s)
 
 /* ---- Losing ---- */
 
-static int coin(random_seeded *r)
+static int toss_coin(random_seeded *r)
 {
     unsigned char byte = 0;
     r->source.fill(&r->source, &byte, 1);
@@ -309,14 +309,14 @@ static int coin(random_seeded *r)
 }
 
 /* Chooses at random, for each block in which the live file differs, whether the block survives. */
-static int merge(int live, int kept, uint64_t seed)
+static int merge_blocks(int live, int kept, uint64_t seed)
 {
     struct stat now, then;
     if (fstat(live, &now) != 0 || fstat(kept, &then) != 0)
         return -1;
     random_seeded r;
     random_seeded_init(&r, seed);
-    if (now.st_size < then.st_size && coin(&r) && ftruncate(kept, now.st_size) != 0)
+    if (now.st_size < then.st_size && toss_coin(&r) && ftruncate(kept, now.st_size) != 0)
         return -1;
     for (off_t at = 0; at < now.st_size; at += BLOCK) {
         char a[BLOCK], b[BLOCK];
@@ -326,7 +326,7 @@ static int merge(int live, int kept, uint64_t seed)
             return -1;
         if (have == had && memcmp(a, b, (size_t)have) == 0)
             continue;
-        if (coin(&r) && pwrite(kept, a, (size_t)have, at) != have)
+        if (toss_coin(&r) && pwrite(kept, a, (size_t)have, at) != have)
             return -1;
     }
     return 0;
@@ -337,13 +337,13 @@ int shadow_lose(const char *path, uint64_t seed)
     char name[4096];
     shadow_name(path, name, sizeof name);
     pthread_mutex_lock(&lock);
-    forget(path);
+    forget_shadow(path);
     pthread_mutex_unlock(&lock);
     int live = open(path, O_RDONLY | O_CLOEXEC);
     int kept = open(name, O_RDWR | O_CLOEXEC);
     int rc = kept < 0 ? -1 : 0;
     if (rc == 0 && live >= 0 && seed != 0)
-        rc = merge(live, kept, seed);
+        rc = merge_blocks(live, kept, seed);
     int why = errno;
     if (live >= 0)
         close(live);

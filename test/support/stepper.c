@@ -71,7 +71,7 @@ struct stepper {
 /* ---- A side ---- */
 
 /* Stops the side until it is let go on. */
-static void stand(stepper_side *s, int inside)
+static void stand_still(stepper_side *s, int inside)
 {
     stepper *t = s->stepper;
     pthread_mutex_lock(&t->lock);
@@ -85,7 +85,7 @@ static void stand(stepper_side *s, int inside)
 
 /* Called before each call of the database. A statement is executed when it is asked for its first
  * row, which is the first such call after it was given values. */
-static void before(void *arg, int64_t number, fault_call call, const char *sql)
+static void before_call(void *arg, int64_t number, fault_call call, const char *sql)
 {
     (void)number;
     (void)sql;
@@ -94,7 +94,7 @@ static void before(void *arg, int64_t number, fault_call call, const char *sql)
         return;
     if (call == FAULT_CALL_BEGIN || call == FAULT_CALL_COMMIT ||
         (call == FAULT_CALL_NEXT && s->fresh))
-        stand(s, call != FAULT_CALL_BEGIN);
+        stand_still(s, call != FAULT_CALL_BEGIN);
     s->fresh = call == FAULT_CALL_BIND;
 }
 
@@ -105,14 +105,14 @@ int stepper_number(const stepper_side *s)
 
 void stepper_stop(stepper_side *s)
 {
-    stand(s, 0);
+    stand_still(s, 0);
 }
 
-static batch_result apply(stepper_side *s, unit *u, error *err)
+static batch_result apply_unit(stepper_side *s, unit *u, error *err)
 {
     if (!s->goes_direct)
         return batch_apply(s->conn, &u, 1, &s->passes, err);
-    stand(s, 0);
+    stand_still(s, 0);
     s->direct->node = s->conn->node;
     s->direct->slot = s->conn->slot;
     return s->direct->driver->apply(s->direct, &u, 1, &s->passes, err);
@@ -122,7 +122,7 @@ void stepper_apply(stepper_side *s, unit *u)
 {
     error err = {0};
     stepper *t = s->stepper;
-    while (apply(s, u, &err).taken == 0) {
+    while (apply_unit(s, u, &err).taken == 0) {
         pthread_mutex_lock(&t->lock);
         s->again = s->tired = 1;
         t->counts.retries++;
@@ -164,7 +164,7 @@ static int is_waiting(stepper *t, const stepper_side *s)
 
 /* Waits until each side stands, has ended, or waits for a side that stands. If the two wait for
  * each other, the database will end that deadlock. */
-static void settle(stepper *t)
+static void settle_sides(stepper *t)
 {
     clock_source *real = clock_system();
     for (;;) {
@@ -195,7 +195,7 @@ static void settle(stepper *t)
 
 /* ---- Orders ---- */
 
-static void trace(stepper *t, char what)
+static void trace_order(stepper *t, char what)
 {
     if (t->traced + 1 < TRACE)
         t->trace[t->traced++] = what;
@@ -216,7 +216,7 @@ static int may_go(const stepper *t, const stepper_side *s)
 }
 
 /* Chooses the side that goes on; NULL: all have ended. */
-static stepper_side *choose(stepper *t)
+static stepper_side *choose_side(stepper *t)
 {
     stepper_side *can[STEPPER_SIDES];
     int count = 0, left = 0;
@@ -240,7 +240,7 @@ static stepper_side *choose(stepper *t)
 
 static void let_go(stepper *t, stepper_side *s)
 {
-    trace(t, s->number ? 'R' : 'L');
+    trace_order(t, s->number ? 'R' : 'L');
     t->counts.steps++;
     t->sides[!s->number].tired = 0;
     s->again = s->tired = 0;
@@ -249,7 +249,7 @@ static void let_go(stepper *t, stepper_side *s)
     pthread_cond_signal(&s->go);
 }
 
-static void start(stepper_side *s, void *arg)
+static void start_side(stepper_side *s, void *arg)
 {
     s->arg = arg;
     s->where = RUNS;
@@ -266,13 +266,13 @@ void stepper_run(stepper *t, stepper_body body, void *args[STEPPER_SIDES])
     t->trace[0] = 0;
     pthread_mutex_lock(&t->lock);
     for (int i = 0; i < STEPPER_SIDES; i++)
-        start(&t->sides[i], args[i]);
+        start_side(&t->sides[i], args[i]);
     stepper_side *next;
-    while (settle(t), (next = choose(t))) {
+    while (settle_sides(t), (next = choose_side(t))) {
         int waited = t->sides[!next->number].waits;
         let_go(t, next);
         if (waited)
-            trace(t, '|');
+            trace_order(t, '|');
     }
     pthread_mutex_unlock(&t->lock);
     for (int i = 0; i < STEPPER_SIDES; i++)
@@ -331,7 +331,7 @@ static void open_side(stepper *t, stepper_side *s, const conf *c)
      * waiting. */
     db_options options = {.by_hand = (c->promises & DB_TURNS) != 0, .claim_ms = CLAIM_MS};
     s->stepper = t;
-    s->plan = (db_fault){.before = before, .before_arg = s};
+    s->plan = (db_fault){.before = before_call, .before_arg = s};
     s->db = conf_open_fault(c, &options, &s->plan);
     s->conn = conf_connect(s->db, DB_COMMITTER);
     s->direct_db = conf_open(c, &options);

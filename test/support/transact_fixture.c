@@ -77,7 +77,7 @@ void transact_fixture_make_tables(const transact_fixture *s)
 
 /* ---- The function ---- */
 
-static int exec(const transact_fixture *s, void *native, const char *sql)
+static int exec_sql(const transact_fixture *s, void *native, const char *sql)
 {
     if (!s->conf->server)
         return sqlite3_exec(native, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -123,14 +123,14 @@ static const char *go_wrong(transact_fixture *s, pawl_work *work, void *native)
     case ORDER_GIVES_NO_JSON:
         return "{no";
     case ORDER_COMMITS:
-        exec(s, native, "COMMIT");
+        exec_sql(s, native, "COMMIT");
         break;
     case ORDER_ROLLS_BACK:
-        exec(s, native, "ROLLBACK");
+        exec_sql(s, native, "ROLLBACK");
         break;
     case ORDER_BEGINS_ANEW:
-        exec(s, native, "ROLLBACK");
-        exec(s, native, "BEGIN");
+        exec_sql(s, native, "ROLLBACK");
+        exec_sql(s, native, "BEGIN");
         break;
     case ORDER_LEAVES_OPEN:
         leave_open(s, native);
@@ -153,7 +153,7 @@ static const char *go_wrong(transact_fixture *s, pawl_work *work, void *native)
         fixture_advance(s->fixture, 2 * s->attempt_ms);
         break;
     case ORDER_BREAKS_A_RULE:
-        assert_true(exec(s, native, "INSERT INTO lines VALUES (99999)"));
+        assert_true(exec_sql(s, native, "INSERT INTO lines VALUES (99999)"));
         break;
     case ORDER_DIES:
         raise(SIGKILL);
@@ -177,7 +177,7 @@ const char *transact_fixture_take_order(pawl_work *work, void *native, const cha
     if (s->fixture)
         fixture_note(s->fixture, "order");
     snprintf(sql, sizeof sql, "INSERT INTO orders VALUES (%s)", input);
-    if (!exec(s, native, sql))
+    if (!exec_sql(s, native, sql))
         return pawl_work_fail(work, PAWL_PERMANENT, "sql", "the row is there already");
     if (pawl_work_attempt(work) <= s->times)
         return go_wrong(s, work, native);

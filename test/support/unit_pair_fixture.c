@@ -50,7 +50,7 @@ static void send_once(pair_side *d, unit *u)
     inbox_message_write(u, &d->message);
 }
 
-static void cancel(pair_side *d, unit *u)
+static void cancel_run(pair_side *d, unit *u)
 {
     run_inbox_row m = {.run = RUN, .kind = INBOX_CANCEL, .name = name_of(d), .at_ms = d->now_ms};
     run_cancel(u, &m);
@@ -111,7 +111,7 @@ void pair_side_build(pair_side *d)
         send_once(d, u);
         break;
     case CANCEL:
-        cancel(d, u);
+        cancel_run(d, u);
         break;
     case MOVE:
         outbox_relay_take(u, ROW);

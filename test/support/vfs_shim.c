@@ -75,7 +75,7 @@ static int is_meant(const char *name)
     return size >= tail && memcmp(name + size - tail, suffix, tail) == 0;
 }
 
-static int fires(vfs_fault *fault, const char *name)
+static int fault_fires(vfs_fault *fault, const char *name)
 {
     if (!is_meant(name))
         return 0;
@@ -91,7 +91,7 @@ static int fires(vfs_fault *fault, const char *name)
  * so. */
 static void perhaps_die(const char *name)
 {
-    if (fires(&vfs_shim.death, name))
+    if (fault_fires(&vfs_shim.death, name))
         raise(SIGKILL);
 }
 
@@ -101,7 +101,7 @@ static int sync_fires(const shim_file *f)
     if (each > 0 && is_meant(f->name) &&
         (atomic_fetch_add(&vfs_shim.syncs_asked, 1) + 1) % each == 0)
         return 1;
-    return fires(&vfs_shim.sync, f->name);
+    return fault_fires(&vfs_shim.sync, f->name);
 }
 
 /* Returns how many of `amount` bytes the budget still allows, and takes them from it. */
@@ -147,7 +147,7 @@ static int shim_read(sqlite3_file *file, void *at, int amount, sqlite3_int64 off
 {
     shim_file *f = shim_of(file);
     atomic_fetch_add(&vfs_shim.reads[f->kind], 1);
-    if (fires(&vfs_shim.read, f->name))
+    if (fault_fires(&vfs_shim.read, f->name))
         return SQLITE_IOERR_READ;
     return f->real->pMethods->xRead(f->real, at, amount, offset);
 }
@@ -156,7 +156,7 @@ static int shim_write(sqlite3_file *file, const void *at, int amount, sqlite3_in
 {
     shim_file *f = shim_of(file);
     perhaps_die(f->name);
-    if (fires(&vfs_shim.write, f->name))
+    if (fault_fires(&vfs_shim.write, f->name))
         return SQLITE_IOERR_WRITE;
     int allowed = room_for(f, amount, offset);
     int rc = SQLITE_OK;
