@@ -293,7 +293,7 @@ static void a_node_may_close_itself(conf *c)
     close_two(e);
 }
 
-/* ---- Signs of life ---- */
+/* ---- Heartbeats ---- */
 
 /* Between the look and the closing. */
 static void a_heartbeat_may_come_in_time(conf *c)

@@ -435,7 +435,7 @@ RESTART_CASE(a_failure_for_good, goes_wrong, "1", 0, kill_at_each_commit)
 RESTART_CASE(values_and_nothing_else, only_values, "1", 0, kill_at_each_commit)
 RESTART_CASE(a_run_that_says_what_it_does, says, "1", 0, kill_at_each_commit)
 RESTART_CASE(a_loop, loops, "1", 0, kill_at_each_commit)
-RESTART_CASE(a_loop_of_short_lives, loops, "1", 0, kill_again_and_again)
+RESTART_CASE(a_loop_of_short_processes, loops, "1", 0, kill_again_and_again)
 
 static void holds_by_hand(conf *c)
 {
@@ -471,7 +471,7 @@ int main(void)
         {"death among the holds of a mistake", a_mistake, DB_DURABLE | DB_SHARED},
         {"death while a work function is missing", a_missing_work_function, DB_DURABLE | DB_SHARED},
         {"death in a loop", a_loop, DB_DURABLE | DB_SHARED},
-        {"short lives, one after the other", a_loop_of_short_lives, DB_DURABLE | DB_SHARED},
+        {"short lives, one after the other", a_loop_of_short_processes, DB_DURABLE | DB_SHARED},
     };
     memset(large_input, 'i', sizeof large_input - 1);
     large_input[0] = large_input[sizeof large_input - 2] = '"';

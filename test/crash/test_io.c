@@ -1,9 +1,9 @@
 /* Every single read, write and sync fails once, and once from there on until the cause is gone.
  *
- * The same little story is told again and again: open a database that a dead process has left
- * behind, commit a few batches (one of them larger than the page cache, and enough for the log to
- * begin anew), close. In the n-th telling the n-th call of a kind fails. It ends with the telling
- * in which nothing was left to fail. Whatever fails, the answers are right, say why, and work
+ * The same steps are done in each round: open a database that a dead process has left behind,
+ * commit a few batches (one of them larger than the page cache, and enough for the log to begin
+ * anew), close. In the n-th round the n-th call of a kind fails. The last round is the one in which
+ * nothing was left to fail. Whatever fails, the answers are right, say why, and work
  * goes on afterwards. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +81,7 @@ static void lift(void)
 }
 
 /* Opening may fail, with a reason, and then must not once the cause is gone. */
-static void open_story(fixture *s)
+static void open_after_death(fixture *s)
 {
     if (disk_open(&disk) == PAWL_OK)
         return;
@@ -94,7 +94,7 @@ static void open_story(fixture *s)
         FAIL(s, "opening again says %s: %s (%s)", pawl_code_name(e->code), e->message, e->detail);
 }
 
-static void tell_story(submitter *owners)
+static void commit_batches(submitter *owners)
 {
     for (int64_t run = 1; run <= RUNS; run++)
         disk_submit(&disk, &owners[run - 1], run, SEQ + 1, run == 2 ? 100000 : 100);
@@ -151,8 +151,8 @@ static int tell(fixture *s, vfs_fault *fault)
     disk.cache_pages = 10;
     disk.wal_bytes = 64 * 1024;
     vfs_fault_arm(fault, s->n, s->times);
-    open_story(s);
-    tell_story(owners);
+    open_after_death(s);
+    commit_batches(owners);
     /* Lifted already: it was opening that failed. */
     int fired = atomic_load(&fault->fired) > 0 || atomic_load(&fault->first) == 0;
     lift();
@@ -176,7 +176,7 @@ static void each(fixture *s, const char *kind, vfs_fault *fault)
         s->times = forever ? VFS_FAULT_FOREVER : 1;
         for (s->n = 1; tell(s, fault); s->n++)
             continue;
-        assert_true(s->n > 5); /* otherwise it was no story */
+        assert_true(s->n > 5); /* otherwise too little was done */
     }
 }
 

@@ -107,7 +107,7 @@ static void tell(disk_step *one, void *arg)
 }
 
 /* Make a database, commit a few batches, let the log begin anew, close. Somewhere, die. */
-static void live_and_die(int in, int out, void *arg)
+static void write_until_killed(int in, int out, void *arg)
 {
     static disk_fixture r;
     death *d = arg;
@@ -137,7 +137,7 @@ static int die_at(const death *d)
     ledger_verdict v;
     ledger_entry e;
     submitter owner = {0};
-    tmp_child c = tmp_fork(live_and_die, (void *)(uintptr_t)d);
+    tmp_child c = tmp_fork(write_until_killed, (void *)(uintptr_t)d);
     disk_init(&r, d->path);
     r.marks = 1000;
     while (read(c.from, &e, sizeof e) == sizeof e)

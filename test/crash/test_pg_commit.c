@@ -389,7 +389,7 @@ static void settling_is_late(void **state)
 
 /* ---- No server to ask ---- */
 
-static void nobody_can_be_asked_for_a_while(void **state)
+static void no_server_answers_for_a_while(void **state)
 {
     fixture *s = fixture_of(state);
     open_committer(s);
@@ -494,7 +494,7 @@ int main(void)
         TEST(settling_is_cut_blindly),
         TEST(settling_meets_a_hole),
         TEST(settling_is_late),
-        TEST(nobody_can_be_asked_for_a_while),
+        TEST(no_server_answers_for_a_while),
         TEST(closing_tells_that_the_outcome_is_unknown),
         TEST(closing_settles),
         TEST(cuts_at_random),

@@ -354,13 +354,13 @@ static void the_log_stays_full(void **state)
 enum { CONNECTIONS = 10 };
 
 /* Clients that take all connections there are. */
-typedef struct crowd {
+typedef struct session_list {
     PGconn *members[CONNECTIONS + 1];
     int count;
-} crowd;
+} session_list;
 
 /* 1: one more got in. */
-static int let_in(crowd *c, const char *url)
+static int open_session(session_list *c, const char *url)
 {
     PGconn *one = PQconnectdb(url);
     if (PQstatus(one) != CONNECTION_OK) {
@@ -373,7 +373,7 @@ static int let_in(crowd *c, const char *url)
     return 1;
 }
 
-static void let_out(crowd *c)
+static void close_sessions(session_list *c)
 {
     PQfinish(c->members[--c->count]);
 }
@@ -394,7 +394,7 @@ static void too_many_connections(void **state)
 {
     (void)state;
     pgserver_need();
-    crowd all = {.count = 0};
+    session_list all = {.count = 0};
     error err = {0};
     char url[PGSERVER_URL];
     pgserver *server = start_small_server(url);
@@ -403,7 +403,7 @@ static void too_many_connections(void **state)
     committer *k = NULL;
     CONF_OK(db_open(&d, &options, &err), &err);
     CONF_OK(committer_open(&k, d, NULL, &err), &err);
-    while (let_in(&all, url))
+    while (open_session(&all, url))
         continue;
 
     assert_int_equal(db_open(&other, &options, &err), PAWL_UNREACHABLE);
@@ -413,7 +413,7 @@ static void too_many_connections(void **state)
     /* Another client takes the committer's connection before the committer has missed it. */
     PQclear(PQexec(all.members[0], "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                                    " WHERE application_name = 'pawl'"));
-    TMP_AWAIT(let_in(&all, url));
+    TMP_AWAIT(open_session(&all, url));
     conf_ticket run, client;
     conf_ticket_append(&run, 1, 1, NULL);
     conf_ticket_append(&client, 2, 1, NULL);
@@ -422,11 +422,11 @@ static void too_many_connections(void **state)
     assert_int_equal(committer_commit(k, client.unit), PAWL_UNREACHABLE);
     assert_int_equal(atomic_load(&run.finals), 0);
 
-    let_out(&all);
+    close_sessions(&all);
     TMP_AWAIT(atomic_load(&run.finals) > 0);
     CONF_ANSWER(&run, UNIT_COMMITTED);
     while (all.count > 0)
-        let_out(&all);
+        close_sessions(&all);
     committer_close(k);
     TMP_AWAIT(conf_rows(d, 1) == 1 && conf_rows(d, 2) == 0);
     db_close(d);

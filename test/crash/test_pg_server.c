@@ -335,19 +335,19 @@ static void sessions_are_ended_while_idle_by_tcp(void **state)
 
 /* ---- The server does not come back ---- */
 
-typedef struct lonely {
+typedef struct gone_server {
     clock_fake *clock;
     db *db;
     committer *committer;
     conf_ticket run;    /* a unit of a run … */
     conf_ticket client; /* … and one that a client waits for */
-} lonely;
+} gone_server;
 
 /* A committer by hand whose server has just gone; units of both kinds have been handed in. */
-static void be_left_alone(fixture *s, lonely *l)
+static void submit_without_server(fixture *s, gone_server *l)
 {
     error err = {0};
-    *l = (lonely){.clock = clock_fake_new(1000000)};
+    *l = (gone_server){.clock = clock_fake_new(1000000)};
     db_options options = {
         .url = s->url, .clock = clock_fake_source(l->clock), .by_hand = 1, .claim_ms = CLAIM_MS};
     committer_options by_hand = {.by_hand = 1};
@@ -361,7 +361,7 @@ static void be_left_alone(fixture *s, lonely *l)
     committer_submit(l->committer, l->client.unit);
 }
 
-static void leave(lonely *l)
+static void close_without_server(gone_server *l)
 {
     committer_close(l->committer);
     db_close(l->db);
@@ -375,8 +375,8 @@ static void leave(lonely *l)
 static void the_server_is_gone_for_good(void **state)
 {
     fixture *s = fixture_of(state);
-    lonely l;
-    be_left_alone(s, &l);
+    gone_server l;
+    submit_without_server(s, &l);
     conf_drive(l.committer, l.clock, &l.client, 1);
     CONF_ANSWER(&l.client, UNIT_FAILED);
     assert_int_equal(l.client.unit->code, PAWL_UNREACHABLE);
@@ -398,7 +398,7 @@ static void the_server_is_gone_for_good(void **state)
     CONF_ANSWER(&l.run, UNIT_FAILED);
     assert_int_equal(l.run.unit->code, PAWL_CLOSED);
     assert_int_equal(atomic_load(&l.run.undecided), 0);
-    leave(&l);
+    close_without_server(&l);
     pgserver_restart(s->server);
     assert_int_equal(rows(s), 0);
 }
@@ -406,8 +406,8 @@ static void the_server_is_gone_for_good(void **state)
 static void the_server_comes_back_late(void **state)
 {
     fixture *s = fixture_of(state);
-    lonely l;
-    be_left_alone(s, &l);
+    gone_server l;
+    submit_without_server(s, &l);
     conf_drive(l.committer, l.clock, &l.client, 1);
     assert_int_equal(l.client.unit->code, PAWL_UNREACHABLE);
     pgserver_restart(s->server);
@@ -415,11 +415,11 @@ static void the_server_comes_back_late(void **state)
     CONF_ANSWER(&l.run, UNIT_COMMITTED);
     assert_int_equal(conf_rows(l.db, s->first_run), 1);
     assert_int_equal(conf_rows(l.db, s->first_run + 1), 0);
-    leave(&l);
+    close_without_server(&l);
 }
 
 /* The same with threads and a real clock: without driving and without asking again. */
-static void who_waits_is_told_by_the_clock(void **state)
+static void a_waiting_unit_is_answered_at_its_deadline(void **state)
 {
     fixture *s = fixture_of(state);
     error err = {0};
@@ -460,7 +460,7 @@ int main(void)
         TEST(sessions_are_ended_while_idle_by_tcp),
         TEST(the_server_is_gone_for_good),
         TEST(the_server_comes_back_late),
-        TEST(who_waits_is_told_by_the_clock),
+        TEST(a_waiting_unit_is_answered_at_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, end_server);
 }

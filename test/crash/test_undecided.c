@@ -63,7 +63,7 @@ static void recover_when_undecided(disk_step *s, void *arg)
         *(int *)arg = disk_recovered(s->disk, s);
 }
 
-static void undecided_then_failed(void **state)
+static void an_undecided_unit_that_was_lost(void **state)
 {
     disk_fixture *r = disk_open_with_runs(*state, 2);
     submitter owner = {0};
@@ -91,7 +91,7 @@ static void undecided_then_failed(void **state)
 }
 
 /* Rows of all sizes: the frames of the failed commit reach far beyond those that overwrite it. */
-static void a_long_one_is_gone_too(void **state)
+static void an_undecided_long_unit_that_was_lost(void **state)
 {
     disk_fixture *r = disk_open_with_runs(*state, 8);
     for (int64_t run = 1; run <= 8; run++) {
@@ -109,7 +109,7 @@ static void a_long_one_is_gone_too(void **state)
 
 /* What overwrites the frames is a change of one row. It has to be one also when that row was
  * removed. */
-static void without_the_row_that_settles(void **state)
+static void an_undecided_unit_without_its_ring_row(void **state)
 {
     static const db_sql CLEAR = {"DELETE FROM {meta} WHERE name = 'settled'", ""};
     disk_fixture *r = disk_open_with_runs(*state, 2);
@@ -159,7 +159,7 @@ static void later_units_of_the_submitter_are_refused(void **state)
 
 /* A batch shares its fate: good units, and one that failed on the strength of a neighbour that
  * turned out not to be there. */
-static void a_whole_batch(void **state)
+static void an_undecided_batch(void **state)
 {
     disk_fixture *r = disk_open_with_runs(*state, 6);
     submitter owners[6] = {{0}};
@@ -183,7 +183,7 @@ static void a_whole_batch(void **state)
     check(r);
 }
 
-static void as_long_as_syncs_fail(void **state)
+static void a_unit_is_undecided_while_syncs_fail(void **state)
 {
     disk_fixture *r = disk_open_with_runs(*state, 3);
     submitter first = {0};
@@ -267,7 +267,7 @@ static void closing_settles_if_it_can(void **state)
 }
 
 /* Five units of five runs in one batch, whose sync fails; then the process is gone. */
-static void die_undecided(int in, int out, void *arg)
+static void die_with_undecided_units(int in, int out, void *arg)
 {
     static disk_fixture r;
     submitter owners[5] = {{0}};
@@ -296,13 +296,13 @@ static int64_t rows_left(const char *path)
     return v.rows;
 }
 
-static void dying_leaves_all_or_nothing(void **state)
+static void a_death_leaves_all_of_a_batch_or_nothing(void **state)
 {
     disk_folder *s = *state;
     char copy[TMP_PATH];
     int64_t rows;
     tmp_path(copy, s->folder, "cut.db");
-    tmp_child c = tmp_fork(die_undecided, s->path);
+    tmp_child c = tmp_fork(die_with_undecided_units, s->path);
     tmp_expect(&c, 'u');
     int status = 0;
     assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
@@ -331,7 +331,7 @@ static void dying_leaves_all_or_nothing(void **state)
 
 /* ---- With threads, and a real clock ---- */
 
-static void a_storm_of_failing_syncs(void **state)
+static void syncs_that_fail_at_random(void **state)
 {
     disk_folder *s = *state;
     writers_plan plan = {.threads = 2,
@@ -361,17 +361,17 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, disk_set_up, disk_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(undecided_then_failed),
-        TEST(a_long_one_is_gone_too),
-        TEST(without_the_row_that_settles),
+        TEST(an_undecided_unit_that_was_lost),
+        TEST(an_undecided_long_unit_that_was_lost),
+        TEST(an_undecided_unit_without_its_ring_row),
         TEST(later_units_of_the_submitter_are_refused),
-        TEST(a_whole_batch),
-        TEST(as_long_as_syncs_fail),
+        TEST(an_undecided_batch),
+        TEST(a_unit_is_undecided_while_syncs_fail),
         TEST(attempts_wait_for_the_clock),
         TEST(closing_tells_that_the_outcome_is_unknown),
         TEST(closing_settles_if_it_can),
-        TEST(dying_leaves_all_or_nothing),
-        TEST(a_storm_of_failing_syncs),
+        TEST(a_death_leaves_all_of_a_batch_or_nothing),
+        TEST(syncs_that_fail_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

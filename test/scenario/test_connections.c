@@ -258,8 +258,7 @@ static void a_node_loses_its_connection_for_reading(conf *c)
     assert_int_equal(open_node(&v, url, SHORT_CLAIM_MS, &h), PAWL_OK);
     assert_int_equal(pawl_start(client, "hear", "run", "1", NULL), PAWL_OK);
     TMP_AWAIT(app_number(a, "SELECT count(*) FROM pawl.runs WHERE owner <> 0 AND wake_at IS NULL"));
-    TMP_AWAIT(sessions(c) ==
-              6); /* two committers, signs of life, looks, one reader; the notifier */
+    TMP_AWAIT(sessions(c) == 6); /* two committers, heartbeats, looks, one reader; the notifier */
     limit(c, 5);
     pgserver_exec(c->server, NULL,
                   "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity"

@@ -175,7 +175,7 @@ static const char *two_steps(pawl_run *run, const char *input)
 /* It comes back from its commit only when no thread waits for it any more. */
 static void the_commit_of_a_quarantined_run_takes_long(conf *c)
 {
-    static const db_sql SUSPECT = {"UPDATE {runs} SET claims = 4 WHERE id = 'run'", ""};
+    static const db_sql QUARANTINED = {"UPDATE {runs} SET claims = 4 WHERE id = 'run'", ""};
     slow w = {.clock = clock_fake_new(1000000)};
     w.plan.before = take_long;
     w.plan.before_arg = &w;
@@ -187,7 +187,7 @@ static void the_commit_of_a_quarantined_run_takes_long(conf *c)
     assert_int_equal(pawl_start(p, "two_steps", "run", "1", NULL), PAWL_OK);
     assert_int_equal(pawl_start(p, "two_steps", "other", "1", NULL), PAWL_OK);
     db *d = conf_open(c, NULL);
-    conf_do(d, &SUSPECT, NULL, 0);
+    conf_do(d, &QUARANTINED, NULL, 0);
     db_close(d);
     w.commit_ms = 6000;
     for (int i = 0; i < 100; i++)

@@ -259,7 +259,7 @@ static void a_close_waits_for_what_was_left(conf *c)
     fixture_free(s);
 }
 
-/* For how long one of the nodes has been silent; 0 where none has to give signs of life. */
+/* For how long one of the nodes has been silent; 0 where none has to send heartbeats. */
 static int64_t silence_ms(engine_fixture *s, pawl *p)
 {
     static const db_sql LAST = {"SELECT coalesce(min(at), $1) FROM {beats}", "i"};

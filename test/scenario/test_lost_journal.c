@@ -25,7 +25,7 @@ typedef struct lost_fixture {
     atomic_int lost; /* how often the log said so of the run */
     atomic_int dropped;
     pawl *p;
-    pawl *other; /* another process, as it were */
+    pawl *other; /* stands for another process */
 } lost_fixture;
 
 static lost_fixture test;
@@ -98,14 +98,14 @@ static const char *try_again(pawl_run *run, const char *input)
 
 /* ---- What happens meanwhile ---- */
 
-static void delete_it(const char *id)
+static void delete_this_run(const char *id)
 {
     FIXTURE_CODE(test.fixture, test.other, pawl_delete(test.other, id, 1), PAWL_OK);
 }
 
-static void delete_the_other(const char *id)
+static void delete_other_run(const char *id)
 {
-    delete_it(strcmp(id, "one") == 0 ? "two" : "one");
+    delete_this_run(strcmp(id, "one") == 0 ? "two" : "one");
 }
 
 static void restore(const char *id)
@@ -156,9 +156,9 @@ static void end(void)
     fixture_free(test.fixture);
 }
 
-static void deleted_by_force(conf *c)
+static void a_run_that_is_deleted_by_force(conf *c)
 {
-    engine_fixture *s = begin(c, delete_it);
+    engine_fixture *s = begin(c, delete_this_run);
     fixture_start(s, test.p, "walk", "run", "1");
     FIXTURE_UNTIL(s, test.p, atomic_load(&test.lost) == 1 && rows() == 0);
     FIXTURE_NOTES(s, "first first beside");
@@ -166,10 +166,10 @@ static void deleted_by_force(conf *c)
     end();
 }
 
-static void deleted_under_threads(conf *c)
+static void a_run_that_is_deleted_under_threads(conf *c)
 {
     served_fixture v = {.fixture = fixture_new(c)};
-    test = (lost_fixture){.conf = c, .fixture = v.fixture, .meanwhile = delete_it};
+    test = (lost_fixture){.conf = c, .fixture = v.fixture, .meanwhile = delete_this_run};
     fixture_run_clock(v.fixture);
     v.p = open_cold(v.fixture, 2);
     test.other = fixture_open(v.fixture, PAWL_OPTIONS(.threads = 1));
@@ -181,7 +181,7 @@ static void deleted_under_threads(conf *c)
     served_end(&v);
 }
 
-static void restored_to_before_its_claim(conf *c)
+static void a_restore_to_before_the_claim(conf *c)
 {
     engine_fixture *s = begin(c, restore);
     fixture_start(s, test.other, "walk", "run", "1");
@@ -192,7 +192,7 @@ static void restored_to_before_its_claim(conf *c)
 }
 
 /* The run has the same owner and fence as before the restore. */
-static void restored_to_behind_its_claim(conf *c)
+static void a_restore_to_after_the_claim(conf *c)
 {
     engine_fixture *s = begin(c, restore);
     test.backs_up = 1;
@@ -203,7 +203,7 @@ static void restored_to_behind_its_claim(conf *c)
 }
 
 /* Nothing is missing in its journal. */
-static void claimed_by_another_node(conf *c)
+static void a_claim_by_another_node(conf *c)
 {
     engine_fixture *s = begin(c, raise_fence);
     fixture_start(s, test.p, "walk", "run", "1");
@@ -213,10 +213,10 @@ static void claimed_by_another_node(conf *c)
 }
 
 /* Its new node has not read its journal yet: the other run comes first, and deletes it. */
-static void deleted_before_it_is_read(conf *c)
+static void a_run_that_is_deleted_before_it_is_read(conf *c)
 {
     FIXTURE_BY_HAND();
-    engine_fixture *s = begin(c, delete_the_other);
+    engine_fixture *s = begin(c, delete_other_run);
     fixture_start(s, test.p, "try_again", "one", "1");
     fixture_start(s, test.p, "try_again", "two", "1");
     FIXTURE_UNTIL(s, test.p, fixture_count(s, "first") == 2);
@@ -231,12 +231,13 @@ static void deleted_before_it_is_read(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"deleted by force", deleted_by_force, DB_SHARED},
-        {"deleted under threads", deleted_under_threads, DB_SHARED},
-        {"restored to before its claim", restored_to_before_its_claim, DB_SHARED},
-        {"restored to behind its claim", restored_to_behind_its_claim, DB_SHARED},
-        {"claimed by another node", claimed_by_another_node, DB_SHARED},
-        {"deleted before it is read", deleted_before_it_is_read, DB_SHARED},
+        {"a run that is deleted by force", a_run_that_is_deleted_by_force, DB_SHARED},
+        {"a run that is deleted under threads", a_run_that_is_deleted_under_threads, DB_SHARED},
+        {"a restore to before the claim", a_restore_to_before_the_claim, DB_SHARED},
+        {"a restore to after the claim", a_restore_to_after_the_claim, DB_SHARED},
+        {"a claim by another node", a_claim_by_another_node, DB_SHARED},
+        {"a run that is deleted before it is read", a_run_that_is_deleted_before_it_is_read,
+         DB_SHARED},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
 }

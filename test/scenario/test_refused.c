@@ -125,7 +125,7 @@ static served_fixture begin(conf *c, const char *input)
     return v;
 }
 
-static void end_well(served_fixture *v)
+static void expect_done(served_fixture *v)
 {
     FIXTURE_CODE(v->fixture, v->p, pawl_wait(v->p, "run", PAWL_FOREVER, NULL), PAWL_OK);
     FIXTURE_HISTORY(v->fixture, v->p, "run", "undo:refund step:before step:charge step:after");
@@ -163,18 +163,18 @@ static void a_release_tries_the_commit_again(conf *c)
     fixture_note(v.fixture, "charge");
     allow_charges(c);
     release(&v);
-    end_well(&v);
+    expect_done(&v);
 }
 
-/* What people hold meanwhile is let go on by the same release. */
-static void held_by_hand_too(conf *c)
+/* A hold by hand that comes meanwhile is ended by the same release. */
+static void a_run_that_is_held_by_hand_too(conf *c)
 {
     served_fixture v = begin(c, "1");
     FIXTURE_CODE(v.fixture, v.p, pawl_hold(v.p, "run", "on holiday"), PAWL_OK);
     expect_why(&v, "no charges on sunday");
     allow_charges(c);
     release(&v);
-    end_well(&v);
+    expect_done(&v);
 }
 
 /* What was done is recorded first: otherwise it would be unknown what to undo. */
@@ -200,11 +200,11 @@ static void a_stop_tries_once_more(conf *c)
     served_stop(&v);
     assert_int_equal(number(v.fixture, LOST), 0);
     served_begin(&v);
-    end_well(&v);
+    expect_done(&v);
 }
 
 /* What a node could not record before it went is done again, and the log says so. */
-static void a_stop_in_vain(conf *c)
+static void a_stop_whose_try_is_refused(conf *c)
 {
     served_fixture v = begin(c, "1");
     served_stop(&v);
@@ -235,7 +235,7 @@ static int64_t orphans(conf *c)
 }
 
 /* The next try finds no run: it writes nothing, and the result is forgotten. */
-static void deleted_by_force(conf *c)
+static void a_run_that_is_deleted_by_force(conf *c)
 {
     served_fixture v = begin(c, "1");
     allow_charges(c);
@@ -270,14 +270,14 @@ static int tells(engine_fixture *s, pawl *p, const char *words)
     return found;
 }
 
-static void another_goes_on(served_fixture *v, pawl *client, const char *id)
+static void expect_other_done(served_fixture *v, pawl *client, const char *id)
 {
     fixture_start(v->fixture, client, "harmless", id, "1");
     TMP_AWAIT(fixture_phase(v->fixture, client, id) == PAWL_RUN_DONE);
 }
 
 /* The node has nothing else to do from whose commits it could learn that the storage works. */
-static void fails_alone(conf *c, const char *state, const char *code)
+static void check_failure_of_one_run(conf *c, const char *state, const char *code)
 {
     char words[64];
     served_fixture v = open_served(c);
@@ -286,14 +286,14 @@ static void fails_alone(conf *c, const char *state, const char *code)
     served_begin(&v);
     fixture_start(v.fixture, client, "charges", "run", "1");
     TMP_AWAIT(number(v.fixture, KEPT) >= 1);
-    another_goes_on(&v, client, "other");
+    expect_other_done(&v, client, "other");
     TMP_AWAIT(fixture_phase(v.fixture, client, "run") == PAWL_RUN_HELD);
     assert_true(tells(v.fixture, client, "refuses to record step charge (op 4)"));
     assert_true(tells(v.fixture, client, "integer overflow"));
     assert_true(tells(v.fixture, client, "the result of step charge (op 4) is in the memory of"));
     snprintf(words, sizeof words, "is not recorded: %s", c->server ? code : "PAWL_STORAGE");
     assert_true(tells(v.fixture, v.p, words));
-    another_goes_on(&v, client, "another");
+    expect_other_done(&v, client, "another");
     assert_int_equal(fixture_count(v.fixture, "charge"), 1);
     allow_charges(c);
     FIXTURE_CODE(v.fixture, client, pawl_release(client, "run"), PAWL_OK);
@@ -306,7 +306,7 @@ static void fails_alone(conf *c, const char *state, const char *code)
 
 static void a_failure_of_an_unknown_kind(conf *c)
 {
-    fails_alone(c, "Z0001", "PAWL_STORAGE");
+    check_failure_of_one_run(c, "Z0001", "PAWL_STORAGE");
 }
 
 /* The disk is full, it says, and that passes: others go on, and the run is not held. */
@@ -320,13 +320,13 @@ static void a_failure_that_passes(conf *c)
     served_begin(&v);
     fixture_start(v.fixture, client, "charges", "run", "1");
     TMP_AWAIT(number(v.fixture, KEPT) >= 1);
-    another_goes_on(&v, client, "other");
+    expect_other_done(&v, client, "other");
     TMP_AWAIT(tells(v.fixture, client, "tries again to record it: PAWL_FULL"));
     for (int i = 0; i < 10; i++) {
         fixture_advance(v.fixture, 40000);
         char id[32];
         snprintf(id, sizeof id, "another %d", i);
-        another_goes_on(&v, client, id);
+        expect_other_done(&v, client, id);
     }
     assert_int_equal(fixture_phase(v.fixture, client, "run"), PAWL_RUN_LIVE);
     allow_charges(c);
@@ -337,16 +337,16 @@ static void a_failure_that_passes(conf *c)
     served_end(&v);
 }
 
-static void a_right_that_is_missing(conf *c)
+static void a_permission_that_is_missing(conf *c)
 {
     if (!c->server)
         skip();
-    fails_alone(c, "42501", "PAWL_DENIED");
+    check_failure_of_one_run(c, "42501", "PAWL_DENIED");
 }
 
 /* Both are tried again until one of them is taken; this process says what it has, the row of the
  * run says it to others, and no other run waits for this one. */
-static void not_even_a_hold(conf *c)
+static void a_hold_that_is_refused_too(conf *c)
 {
     served_fixture v = open_served(c);
     pawl *client = open_client(&v);
@@ -359,7 +359,7 @@ static void not_even_a_hold(conf *c)
         fixture_advance(v.fixture, 40000);
         char id[32];
         snprintf(id, sizeof id, "other %d", i);
-        another_goes_on(&v, client, id);
+        expect_other_done(&v, client, id);
     }
     fixture_clear_notes(v.fixture);
     fixture_note(v.fixture, "before");
@@ -376,7 +376,7 @@ static void not_even_a_hold(conf *c)
     TMP_AWAIT(fixture_phase(v.fixture, client, "run") == PAWL_RUN_DONE);
     assert_false(tells(v.fixture, client, "in the memory"));
     pawl_close(client);
-    end_well(&v);
+    expect_done(&v);
 }
 
 /* ---- Several processes ---- */
@@ -412,7 +412,7 @@ static void end_elsewhere(served_fixture *v)
     fixture_free(v->fixture);
 }
 
-static void released_by_another_process(conf *c)
+static void a_release_by_another_process(conf *c)
 {
     tmp_child owner;
     served_fixture v = begin_elsewhere(c, &owner, "1");
@@ -425,7 +425,7 @@ static void released_by_another_process(conf *c)
     end_elsewhere(&v);
 }
 
-static void cancelled_by_another_process(conf *c)
+static void a_cancel_by_another_process(conf *c)
 {
     tmp_child owner;
     served_fixture v = begin_elsewhere(c, &owner, "\"waits\"");
@@ -481,7 +481,7 @@ static void the_owner_dies(conf *c)
 }
 
 /* The same for an engine that finishes this run alone. */
-static void the_owner_dies_and_one_run_is_finished(conf *c)
+static void the_owner_dies_and_its_run_is_finished(conf *c)
 {
     tmp_child owner;
     served_fixture v = begin_elsewhere(c, &owner, "1");
@@ -499,19 +499,19 @@ int main(void)
 {
     static const conf_case CASES[] = {
         {"a release tries the commit again", a_release_tries_the_commit_again, DB_DURABLE},
-        {"held by hand too", held_by_hand_too, DB_DURABLE},
+        {"a run that is held by hand too", a_run_that_is_held_by_hand_too, DB_DURABLE},
         {"a cancel waits for the record", a_cancel_waits_for_the_record, DB_DURABLE},
         {"a stop tries once more", a_stop_tries_once_more, DB_DURABLE},
-        {"a stop in vain", a_stop_in_vain, DB_DURABLE},
-        {"deleted by force", deleted_by_force, DB_DURABLE},
+        {"a stop whose try is refused", a_stop_whose_try_is_refused, DB_DURABLE},
+        {"a run that is deleted by force", a_run_that_is_deleted_by_force, DB_DURABLE},
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_DURABLE},
         {"a failure that passes", a_failure_that_passes, DB_DURABLE},
-        {"a right that is missing", a_right_that_is_missing, DB_DURABLE},
-        {"not even a hold", not_even_a_hold, DB_DURABLE},
-        {"released by another process", released_by_another_process, DB_DURABLE},
-        {"cancelled by another process", cancelled_by_another_process, DB_DURABLE},
+        {"a permission that is missing", a_permission_that_is_missing, DB_DURABLE},
+        {"a hold that is refused too", a_hold_that_is_refused_too, DB_DURABLE},
+        {"a release by another process", a_release_by_another_process, DB_DURABLE},
+        {"a cancel by another process", a_cancel_by_another_process, DB_DURABLE},
         {"the owner dies", the_owner_dies, DB_DURABLE},
-        {"the owner dies and one run is finished", the_owner_dies_and_one_run_is_finished,
+        {"the owner dies and its run is finished", the_owner_dies_and_its_run_is_finished,
          DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));

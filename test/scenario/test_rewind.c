@@ -286,7 +286,7 @@ static void a_deleted_run_is_no_rewind(conf *c)
     fixture_free(test.fixture);
 }
 
-/* Of the one that has lost nothing, the last sign of life that is there now is old. */
+/* Of the one that has lost nothing, the last heartbeat that is there now is old. */
 static void a_rewind_closes_no_live_node(conf *c)
 {
     FIXTURE_BY_HAND();

@@ -116,7 +116,7 @@ static const char *look(pawl_work *work, const char *input)
 }
 
 /* Between the steps it looks into the database: which attributes has it? */
-static const char *says_something(pawl_run *run, const char *input)
+static const char *sets_an_attribute(pawl_run *run, const char *input)
 {
     storage_fixture *g = pawl_arg(run);
     pawl_step(run, "look", look, input, PAWL_CALL(.arg = g));
@@ -141,7 +141,7 @@ static void open_engine(storage_fixture *g, const conf *c)
     const pawl_options *o =
         PAWL_OPTIONS(.threads = -1, .claim_ms = CLAIM_MS, .log = hear, .log_arg = g);
     assert_int_equal(engine_test_open(&g->p, c->url, o, &test), PAWL_OK);
-    assert_int_equal(pawl_register_workflow(g->p, "w", says_something, PAWL_WORKFLOW(.arg = g)),
+    assert_int_equal(pawl_register_workflow(g->p, "w", sets_an_attribute, PAWL_WORKFLOW(.arg = g)),
                      PAWL_OK);
 }
 
@@ -163,7 +163,7 @@ static void close_fixture(storage_fixture *g)
     clock_fake_free(g->clock);
 }
 
-static void live(storage_fixture *g, int seconds)
+static void poll_for(storage_fixture *g, int seconds)
 {
     for (int i = 0; i <= seconds; i++) {
         int64_t did;
@@ -190,7 +190,7 @@ static int count_one(const pawl_info *info, void *arg)
     return 0;
 }
 
-static void expect_said(storage_fixture *g)
+static void expect_attribute(storage_fixture *g)
 {
     int found = 0;
     assert_int_equal(pawl_list(g->p,
@@ -200,17 +200,17 @@ static void expect_said(storage_fixture *g)
     assert_int_equal(found, 1);
 }
 
-static void what_was_done_before_is_kept_and_what_comes_is_said(conf *c)
+static void a_failed_read_loses_no_step_and_no_attribute(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c, 0);
     g.breaks = "SELECT name FROM {attributes}";
     g.times = 1;
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_int_equal(g.times, 0);
     assert_true(has_ended(&g));
     assert_int_equal(g.first, 1);
-    expect_said(&g);
+    expect_attribute(&g);
     close_fixture(&g);
 }
 
@@ -222,18 +222,18 @@ static void a_clock_that_is_set_back_holds_up_no_run(conf *c)
     open_fixture(&g, c, 0);
     g.breaks = "BEGIN";
     g.times = 1000000;
-    live(&g, 10);
+    poll_for(&g, 10);
     assert_int_equal(g.second, 0);
     g.set_ms -= HOUR_MS;
     g.times = 0;
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     close_fixture(&g);
 }
 
 /* Claims are over when what had to be committed first is: nothing is called any more, until there
- * was a sign of life. */
-static void a_slow_commit_is_not_followed_by_a_call(conf *c)
+ * was a heartbeat. */
+static void no_step_is_called_after_a_slow_commit(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c, 1);
@@ -242,7 +242,7 @@ static void a_slow_commit_is_not_followed_by_a_call(conf *c)
     assert_int_equal(pawl_poll(g.p, NULL), PAWL_OK);
     assert_int_equal(g.slow, 2);
     assert_int_equal(g.late, 0);
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.late, 1);
     close_fixture(&g);
@@ -267,13 +267,13 @@ static void nothing_is_claimed_while_commits_fail(conf *c)
     g.breaks = "INSERT INTO {journal}";
     g.also = "'probe'";
     g.times = 1000000;
-    live(&g, 3);
+    poll_for(&g, 3);
     assert_int_equal(g.looks, 1);
     start_elsewhere(&g, c, "other");
-    live(&g, 30);
+    poll_for(&g, 30);
     assert_int_equal(g.looks, 1);
     g.times = 0;
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
     close_fixture(&g);
@@ -299,13 +299,13 @@ static void a_failure_of_an_unknown_kind(conf *c)
     g.plan.fail_code = PAWL_STORAGE;
     g.breaks = "INSERT INTO {journal}";
     g.times = 1000000;
-    live(&g, 2); /* some tries come first */
+    poll_for(&g, 2); /* some tries come first */
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
-    live(&g, 10);
+    poll_for(&g, 10);
     assert_int_equal(phase_of(&g, "refuses to record step look (op 2)"), PAWL_RUN_HELD);
     g.times = 0;
     assert_int_equal(pawl_release(g.p, "run"), PAWL_OK);
-    live(&g, 10);
+    poll_for(&g, 10);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
     close_fixture(&g);
@@ -321,19 +321,19 @@ static void a_failure_that_passes(conf *c)
     open_fixture(&g, c, 0);
     g.breaks = "INSERT INTO {journal}";
     g.times = 1000000;
-    live(&g, 3);
+    poll_for(&g, 3);
     assert_int_equal(g.looks, 1);
     start_elsewhere(&g, c, "other");
-    live(&g, 3);
+    poll_for(&g, 3);
     assert_int_equal(g.looks, 2);
-    live(&g, 300);
+    poll_for(&g, 300);
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
     assert_int_equal(pawl_why(g.p, "run", &why), PAWL_OK);
     assert_non_null(strstr(why, "is in the memory of node"));
     assert_non_null(strstr(why, "record it: PAWL_FULL"));
     pawl_free(why);
     g.times = 0;
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
     close_fixture(&g);
@@ -368,7 +368,7 @@ static void a_drain_that_is_interrupted(conf *c)
     close_while_time_goes_on(&g);
     g.naps_ms = 0;
     open_engine(&g, c);
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
     close_fixture(&g);
@@ -392,7 +392,7 @@ static void stall_in_a_close(conf *c, int times)
     close_while_time_goes_on(&g);
     assert_int_equal(g.stalls, 0); /* it was undecided when the close began */
     open_engine(&g, c);
-    live(&g, 20);
+    poll_for(&g, 20);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 1);
     close_fixture(&g);
@@ -419,7 +419,7 @@ static void what_a_close_cannot_record_is_told(conf *c)
     expect_told(&g, "locked by another process");
     g.times = 0;
     open_engine(&g, c);
-    live(&g, 20);
+    poll_for(&g, 20);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
     close_fixture(&g);
@@ -439,7 +439,7 @@ static void what_stays_undecided_is_told(conf *c)
     g.times = 0;
     g.stalls = 0;
     open_engine(&g, c);
-    live(&g, 20);
+    poll_for(&g, 20);
     assert_true(has_ended(&g));
     close_fixture(&g);
 }
@@ -452,15 +452,14 @@ static void a_stalled_storage_gets_one_more_try(conf *c)
 }
 
 /* The same when the time is over twice before the commit is decided. */
-static void a_storage_that_stalls_twice_gets_one_more_try(conf *c)
+static void a_storage_that_stalls_twice(conf *c)
 {
     stall_in_a_close(c, 2);
 }
 
-/* A suspect of which processes have died: the commit of its step fails, and the engine is closed
- * when the storage works again. What it has executed is recorded then, although it is not its
- * turn. */
-static void a_suspect_records_before_the_end(conf *c)
+/* The commit of the step of a quarantined run fails, and the engine is closed when the storage
+ * works again. What the run has executed is recorded then, although it is not its turn. */
+static void a_quarantined_run_is_recorded_by_a_close(conf *c)
 {
     for (int as_server = 0; as_server < 2; as_server++) {
         storage_fixture g;
@@ -471,13 +470,13 @@ static void a_suspect_records_before_the_end(conf *c)
         g.breaks = "INSERT INTO {journal}";
         for (int i = 0; i < 20 && g.looks == 0; i++) {
             g.times = 100;
-            live(&g, 1);
+            poll_for(&g, 1);
         }
         assert_int_equal(g.looks, 1);
         g.times = 0;
         pawl_close(g.p);
         open_engine(&g, c);
-        live(&g, 20);
+        poll_for(&g, 20);
         assert_true(has_ended(&g));
         assert_int_equal(g.looks, 1);
         assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
@@ -486,7 +485,7 @@ static void a_suspect_records_before_the_end(conf *c)
 }
 
 /* If not even a small write is committed, it is the storage: no run is held, and nothing begun. */
-static void a_failure_of_everything_holds_no_run(conf *c)
+static void a_failure_of_all_writes_holds_no_run(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c, 0);
@@ -494,11 +493,11 @@ static void a_failure_of_everything_holds_no_run(conf *c)
     g.plan.fail_code = PAWL_STORAGE;
     g.breaks = "INSERT INTO {";
     g.times = 1000000;
-    live(&g, 300);
+    poll_for(&g, 300);
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_LIVE);
     assert_int_equal(g.looks, 1);
     g.times = 0;
-    live(&g, 60);
+    poll_for(&g, 60);
     assert_true(has_ended(&g));
     assert_int_equal(g.looks, 2);
     close_fixture(&g);
@@ -516,7 +515,7 @@ static void a_deadline_has_the_owner_try_again(conf *c)
 {
     storage_fixture g;
     open_fixture(&g, c, 0);
-    live(&g, 1);
+    poll_for(&g, 1);
     assert_true(has_ended(&g));
     assert_int_equal(pawl_delete(g.p, "run", 0), PAWL_OK);
     assert_int_equal(
@@ -526,12 +525,12 @@ static void a_deadline_has_the_owner_try_again(conf *c)
     g.times = 1000000;
     assert_int_equal(pawl_start(g.p, "waits", "run", "1", PAWL_START(.deadline_ms = 60000)),
                      PAWL_OK);
-    live(&g, 10);
+    poll_for(&g, 10);
     assert_int_equal(phase_of(&g, "refuses to record step look (op 2)"), PAWL_RUN_HELD);
     g.times = 0;
-    live(&g, 30); /* it is not released */
+    poll_for(&g, 30); /* it is not released */
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_HELD);
-    live(&g, 30);
+    poll_for(&g, 30);
     assert_int_equal(phase_of(&g, NULL), PAWL_RUN_CANCELLED);
     assert_int_equal(g.looks, 2); /* one of each run */
     close_fixture(&g);
@@ -540,22 +539,22 @@ static void a_deadline_has_the_owner_try_again(conf *c)
 int main(void)
 {
     static const conf_case CASES[] = {
-        {"what was done before is kept and what comes is said",
-         what_was_done_before_is_kept_and_what_comes_is_said, DB_TURNS},
+        {"a failed read loses no step and no attribute",
+         a_failed_read_loses_no_step_and_no_attribute, DB_TURNS},
         {"a clock that is set back holds up no run", a_clock_that_is_set_back_holds_up_no_run,
          DB_TURNS},
-        {"a slow commit is not followed by a call", a_slow_commit_is_not_followed_by_a_call,
-         DB_FILE},
+        {"no step is called after a slow commit", no_step_is_called_after_a_slow_commit, DB_FILE},
         {"nothing is claimed while commits fail", nothing_is_claimed_while_commits_fail, DB_FILE},
         {"a failure that passes", a_failure_that_passes, DB_FILE},
         {"a drain that is interrupted", a_drain_that_is_interrupted, DB_FILE},
         {"a failure of an unknown kind", a_failure_of_an_unknown_kind, DB_TURNS},
         {"a stalled storage gets one more try", a_stalled_storage_gets_one_more_try, DB_FILE},
-        {"a storage that stalls twice", a_storage_that_stalls_twice_gets_one_more_try, DB_FILE},
+        {"a storage that stalls twice", a_storage_that_stalls_twice, DB_FILE},
         {"what a close cannot record is told", what_a_close_cannot_record_is_told, DB_FILE},
         {"what stays undecided is told", what_stays_undecided_is_told, DB_FILE},
-        {"a suspect records before the end", a_suspect_records_before_the_end, DB_FILE},
-        {"a failure of everything holds no run", a_failure_of_everything_holds_no_run, DB_TURNS},
+        {"a quarantined run is recorded by a close", a_quarantined_run_is_recorded_by_a_close,
+         DB_FILE},
+        {"a failure of all writes holds no run", a_failure_of_all_writes_holds_no_run, DB_TURNS},
         {"a deadline has the owner try again", a_deadline_has_the_owner_try_again, DB_TURNS},
     };
     return conf_run_reused(CASES, CONF_COUNT(CASES));

@@ -124,7 +124,7 @@ static void stop(fleet_node *n)
 
 /* A node that has died is closed; so is one that has lost its liveness lock, after others have
  * taken over. */
-static void tend(fleet *f)
+static void close_dead_nodes(fleet *f)
 {
     for (int i = 0; i < f->odds.nodes; i++) {
         fleet_node *n = &f->nodes[i];
@@ -151,7 +151,7 @@ static void hold(fleet *f, fleet_node *n)
         return;
     int64_t most = chance_between(&f->chance, 0, 4);
     for (int i = 0; i < most && threads_run_one(f, NULL); i++)
-        tend(f);
+        close_dead_nodes(f);
     if (n->engine && run->hold == HOLD_YES)
         affairs_release(f, n, run);
 }
@@ -165,7 +165,7 @@ void drivers_play(fleet_node *n)
     if (!n->engine)
         return;
     for (int i = 0; i < most && threads_run_one(f, NULL); i++)
-        tend(f);
+        close_dead_nodes(f);
     if (n->engine && n->driver != DRIVER_NONE && !n->stopped && !f->calm &&
         chance_of(&f->chance, f->odds.stop))
         stop(n);
@@ -175,7 +175,7 @@ void drivers_settle(fleet *f)
 {
     int slices = 0;
     while (slices < SETTLE_MAX && threads_run_one(f, NULL)) {
-        tend(f);
+        close_dead_nodes(f);
         slices++;
     }
     if (slices == SETTLE_MAX)

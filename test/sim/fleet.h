@@ -4,7 +4,7 @@
  * alone can be hit: a call that fails, a commit whose answer is lost, death at a call. Nodes also
  * meet in the middle of what they do: while one is about to begin a transaction, or is in a work
  * function, another one is polled. A node may be shut out by others while it still believes in its
- * runs: because it lost the lock that is its sign of life; or, where the database does not look
+ * runs: because it lost the lock that is its heartbeat; or, where the database does not look
  * like a file, because it was silent for too long.
  *
  * Everything is driven by one chance. Whatever is found wrong is told by fleet_wrong(), the first
@@ -39,14 +39,14 @@ typedef struct fleet_odds {
     int nodes;
     int runs;
     int memory;      /* the database is in memory: one node, which never dies */
-    int server;      /* it looks like a server's: signs of life are rows, and it has its own time */
+    int server;      /* it looks like a server's: heartbeats are rows, and it has its own time */
     int fail;        /* at a poll: one of the next calls fails */
     int fail_commit; /* a commit fails */
     int lose;        /* one of the next commits has no answer */
     int die;         /* the node dies at one of the next calls */
     int die_in;      /* it dies in a work function */
     int meet;        /* another node is polled before a transaction, or in a work function */
-    int silence;     /* it loses its sign of life in a work function, or is in there for long */
+    int silence;     /* it loses its heartbeat in a work function, or is in there for long */
     int drop;        /* a fiber is dropped where it may be */
     int jump;        /* the clock of the host is set */
     int mail;        /* something arrives for a run */
@@ -79,7 +79,7 @@ typedef struct fleet_node {
     db_fault plan;
     int64_t die_at;   /* number of the call; 0: not planned */
     int polled;       /* it is being polled */
-    int silent;       /* it has lost its sign of life */
+    int silent;       /* it has lost its heartbeat */
     int lacks;        /* it does not have the work function */
     int told;         /* that it is shut out was counted */
     int working;      /* the run whose work function it is in, from 1; 0: none */
@@ -380,7 +380,7 @@ void watch_look(fleet *f);
 void watch_quiet(fleet *f);
 
 /* May it be a run that is let out alone? */
-int watch_is_suspect(const fleet *f, const fleet_run *run);
+int watch_is_quarantined(const fleet *f, const fleet_run *run);
 
 /* A node has died, just now, and was called by this number. */
 void watch_death(fleet *f, const fleet_node *n, int64_t id);

@@ -26,9 +26,9 @@ enum {
     DRIVE_MS = 2500,
     TROUBLE_MS =
         35000, /* the storage was away: runs ask for it more and more seldom, until then … */
-    RECENT_MS = 60000,  /* … if it was so not long ago */
-    SUSPECT_MS = 90000, /* three processes have died of it, perhaps: it is let out alone */
-    ALONE_CLAIMS = 4,   /* … as its row says then */
+    RECENT_MS = 60000,      /* … if it was so not long ago */
+    QUARANTINED_MS = 90000, /* three processes have died of it, perhaps: it is let out alone */
+    ALONE_CLAIMS = 4,       /* … as its row says then */
     PROBE_MS = 2500,
     STORM_PROBES = LIVENESS_PROBES / 2,
     ORPHAN_MS = 5000, /* a workflow that no node has is waited for, for two seconds */
@@ -216,7 +216,7 @@ static void see_unclaimed(fleet *f)
 /* Of a program that is owned: how long may it stand still? */
 static int64_t patience_ms(const fleet *f, const fleet_run *run)
 {
-    return watch_is_suspect(f, run) ? SUSPECT_MS : patience_of(f, DRIVE_MS);
+    return watch_is_quarantined(f, run) ? QUARANTINED_MS : patience_of(f, DRIVE_MS);
 }
 
 static void see_standstill(fleet *f, fleet_run *run)
@@ -252,7 +252,7 @@ static watch_row row_of(fleet *f, const char *id)
 static int64_t patience_with_probe(const fleet *f, const watch_row *r)
 {
     if (r->claims >= ALONE_CLAIMS)
-        return SUSPECT_MS;
+        return QUARANTINED_MS;
     int64_t silence = r->owner != 0 && !fleet_has_node(f, r->owner) ? FLEET_CLAIM_MS : 0;
     return silence + (f->calm ? PROBE_MS : patience_of(f, PROBE_MS));
 }

@@ -105,7 +105,7 @@ static void go_down(fleet_node *n)
 }
 
 /* What others do. */
-static void meddle(fleet *f, fleet_node *n)
+static void act_as_operator(fleet *f, fleet_node *n)
 {
     if (chance_of(&f->chance, f->odds.mail))
         affairs_mail(f);
@@ -153,7 +153,7 @@ static void step(fleet *f)
     } else if (what < 91) {
         go_down(n);
     } else {
-        meddle(f, n);
+        act_as_operator(f, n);
     }
     if (n->engine && f->odds.dialog)
         dialogs_act(f, n);
@@ -232,7 +232,7 @@ static void calm_rounds(fleet *f, int but_held)
 
 /* What is held stays so, and is owned by no live node: one that serves again has watched for longer
  * than a claim lasts by then, and has closed those that died. */
-static void rest(fleet *f)
+static void wait_until_idle(fleet *f)
 {
     for (int i = 0; i < 18 && !f->wrong[0]; i++) {
         f->rest = i > 15;
@@ -267,9 +267,9 @@ static int explain(const pawl_info *info, void *arg)
 static void explain_all(fleet *f)
 {
     const fleet_node *n = f->verbose ? some_engine(f) : NULL;
-    int64_t live = 1 << PAWL_RUN_LIVE | 1 << PAWL_RUN_FAILING | 1 << PAWL_RUN_HELD;
+    int64_t live_one_world = 1 << PAWL_RUN_LIVE | 1 << PAWL_RUN_FAILING | 1 << PAWL_RUN_HELD;
     if (n)
-        pawl_list(n->engine, PAWL_FILTER(.phases = live), explain, n->engine);
+        pawl_list(n->engine, PAWL_FILTER(.phases = live_one_world), explain, n->engine);
 }
 
 /* No more faults: a node that is down comes up, what was not started is started, and all runs come
@@ -289,7 +289,7 @@ static void calm_down(fleet *f)
     }
     calm_rounds(f, 1);
     if (!all_ended(f, 0))
-        rest(f);
+        wait_until_idle(f);
     calm_rounds(f, 0);
     for (int i = 0; i < f->odds.runs; i++)
         if (!f->all[i].ended)
@@ -307,7 +307,7 @@ static void calm_down(fleet *f)
 }
 
 /* A world from its beginning to its end. 0: something was wrong. */
-static int live(fleet *f, uint64_t seed, const char *model, const char *folder)
+static int live_one_world(fleet *f, uint64_t seed, const char *model, const char *folder)
 {
     fleet_open(f, seed, model, folder);
     for (int i = 0; i < STEPS_MAX && !all_ended(f, 0) && !f->wrong[0]; i++)
@@ -329,7 +329,7 @@ static int live_again(fleet *f, uint64_t seed, const char *model, const char *fo
     tally none = {{0}}, *all = f->tally;
     uint64_t trace = f->trace;
     f->tally = &none;
-    live(f, seed, model, folder);
+    live_one_world(f, seed, model, folder);
     f->tally = all;
     if (f->trace != trace)
         fleet_wrong(f, "it was another world the second time: trace %016llx, then %016llx",
@@ -436,7 +436,7 @@ static void live_all(sum *s, int64_t count, int verbose, const char *model, cons
     for (; s->done < count && s->wrong < WRONG_MAX; s->done++) {
         uint64_t seed = s->first + (uint64_t)s->done;
         remember(seed);
-        int good = live(&f, seed, model, folder);
+        int good = live_one_world(&f, seed, model, folder);
         s->trace = chance_mix(s->trace ^ f.trace);
         if (good && s->done % TWICE_EVERY == 0)
             good = live_again(&f, seed, model, folder);

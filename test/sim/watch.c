@@ -237,13 +237,13 @@ int64_t watch_due(fleet *f)
 }
 
 /* Processes that were shut out count too, for an unknown run. */
-int watch_is_suspect(const fleet *f, const fleet_run *run)
+int watch_is_quarantined(const fleet *f, const fleet_run *run)
 {
     return run->deaths.count + f->silences >= ALONE_DEATHS;
 }
 
-/* Suspects wait for seconds, in which there may be many rounds; and where there are threads rounds
- * are short, and liveness.c has the time in view. */
+/* Quarantined runs wait for seconds, in which there may be many rounds; and where there are threads
+ * rounds are short, and liveness.c has the time in view. */
 void watch_quiet(fleet *f)
 {
     if (f->odds.threads)
@@ -252,7 +252,7 @@ void watch_quiet(fleet *f)
         fleet_run *run = &f->all[i];
         int64_t wake_ms;
         int due = is_waiting(f, run, &wake_ms) && wake_ms <= fleet_time(f) && !run->inside &&
-                  !watch_is_suspect(f, run);
+                  !watch_is_quarantined(f, run);
         run->due_rounds = due ? run->due_rounds + 1 : 0;
         if (run->due_rounds > ROUNDS_MAX)
             fleet_wrong(f, "%s is due, and no node drives it", run->id);

@@ -32,7 +32,7 @@ static int64_t second(int64_t count)
     return clock_deadline(0, 1000 * count);
 }
 
-static void they_are_run_in_order_each_at_its_time(void **state)
+static void chores_run_in_order_each_at_its_time(void **state)
 {
     (void)state;
     clock_fake *f = clock_fake_new(1000);
@@ -57,7 +57,7 @@ static void they_are_run_in_order_each_at_its_time(void **state)
     clock_fake_free(f);
 }
 
-static void one_with_more_to_do_is_run_at_the_next_look(void **state)
+static void a_chore_with_more_to_do_runs_at_the_next_look(void **state)
 {
     (void)state;
     clock_fake *f = clock_fake_new(1000);
@@ -76,8 +76,8 @@ static void one_with_more_to_do_is_run_at_the_next_look(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_run_in_order_each_at_its_time),
-        cmocka_unit_test(one_with_more_to_do_is_run_at_the_next_look),
+        cmocka_unit_test(chores_run_in_order_each_at_its_time),
+        cmocka_unit_test(a_chore_with_more_to_do_runs_at_the_next_look),
     };
     return cmocka_run_group_tests_name("chores", tests, NULL, NULL);
 }

@@ -328,18 +328,18 @@ typedef struct nap {
 
 typedef struct worker {
     pthread_t thread;
-    struct crowd *crowd;
+    struct waiter_group *group;
     pthread_mutex_t mutex; /* of `current` */
     nap *current;          /* what the signaller may wake */
     int early;             /* how often it was late before its deadline */
 } worker;
 
-typedef struct crowd {
+typedef struct waiter_group {
     clock_fake *fake;
     worker workers[WORKERS];
     atomic_int working;
     int signals; /* woken by signals too, not only by the clock */
-} crowd;
+} waiter_group;
 
 static void show(worker *w, nap *n)
 {
@@ -352,7 +352,7 @@ static void show(worker *w, nap *n)
 static void *nap_often(void *arg)
 {
     worker *w = arg;
-    clock_source *c = clock_fake_source(w->crowd->fake);
+    clock_source *c = clock_fake_source(w->group->fake);
     for (int round = 0; round < ROUNDS; round++) {
         nap *n = malloc(sizeof *n);
         pthread_mutex_init(&n->mutex, NULL);
@@ -368,13 +368,13 @@ static void *nap_often(void *arg)
         pthread_mutex_destroy(&n->mutex);
         free(n);
     }
-    atomic_fetch_sub(&w->crowd->working, 1);
+    atomic_fetch_sub(&w->group->working, 1);
     return NULL;
 }
 
 static void *move_often(void *arg)
 {
-    crowd *all = arg;
+    waiter_group *all = arg;
     for (int i = 1; atomic_load(&all->working) > 0; i++) {
         clock_fake_advance(all->fake, 1);
         if (all->signals || i % 16 == 0)
@@ -395,7 +395,7 @@ static void signal_slowly(nap *n)
 
 static void *signal_often(void *arg)
 {
-    crowd *all = arg;
+    waiter_group *all = arg;
     for (int i = 0; atomic_load(&all->working) > 0; i = (i + 1) % WORKERS) {
         worker *w = &all->workers[i];
         pthread_mutex_lock(&w->mutex);
@@ -407,15 +407,15 @@ static void *signal_often(void *arg)
     return NULL;
 }
 
-static void check_crowd(int signals)
+static void check_many_waiters(int signals)
 {
-    static crowd all;
+    static waiter_group all;
     memset(&all, 0, sizeof all);
     all.signals = signals;
     all.fake = clock_fake_new(0);
     atomic_init(&all.working, WORKERS);
     for (int i = 0; i < WORKERS; i++) {
-        all.workers[i].crowd = &all;
+        all.workers[i].group = &all;
         assert_int_equal(pthread_mutex_init(&all.workers[i].mutex, NULL), 0);
     }
     for (int i = 0; i < WORKERS; i++) {
@@ -439,13 +439,13 @@ static void check_crowd(int signals)
 static void conditions_may_go_when_their_wait_is_over(void **state)
 {
     (void)state;
-    check_crowd(1);
+    check_many_waiters(1);
 }
 
 static void no_wake_up_is_lost(void **state)
 {
     (void)state;
-    check_crowd(0);
+    check_many_waiters(0);
 }
 
 int main(void)

@@ -102,7 +102,7 @@ static int64_t off(server *s, db_clock *c)
 
 /* ---- Tests ---- */
 
-static void before_the_first_answer_it_is_the_hosts(void **state)
+static void before_the_first_answer_the_time_is_that_of_the_host(void **state)
 {
     (void)state;
     server s;
@@ -116,7 +116,7 @@ static void before_the_first_answer_it_is_the_hosts(void **state)
     stop(&s, &c);
 }
 
-static void it_goes_on_by_itself(void **state)
+static void the_time_goes_on_between_answers(void **state)
 {
     (void)state;
     server s;
@@ -175,7 +175,7 @@ static void a_slow_answer_does_not_replace_a_quick_one(void **state)
 }
 
 /* An old answer gets worse by a thousandth of its age; then a slower one is as good. */
-static void an_old_answer_loses_its_worth(void **state)
+static void an_old_answer_is_replaced(void **state)
 {
     (void)state;
     server s;
@@ -309,12 +309,12 @@ static void a_database_of_the_host_has_its_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_the_first_answer_it_is_the_hosts),
-        cmocka_unit_test(it_goes_on_by_itself),
+        cmocka_unit_test(before_the_first_answer_the_time_is_that_of_the_host),
+        cmocka_unit_test(the_time_goes_on_between_answers),
         cmocka_unit_test(a_host_that_jumps_does_not_move_the_time),
         cmocka_unit_test(the_middle_of_the_round_trip_counts),
         cmocka_unit_test(a_slow_answer_does_not_replace_a_quick_one),
-        cmocka_unit_test(an_old_answer_loses_its_worth),
+        cmocka_unit_test(an_old_answer_is_replaced),
         cmocka_unit_test(the_time_moves_no_further_than_it_must),
         cmocka_unit_test(up_is_never_before_the_servers_time),
         cmocka_unit_test(a_contradiction_is_believed),

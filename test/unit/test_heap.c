@@ -59,7 +59,7 @@ static void take(heap *h, model *m, timer *one)
 }
 
 /* Each step puts one in or takes it out, wherever it is; often several are due at one moment. */
-static void as_a_sorted_list(void **state)
+static void a_heap_is_in_the_order_of_a_sorted_list(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -100,7 +100,7 @@ static void a_gap_is_filled_from_another_branch(void **state)
     heap_free(&h);
 }
 
-static void what_is_in_no_heap_is_not_taken(void **state)
+static void a_timer_in_no_heap_is_not_taken(void **state)
 {
     (void)state;
     heap h = {0};
@@ -114,9 +114,9 @@ static void what_is_in_no_heap_is_not_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_a_sorted_list),
+        cmocka_unit_test(a_heap_is_in_the_order_of_a_sorted_list),
         cmocka_unit_test(a_gap_is_filled_from_another_branch),
-        cmocka_unit_test(what_is_in_no_heap_is_not_taken),
+        cmocka_unit_test(a_timer_in_no_heap_is_not_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void play(map *m, model *list, random_seeded *r, size_t keys, int steps, 
     }
 }
 
-static void it_is_what_a_list_would_be(void **state)
+static void a_map_holds_what_a_list_holds(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -218,7 +218,7 @@ static void put_replaces(void **state)
     map_free(&m);
 }
 
-static void it_grows_at_three_quarters(void **state)
+static void a_map_grows_at_three_quarters(void **state)
 {
     (void)state;
     map m = {0};
@@ -275,13 +275,13 @@ static void what_is_reserved_needs_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_a_list_would_be),
+        cmocka_unit_test(a_map_holds_what_a_list_holds),
         cmocka_unit_test(chains_survive_every_removal),
         cmocka_unit_test(colliding_keys_come_and_go_and_grow),
         cmocka_unit_test(an_empty_map_has_nothing),
         cmocka_unit_test(any_key_is_a_key),
         cmocka_unit_test(put_replaces),
-        cmocka_unit_test(it_grows_at_three_quarters),
+        cmocka_unit_test(a_map_grows_at_three_quarters),
         cmocka_unit_test(regular_keys_do_not_pile_up),
         cmocka_unit_test(what_is_reserved_needs_no_memory),
     };

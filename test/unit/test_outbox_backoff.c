@@ -54,7 +54,7 @@ static void the_back_off_doubles_and_is_bounded(void **state)
 }
 
 /* After an attempt in vain the next target is not tried at once. */
-static void they_are_tried_one_at_a_time(void **state)
+static void targets_are_tried_one_at_a_time(void **state)
 {
     (void)state;
     outbox_backoff w = {0};
@@ -70,7 +70,7 @@ static void they_are_tried_one_at_a_time(void **state)
 
 /* Of twenty that are locked for ever, attempts in vain take a fifth of the time, and none of
  * them is tried twice before another one was tried. */
-static void many_take_a_fifth_of_the_time_and_take_turns(void **state)
+static void many_targets_take_a_fifth_of_the_time_in_turns(void **state)
 {
     (void)state;
     enum { MANY = 20, TOOK = 300 };
@@ -97,7 +97,7 @@ static void many_take_a_fifth_of_the_time_and_take_turns(void **state)
     outbox_backoff_clear(&w);
 }
 
-static void those_without_a_row_are_found(void **state)
+static void targets_without_a_row_are_found(void **state)
 {
     (void)state;
     outbox_backoff w = {0};
@@ -116,7 +116,7 @@ static void those_without_a_row_are_found(void **state)
     outbox_backoff_clear(&w);
 }
 
-static void there_is_a_bound(void **state)
+static void the_number_of_targets_is_bounded(void **state)
 {
     (void)state;
     outbox_backoff w = {0};
@@ -133,10 +133,10 @@ int main(void)
     const struct CMUnitTest TESTS[] = {
         cmocka_unit_test(a_target_waits_alone),
         cmocka_unit_test(the_back_off_doubles_and_is_bounded),
-        cmocka_unit_test(they_are_tried_one_at_a_time),
-        cmocka_unit_test(many_take_a_fifth_of_the_time_and_take_turns),
-        cmocka_unit_test(those_without_a_row_are_found),
-        cmocka_unit_test(there_is_a_bound),
+        cmocka_unit_test(targets_are_tried_one_at_a_time),
+        cmocka_unit_test(many_targets_take_a_fifth_of_the_time_in_turns),
+        cmocka_unit_test(targets_without_a_row_are_found),
+        cmocka_unit_test(the_number_of_targets_is_bounded),
     };
     return cmocka_run_group_tests(TESTS, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void expect(queue *q, const char *digits)
     assert_ptr_equal(q->tail, last);
 }
 
-static void in_the_order_of_arrival(void **state)
+static void units_are_taken_in_order(void **state)
 {
     (void)state;
     queue q;
@@ -80,7 +80,7 @@ static void each_class_has_its_share(void **state)
     assert_true(queue_has_room(&q, &large, 1, 1)); /* the only one of its class */
 }
 
-static void out_of_the_middle(void **state)
+static void a_unit_is_taken_out_of_the_middle(void **state)
 {
     (void)state;
     queue q;
@@ -100,7 +100,7 @@ static void out_of_the_middle(void **state)
     expect(&q, "");
 }
 
-static void late_units_go(void **state)
+static void late_units_are_taken_out(void **state)
 {
     (void)state;
     queue q = {0};
@@ -125,10 +125,10 @@ static void late_units_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_the_order_of_arrival),
+        cmocka_unit_test(units_are_taken_in_order),
         cmocka_unit_test(each_class_has_its_share),
-        cmocka_unit_test(out_of_the_middle),
-        cmocka_unit_test(late_units_go),
+        cmocka_unit_test(a_unit_is_taken_out_of_the_middle),
+        cmocka_unit_test(late_units_are_taken_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ static void work_by_name(void **state)
     registry_free(r);
 }
 
-static void a_refusal_sticks(void **state)
+static void a_refused_registration_stays_refused(void **state)
 {
     (void)state;
     registry *r = registry_new();
@@ -114,7 +114,7 @@ int main(void)
         cmocka_unit_test(the_same_twice_changes_nothing),
         cmocka_unit_test(another_function_is_a_conflict),
         cmocka_unit_test(work_by_name),
-        cmocka_unit_test(a_refusal_sticks),
+        cmocka_unit_test(a_refused_registration_stays_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

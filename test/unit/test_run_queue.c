@@ -91,7 +91,7 @@ static void a_cold_run_has_its_turn(void **state)
 }
 
 /* Whatever the order, each run that was ready is taken once, and those of a kind in their order. */
-static void none_is_lost(void **state)
+static void no_ready_run_is_lost(void **state)
 {
     fixture *w = *state;
     random_seeded dice;
@@ -142,7 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(warm_runs_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cold_run_has_its_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(none_is_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_ready_run_is_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_with_enough_to_do_claims_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

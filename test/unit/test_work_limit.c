@@ -159,7 +159,7 @@ static void without_a_limit_all_enter(void **state)
     assert_int_equal(w->open_->inside, 0);
 }
 
-static void no_more_than_may_be_and_in_the_order_in_which_they_came(void **state)
+static void runs_enter_in_order_up_to_the_limit(void **state)
 {
     fixture *w = *state;
     assert_int_equal(enter(w, 0, w->two), 1);
@@ -251,7 +251,7 @@ static void jobs_come_after_the_runs_that_wait(void **state)
     free(second);
 }
 
-static void one_that_is_called_leaves_the_line(void **state)
+static void a_called_run_leaves_the_queue(void **state)
 {
     fixture *w = *state;
     for (int i = 0; i < 6; i++) /* 0 is inside, 1 to 5 wait */
@@ -418,8 +418,7 @@ int main(void)
 {
     static const struct CMUnitTest TESTS[] = {
         cmocka_unit_test_setup_teardown(without_a_limit_all_enter, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_more_than_may_be_and_in_the_order_in_which_they_came,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(runs_enter_in_order_up_to_the_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reserved_slot_that_was_taken_is_waited_for_again, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_reserved_slot_that_is_not_used_goes_to_the_next, set_up,
@@ -427,7 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_that_calls_another_function_gives_its_slot_away,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(jobs_come_after_the_runs_that_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_is_called_leaves_the_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_called_run_leaves_the_queue, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_drain_lets_all_waiters_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waiters_beyond_the_warm_ones_lose_their_fibers, set_up,
                                         tear_down),
