@@ -2,14 +2,6 @@
 /* The life of a fiber, and the pool of stacks.
  *
  * fresh ──resume──► running ──park, pause──► parked ──resume──► running ──return──► done
- *                     │  ▲
- *                     ▼  │ fn returns
- *                    outside
- *
- * A call outside is three steps:
- *   1. The fiber stores the function, and switches back to fiber_resume() on the thread's stack.
- *   2. fiber_resume() calls the function there.
- *   3. It switches to the fiber again, which returns the result.
  *
  * The address of the caller's frame tells whether the caller runs on a fiber's stack, so no
  * thread-local is needed. The state of a fiber has no lock: only the thread that made the fiber
@@ -34,7 +26,7 @@
  * nothing. */
 enum { WARM_STACKS = 1024 };
 
-typedef enum fiber_state { FRESH, RUNNING, OUTSIDE, PARKED, DONE } fiber_state;
+typedef enum fiber_state { FRESH, RUNNING, PARKED, DONE } fiber_state;
 
 struct fiber_pool {
     size_t max;
@@ -52,9 +44,6 @@ struct fiber {
     int brief; /* 1: suspended by fiber_pause(), which keeps the unused part of the stack */
     void (*fn)(fiber *f, void *arg);
     void *arg;
-    void *(*call)(void *arg); /* the function to be called outside */
-    void *call_arg;
-    void *call_result;
     stack *stack;
     fiber_pool *pool;
     pthread_t owner;
@@ -239,12 +228,6 @@ void fiber_resume(fiber *f)
     assert(f->state == FRESH || f->state == PARKED);
     f->state = RUNNING;
     switch_in(f);
-    while (f->state == OUTSIDE) {
-        f->call_result = f->call(f->call_arg);
-        assert(f->state == OUTSIDE);
-        f->state = RUNNING;
-        switch_in(f);
-    }
     if (f->state == PARKED && !f->brief)
         stack_trim(f->stack, f->inside.sp, STACK_KEPT);
 }
@@ -277,20 +260,6 @@ void fiber_park(fiber *f)
 void fiber_pause(fiber *f)
 {
     suspend(f, 1);
-}
-
-void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg)
-{
-    if (!fiber_is_inside(f)) {
-        assert(f->state == OUTSIDE);
-        return fn(arg);
-    }
-    assert(f->state == RUNNING);
-    f->call = fn;
-    f->call_arg = arg;
-    f->state = OUTSIDE;
-    switch_out(f, 0);
-    return f->call_result;
 }
 
 int fiber_is_inside(const fiber *f)

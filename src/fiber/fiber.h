@@ -4,14 +4,13 @@
  * can be suspended where it waits (it parks) and resumed, or be dropped: then the run is replayed.
  * A switch costs nanoseconds, a parked fiber a little more than a page of memory.
  *
- * Work functions and callbacks of the application are called outside, on the stack of the thread:
- * they may need more room than a fiber has.
+ * Work functions and callbacks of the application are called by the thread while the fiber is
+ * parked, on the stack of the thread: they may need more room than a fiber has.
  *
  * A fiber belongs to the thread that made it, because compilers keep the address of errno and of
  * thread-locals over a call, and a park looks like a call to them. Only fiber_free() may be called
- * by any thread. errno is the thread's as everywhere in C: a switch does not save it, and a
- * function called outside may change it. The floating point modes (rounding, masks) are the fiber's
- * own, at first those of the thread that made it.
+ * by any thread. errno is the thread's as everywhere in C: a switch does not save it. The floating
+ * point modes (rounding, masks) are the fiber's own, at first those of the thread that made it.
  *
  * There are no signal handlers. A stack that overflows meets its guard: SIGSEGV, the process dies.
  * A frame that is larger than the guard can step over it, unless its function was compiled with
@@ -65,10 +64,6 @@ void fiber_park(fiber *f);
 /* As fiber_park(), for a short wait such as for a commit: the fiber keeps the unused part of its
  * stack, so that only the switch costs time. */
 void fiber_pause(fiber *f);
-
-/* Calls fn(arg) on the stack of the thread and returns its result. `fn` may resume other fibers,
- * but not park or free this one. If the caller is outside already, this is an ordinary call. */
-void *fiber_call_outside(fiber *f, void *(*fn)(void *arg), void *arg);
 
 /* Returns 1 if the caller runs on the stack of this fiber. */
 int fiber_is_inside(const fiber *f);

@@ -8,7 +8,8 @@
 #include "sched/quarantine.h"
 #include "sched/sched_internal.h"
 
-int claim_is_here(sched *s, int64_t run)
+/* 1 if the run is in memory here, or about to come there. */
+static int is_here(sched *s, int64_t run)
 {
     sched_lock(s);
     int here = run_queue_knows(s, run);
@@ -29,7 +30,7 @@ int claim_waits(sched *s, int64_t run)
 int claim_is_meant(sched *s, const claim *c)
 {
     /* RULE finish-drives-its-run-alone */
-    return !s->only || (c->facts.parent && claim_is_here(s, c->facts.parent));
+    return !s->only || (c->facts.parent && is_here(s, c->facts.parent));
 }
 
 /* ---- Claiming ---- */

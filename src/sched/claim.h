@@ -61,9 +61,6 @@ int claim_submit(claim *c);
  * answer. */
 void claim_hold(claim *c);
 
-/* 1 if the run is in memory here, or about to come there (run_queue_knows()). */
-int claim_is_here(sched *s, int64_t run);
-
 /* Not 0 if no claim of the run is to be submitted now: it is here; or its last claim has failed,
  * and the back-off after that is not over (run_failure.h). */
 enum { CLAIM_IS_HERE = 1, CLAIM_BACKS_OFF };

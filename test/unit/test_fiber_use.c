@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* syscall, REG_RAX */
-/* Using fibers: calls outside, dropping at every park, threads that share a pool, and what must be
+/* Using fibers: dropping at every park, threads that share a pool, and what must be
  * refused. What must end the process is done in a child.
  *
  * test_fiber_ucontext.c includes this file, to run the same tests with the other switch. */
@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,7 +26,6 @@
 
 #include "base/thread.h"
 #include "fiber/fiber.h"
-#include "fiber/stack.h"
 #include "support/fibers.h"
 #include "support/tmp.h"
 
@@ -41,98 +39,30 @@ static fiber *child_fiber(void (*fn)(fiber *f, void *arg), fiber_pool **pool)
     return f;
 }
 
-/* ---- Calls outside ---- */
+/* ---- Stacks ---- */
 
-typedef struct outing {
-    fiber *f;
-    fiber *other; /* resumed from outside */
-    int depth;
-    int calls;
-} outing;
-
-/* Needs more room than a fiber has. */
-static void *use_much_stack(void *arg)
+static void look_where_it_is(fiber *f, void *arg)
 {
-    outing *o = arg;
-    volatile char large[2 * STACK_SIZE];
-    large[0] = 1;
-    assert_false(fiber_is_inside(o->f));
-    o->calls += large[0];
-    errno = EDOM;
-    return &o->calls;
-}
-
-static void go_out_and_in(fiber *f, void *arg)
-{
-    outing *o = arg;
-    assert_ptr_equal(o->f, f);
+    fiber *other = arg;
     assert_true(fiber_is_inside(f));
-    for (int i = 1; i <= 3; i++) {
-        errno = 0;
-        assert_ptr_equal(fiber_call_outside(f, use_much_stack, o), &o->calls);
-        assert_int_equal(errno, EDOM);
-        assert_int_equal(o->calls, i);
-        assert_true(fiber_is_inside(f));
-        fiber_park(f);
-    }
+    assert_false(fiber_is_inside(other));
+    fiber_park(f);
+    assert_true(fiber_is_inside(f));
 }
 
-static void a_call_outside_has_the_stack_of_the_thread(void **state)
+static void a_caller_is_on_one_stack_only(void **state)
 {
     (void)state;
-    fiber_pool *p = fibers_pool(1);
-    outing o = {0};
-    o.f = fibers_new(p, go_out_and_in, &o);
-    while (!fiber_done(o.f))
-        fiber_resume(o.f);
-    assert_int_equal(o.calls, 3);
-    assert_false(fiber_is_inside(o.f));
-    fiber_free(o.f);
-    fiber_pool_free(p);
-}
-
-static void *call_again(void *arg)
-{
-    outing *o = arg;
-    assert_false(fiber_is_inside(o->f));
-    if (--o->depth > 0)
-        fiber_call_outside(o->f, call_again, o);
-    if (o->other)
-        fiber_resume(o->other);
-    o->calls++;
-    return o;
-}
-
-static void go_out_often(fiber *f, void *arg)
-{
-    outing *o = arg;
-    fiber_park(f);
-    fiber_call_outside(f, call_again, o);
-    fiber_park(f);
-}
-
-/* The first one calls outside; there the second one is resumed, which calls outside as well; and so
- * on. Each of these calls calls once more. */
-static void calls_outside_can_be_nested(void **state)
-{
-    (void)state;
-    enum { COUNT = 5 };
-    fiber_pool *p = fibers_pool(COUNT);
-    outing o[COUNT] = {0};
-    for (int i = 0; i < COUNT; i++)
-        o[i].f = fibers_parked(p, go_out_often, &o[i]);
-    for (int i = 0; i < COUNT; i++) {
-        o[i].other = i + 1 < COUNT ? o[i + 1].f : NULL;
-        o[i].depth = i + 1 == COUNT ? 2 : 1;
+    fiber_pool *p = fibers_pool(2);
+    fiber *other = fibers_parked(p, fibers_park_once, NULL);
+    fiber *f = fibers_new(p, look_where_it_is, other);
+    while (!fiber_done(f)) {
+        assert_false(fiber_is_inside(f));
+        fiber_resume(f);
     }
-    fiber_resume(o[0].f);
-    for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(o[i].calls, i + 1 == COUNT ? 2 : 1);
-        assert_false(fiber_done(o[i].f));
-        fiber_resume(o[i].f);
-        assert_true(fiber_done(o[i].f));
-        fiber_free(o[i].f);
-    }
+    assert_false(fiber_is_inside(f));
+    fiber_free(f);
+    fiber_free(other);
     fiber_pool_free(p);
 }
 
@@ -199,17 +129,11 @@ static void a_fiber_can_be_dropped_before_it_began(void **state)
     fiber_pool_free(p);
 }
 
-static void *drop_inside(void *arg)
-{
-    fiber_free(arg);
-    return NULL;
-}
-
 static void drop_another(fiber *f, void *arg)
 {
     fiber **others = arg;
     fiber_free(others[0]);
-    fiber_call_outside(f, drop_inside, others[1]);
+    fiber_free(others[1]);
     fiber_park(f);
 }
 
@@ -258,7 +182,7 @@ static void what_a_parked_fiber_holds_is_no_leak(void **state)
 
 enum { THREADS = 4, EACH = 300 };
 
-static void *live_many_lives(void *arg)
+static void *use_many_fibers(void *arg)
 {
     fiber_pool *p = arg;
     journal journals[8] = {0};
@@ -282,7 +206,7 @@ static void threads_share_a_pool(void **state)
     fiber_pool *p = fibers_pool(THREADS * 8 - 4); /* at times there is none */
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(thread_start(&threads[i], live_many_lives, p), 1);
+        assert_int_equal(thread_start(&threads[i], use_many_fibers, p), 1);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(fiber_pool_live(p), 0);
@@ -319,28 +243,10 @@ static void *resume_it(void *f)
     return NULL;
 }
 
-static void *park_it_outside(void *f)
+static void free_itself(fiber *f, void *arg)
 {
-    fiber_park(f);
-    return NULL;
-}
-
-static void *free_it_outside(void *f)
-{
+    (void)arg;
     fiber_free(f);
-    return NULL;
-}
-
-static void park_outside(fiber *f, void *arg)
-{
-    (void)arg;
-    fiber_call_outside(f, park_it_outside, f);
-}
-
-static void free_outside(fiber *f, void *arg)
-{
-    (void)arg;
-    fiber_call_outside(f, free_it_outside, f);
 }
 
 static void resume_itself(fiber *f, void *arg)
@@ -389,7 +295,7 @@ static void misuse_ends_the_process(void **state)
     assert_int_equal(fibers_signal_of(resume_elsewhere, NULL), SIGABRT);
     assert_int_equal(fibers_signal_of(resume_what_is_done, NULL), SIGABRT);
     assert_int_equal(fibers_signal_of(park_from_the_thread, NULL), SIGABRT);
-    void (*const misuses[])(fiber *, void *) = {park_outside, free_outside, resume_itself};
+    void (*const misuses[])(fiber *, void *) = {free_itself, resume_itself};
     for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
         void (*fn)(fiber *, void *) = misuses[i];
         assert_int_equal(fibers_signal_of(run_what_misuses, &fn), SIGABRT);
@@ -492,8 +398,7 @@ static void a_shadow_stack_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_outside_has_the_stack_of_the_thread),
-        cmocka_unit_test(calls_outside_can_be_nested),
+        cmocka_unit_test(a_caller_is_on_one_stack_only),
         cmocka_unit_test(a_fiber_can_be_dropped_at_every_park),
         cmocka_unit_test(a_fiber_can_be_dropped_before_it_began),
         cmocka_unit_test(one_fiber_drops_others),
