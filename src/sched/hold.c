@@ -199,22 +199,39 @@ typedef struct over_run {
     int64_t deadline_ms;
 } over_run;
 
-static int read_over(sched *s, over_run *runs)
+/* Within a transaction. Counts the runs that were read, also if reading the next one fails. */
+static pawl_code read_over_rows(sched *s, over_run *runs, int *count, error *err)
 {
     db_stmt *stmt;
-    error err = {0};
-    int count = 0;
     const db_value values[] = {db_int(sched_now_ms(s)), db_text(slice_of(s->options.tenant)),
                                db_int(s->over.deadline_ms), db_int(s->over.run), db_int(OVER_MAX)};
-    if (db_begin(s->looks, &err) != PAWL_OK)
-        return 0;
-    if (db_prepare(s->looks, &OVER, &stmt, &err) == PAWL_OK) {
-        if (db_bind_all(stmt, values, DB_COUNT(values), &err) == PAWL_OK)
-            while (count < OVER_MAX && db_next(stmt, &err) == DB_ROW)
-                runs[count++] = (over_run){db_column(stmt, 0).i, db_column(stmt, 1).i};
-        db_reset(stmt);
+    pawl_code rc = db_prepare(s->looks, &OVER, &stmt, err);
+    if (rc != PAWL_OK)
+        return rc;
+    rc = db_bind_all(stmt, values, DB_COUNT(values), err);
+    while (rc == PAWL_OK && *count < OVER_MAX) {
+        db_step step = db_next(stmt, err);
+        if (step == DB_FAILED)
+            rc = err->code;
+        if (step != DB_ROW)
+            break;
+        runs[(*count)++] = (over_run){db_column(stmt, 0).i, db_column(stmt, 1).i};
     }
-    db_rollback(s->looks);
+    db_reset(stmt);
+    return rc;
+}
+
+static int read_over(sched *s, over_run *runs)
+{
+    error err = {0};
+    int count = 0;
+    pawl_code rc = db_begin(s->looks, &err);
+    if (rc == PAWL_OK) {
+        rc = read_over_rows(s, runs, &count, &err);
+        db_rollback(s->looks);
+    }
+    /* RULE L6-deadlines-that-cannot-be-read-are-told */
+    look_failure_result(s, LOOK_OVER, rc, &err);
     return count;
 }
 

@@ -8,13 +8,10 @@
 enum { TOLD_MS = 1000 };
 
 static const char *const WHAT[LOOKS] = {
-    "which of its sleeping runs are due",
-    "which runs are due that have no owner",
-    "which runs of closed nodes are due",
-    "what other processes have sent",
-    "which held runs can go on here",
-    "the run that it is to finish",
-    "the children of the run that it is to finish",
+    "which of its sleeping runs are due", "which runs are due that have no owner",
+    "which runs of closed nodes are due", "what other processes have sent",
+    "which held runs can go on here",     "which held runs are past their deadline",
+    "the run that it is to finish",       "the children of the run that it is to finish",
 };
 
 /* Is the failure one that another part of the node reports? */

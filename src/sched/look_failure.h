@@ -21,6 +21,7 @@ typedef enum {
     LOOK_LEFT,     /* for runs of closed nodes that are due */
     LOOK_ARRIVALS, /* for what has arrived from other processes */
     LOOK_HELD,     /* for held runs that can go on here */
+    LOOK_OVER,     /* for held runs whose deadline has passed */
     LOOK_ONE,      /* for the run of a pawl_finish() */
     LOOK_FAMILY,   /* for the descendants of that run */
     LOOKS,

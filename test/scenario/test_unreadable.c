@@ -369,6 +369,29 @@ static void no_held_run_can_be_read(conf *c)
     close_unreadable(f);
 }
 
+/* The run is held since no node has its workflow, so that only the node loop sees its deadline. */
+static void no_deadline_of_a_held_run_can_be_read(conf *c)
+{
+    FIXTURE_BY_HAND();
+    unreadable_fixture *f = open_unreadable(c, PAWL_DENIED, 0);
+    FIXTURE_CODE(f->fixture, f->client,
+                 pawl_start(f->client, "unknown", "victim", "1", PAWL_START(.deadline_ms = 40000)),
+                 PAWL_OK);
+    drive_for(f, 30000);
+    assert_int_equal(fixture_phase(f->fixture, f->client, "victim"), PAWL_RUN_HELD);
+    f->fails = "deadline_at <= $1";
+    drive_for(f, 20000);
+    assert_int_equal(heard(f, LOOK_FAILED), 1);
+    assert_int_equal(heard(f, LOOK_ENDED), 0);
+    assert_int_equal(fixture_phase(f->fixture, f->client, "victim"), PAWL_RUN_HELD);
+    f->fails = NULL;
+    drive_for(f, 5000);
+    assert_int_equal(heard(f, LOOK_FAILED), 1);
+    assert_int_equal(heard(f, LOOK_ENDED), 1);
+    FIXTURE_CODE(f->fixture, f->client, pawl_wait(f->client, "victim", 0, NULL), PAWL_CANCELLED);
+    close_unreadable(f);
+}
+
 /* A finish that cannot read its run, or its children, waits; the log says why. It is over when the
  * finish is. */
 static void a_finish_cannot_read(conf *c)
@@ -409,6 +432,8 @@ int main(void)
         {"no sleeper can be read", no_sleeper_can_be_read, DB_DURABLE},
         {"nothing can be claimed", nothing_can_be_claimed, DB_DURABLE},
         {"no held run can be read", no_held_run_can_be_read, DB_DURABLE},
+        {"no deadline of a held run can be read", no_deadline_of_a_held_run_can_be_read,
+         DB_DURABLE},
         {"a finish cannot read", a_finish_cannot_read, DB_DURABLE},
     };
     return conf_run(CASES, CONF_COUNT(CASES));
