@@ -219,6 +219,9 @@ $(TEST_BINS): $(B)/%: $(B)/%.o $(B)/test/support.a $(LIB_A) | $(PG_SO)
 	@echo "  LD    $@"
 	$(Q)$(LINK) -o $@ $^ -lcmocka -ljansson $(PG_LIBS) $(PAWL_LIBS) $(TEST_RPATH)
 
+# The tests of the tool start it: it has to be there when one of them is run alone, and no older.
+$(filter $(B)/test/cli/%,$(TEST_BINS)): | $(PAWL)
+
 # What threads are made of is simulated by the simulator itself (test/sim/threads.c).
 SIM_PLAYS := pthread_create pthread_join pthread_self pthread_mutex_lock pthread_cond_wait \
 	pthread_cond_signal pthread_cond_broadcast poll
