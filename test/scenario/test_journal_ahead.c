@@ -146,24 +146,25 @@ static void one_statement_reads_those_of_several_runs(conf *c)
     close_ahead(f);
 }
 
-static void a_long_one_is_read_when_it_is_replayed(conf *c)
+/* So many steps with results of so many bytes are too much to be read ahead. */
+static void expect_read_when_replayed(conf *c, int steps, int bytes)
 {
     FIXTURE_BY_HAND();
     ahead_fixture *f = open_ahead(c);
-    start_walks(f, 20, 10);
-    expect_walks(f, 20, 10);
+    start_walks(f, steps, bytes);
+    expect_walks(f, steps, bytes);
     assert_int_equal(f->replayed / PAGE_VALUES, RUNS);
     close_ahead(f);
 }
 
+static void a_long_one_is_read_when_it_is_replayed(conf *c)
+{
+    expect_read_when_replayed(c, 20, 10);
+}
+
 static void one_with_a_large_value_too(conf *c)
 {
-    FIXTURE_BY_HAND();
-    ahead_fixture *f = open_ahead(c);
-    start_walks(f, 2, 5000);
-    expect_walks(f, 2, 5000);
-    assert_int_equal(f->replayed / PAGE_VALUES, RUNS);
-    close_ahead(f);
+    expect_read_when_replayed(c, 2, 5000);
 }
 
 /* Runs of every kind are due together: of no step and of many, with values around the limit, in
