@@ -626,11 +626,12 @@ PAWL_API int pawl_timeout(pawl *p);
  * run on these threads, but for pawl_transact(). If another live node owns the run, pawl_finish()
  * waits for that node. It answers as pawl_wait() does. On TIMEOUT, and after pawl_stop() (CLOSED),
  * the results of functions that have returned are recorded and the claim is given back, so that a
- * loop around this call gets further each time. A result that the database does not take is kept,
- * for a failure or because the run is held for it (HELD): then the engine stays a node, as after
- * pawl_poll(), and the next finish, poll or serve tries again to record it; until then, or
- * pawl_close(), no other node drives the run. A finish of another run only records it, and then
- * gives it back. */
+ * loop around this call gets further each time, if its time-out is enough to become a node and to
+ * claim the run: some milliseconds, and more on a busy server. A result that the database does not
+ * take is kept, for a failure or because the run is held for it (HELD): then the engine stays a
+ * node, as after pawl_poll(), and the next finish, poll or serve tries again to record it; until
+ * then, or pawl_close(), no other node drives the run. A finish of another run only records it, and
+ * then gives it back. */
 PAWL_API pawl_code pawl_finish(pawl *p, const char *id, int64_t timeout_ms, pawl_outcome **out);
 
 /* ==== Clients ==================================================================================

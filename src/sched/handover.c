@@ -25,7 +25,8 @@ static pawl_run *make_run(sched *s, const run_insert *b)
     return run;
 }
 
-/* Where the key of the run that was started last, of those whose ids have this hash, is kept. */
+/* The place in the table of started runs for ids with this hash. It has the key of the run that was
+ * started last among them. */
 static int64_t *started_key(sched *s, slice id)
 {
     return &s->started_keys[unit_key_text("runs.id", id) % SCHED_STARTED_KEYS];

@@ -62,7 +62,8 @@ void proxy_refuse(proxy *p, int on);
  * begins with 09, until a call with 0. */
 void proxy_age_version(proxy *p, int on);
 
-/* Closes both sides of all connections, also of those whose messages are being dropped. */
+/* Closes all connections, to the client and to the server. Connections whose messages the proxy
+ * drops at the moment are closed too. */
 void proxy_cut(proxy *p);
 
 /* Closes one side, the client's or the server's, of each connection whose client has asked for an
